@@ -1,0 +1,295 @@
+"""Kubernetes objects as the scheduler reads them.
+
+Field names are the API's, in snake case; `rename="camel"` gives the wire names. Fields that no decision reads are
+absent and cost nothing to decode. Quantities stay the text the API gave until `api.resources` parses them, so that
+a malformed one is reported with its path instead of failing the whole list. Everything is frozen: an object is
+shared by cache, queue, plugins and the simulator without copies. Trees of frozen values hold no cycles, hence gc=False.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+# A quantity as it stands in JSON ("100m") or in hand-written YAML (1, 0.5).
+RawQuantity = str | int | float
+QuantityMap = dict[str, RawQuantity]  # resource name -> quantity
+Labels = dict[str, str]
+
+
+class APIStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Base of all API values."""
+
+
+# --- metadata ---------------------------------------------------------------------------------------------------
+
+
+class OwnerReference(APIStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(APIStruct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: Labels | None = None
+    annotations: Labels | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+# --- selectors --------------------------------------------------------------------------------------------------
+
+
+class SelectorRequirement(APIStruct, frozen=True):
+    """A node selector or label selector requirement; the operator is checked by `api.labels`."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(APIStruct, frozen=True):
+    match_labels: Labels | None = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class NodeSelectorTerm(APIStruct, frozen=True):
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(APIStruct, frozen=True):
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(APIStruct, frozen=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(APIStruct, frozen=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+
+class PodAffinityTerm(APIStruct, frozen=True):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(APIStruct, frozen=True):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(APIStruct, frozen=True):
+    """Pod affinity; anti-affinity has the same shape."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+
+class Affinity(APIStruct, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(APIStruct, frozen=True):
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+# --- pods -------------------------------------------------------------------------------------------------------
+
+
+class ResourceRequirements(APIStruct, frozen=True):
+    requests: QuantityMap | None = None
+    limits: QuantityMap | None = None
+
+
+class ContainerPort(APIStruct, frozen=True):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(APIStruct, frozen=True):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class Toleration(APIStruct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PodSchedulingGate(APIStruct, frozen=True):
+    name: str = ""
+
+
+class PodResourceClaim(APIStruct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PersistentVolumeClaimVolumeSource(APIStruct, frozen=True):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ImageVolumeSource(APIStruct, frozen=True):
+    reference: str = ""
+
+
+class Volume(APIStruct, frozen=True):
+    """The volume kinds that bind a pod to a place; all others are scheduled without a look."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: dict[str, object] | None = None
+    image: ImageVolumeSource | None = None
+
+
+class PodSpec(APIStruct, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: list[Container] = []
+    init_containers: list[Container] | None = None
+    overhead: QuantityMap | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: Labels | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    scheduling_gates: list[PodSchedulingGate] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+    volumes: list[Volume] | None = None
+    host_network: bool = False
+
+
+class PodCondition(APIStruct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_probe_time: str | None = None
+    observed_generation: int = 0
+
+
+class ContainerStatus(APIStruct, frozen=True):
+    """What the kubelet has actuated: read for pods resized in place."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: QuantityMap | None = None
+
+
+class PodStatus(APIStruct, frozen=True):
+    phase: str = "Pending"
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as users and events write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------
+
+
+class Taint(APIStruct, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(APIStruct, frozen=True):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class ContainerImage(APIStruct, frozen=True):
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
+class NodeCondition(APIStruct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(APIStruct, frozen=True):
+    capacity: QuantityMap | None = None
+    allocatable: QuantityMap | None = None
+    images: list[ContainerImage] | None = None
+    conditions: list[NodeCondition] | None = None
+    declared_features: list[str] | None = None
+
+
+class Node(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+# --- coordination -----------------------------------------------------------------------------------------------
+
+
+class LeaseSpec(APIStruct, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None  # MicroTime: RFC 3339 with six decimals
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"

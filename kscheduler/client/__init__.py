@@ -1,0 +1,1 @@
+"""The apiserver. The only package that knows it is HTTP; everyone else sees `client.protocol.Client`."""

@@ -1,0 +1,162 @@
+"""What the scheduler asks of an apiserver, as values and one Protocol.
+
+Two parts answer it: `client.kube` (a real apiserver over HTTP) and `simulator.cluster` (one in memory). Every
+method may raise the `APIError` family and nothing else; cancellation passes through.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from kscheduler.api.objects import Lease, Node, Pod, PodCondition
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One kind of object: where it lives under the API root, and the struct it decodes to."""
+
+    group_version: str  # "v1", or "coordination.k8s.io/v1"
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool = True
+
+    @property
+    def path(self) -> str:
+        """The path that lists all namespaces: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/leases`."""
+        root = "/apis" if "/" in self.group_version else "/api"
+        return f"{root}/{self.group_version}/{self.plural}"
+
+
+PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
+NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
+LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
+
+# Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
+UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class EventType(enum.Enum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+class WatchEvent(NamedTuple, Generic[T]):
+    """One change. `object` is None for a bookmark, and for an object that could not be decoded (already logged)."""
+
+    type: EventType
+    object: T | None
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Part of a list; objects that could not be decoded are already logged and left out."""
+
+    items: list[T]
+    resource_version: str
+    continue_token: str  # "" on the last page
+
+
+class Binding(NamedTuple):
+    """Put this pod, and no later one of the same name, on this node."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatusPatch:
+    """What changes in a pod's status; None leaves a field alone, "" clears nominatedNodeName."""
+
+    condition: PodCondition | None = None
+    nominated_node_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeries:
+    count: int
+    last_observed_s: float  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An events.k8s.io/v1 Event about a pod (or, for leader election, a Lease)."""
+
+    namespace: str
+    name: str
+    regarding_kind: str  # "Pod"
+    regarding_api_version: str  # "v1"
+    regarding_namespace: str
+    regarding_name: str
+    regarding_uid: str
+    regarding_resource_version: str
+    type: str  # "Normal" or "Warning"
+    reason: str
+    action: str
+    note: str
+    reporting_controller: str
+    reporting_instance: str
+    event_time_s: float  # Unix seconds
+    series: EventSeries | None = None
+
+
+class Client(Protocol):
+    """The apiserver as the scheduler needs it."""
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        *,
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """One page of all objects of a kind. Raises Gone when the continue token is too old."""
+        ...
+
+    def watch(
+        self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
+    ) -> AsyncIterator[list[WatchEvent[T]]]:
+        """Changes after `resource_version`, in order, in the batches they arrived in, bookmarks included.
+
+        Ends normally when the server closes the watch after about `timeout_s`. Raises Gone when the version is
+        too old, Unreachable when the connection breaks or stays silent beyond the time allowed.
+        """
+        ...
+
+    async def bind(self, binding: Binding) -> None:
+        """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound."""
+        ...
+
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+        """Merge into the status subresource of the pod with this uid."""
+        ...
+
+    async def create_event(self, event: Event) -> None: ...
+
+    async def patch_event_series(self, event: Event) -> None:
+        """Set `series` of an Event created before. Raises NotFound when it has expired."""
+        ...
+
+    async def get_lease(self, namespace: str, name: str) -> Lease: ...
+
+    async def create_lease(self, lease: Lease) -> Lease: ...
+
+    async def update_lease(self, lease: Lease) -> Lease:
+        """Replace; Conflict when `metadata.resource_version` is not the current one."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; the client cannot be used afterwards."""
+        ...
