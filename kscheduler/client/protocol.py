@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from kscheduler.api.objects import Lease, Node, Pod, PodCondition
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ class EventType(enum.Enum):
     BOOKMARK = "BOOKMARK"
 
 
-class WatchEvent(NamedTuple, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change. `object` is None for a bookmark, and for an object that could not be decoded (already logged)."""
 
     type: EventType
