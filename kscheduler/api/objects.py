@@ -284,6 +284,8 @@ class LeaseSpec(APIStruct, frozen=True):
     acquire_time: str | None = None  # MicroTime: RFC 3339 with six decimals
     renew_time: str | None = None
     lease_transitions: int | None = None
+    strategy: str | None = None  # of coordinated leader election; carried through an update, never read
+    preferred_holder: str | None = None
 
 
 class Lease(APIStruct, frozen=True):

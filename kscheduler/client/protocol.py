@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -27,12 +27,18 @@ class Resource(Generic[T]):
     kind: str
     type: type[T]
     namespaced: bool = True
+    namespace: str = ""  # "" lists and watches all namespaces
 
     @property
     def path(self) -> str:
-        """The path that lists all namespaces: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/leases`."""
+        """The path to list and watch: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/namespaces/x/leases`."""
         root = "/apis" if "/" in self.group_version else "/api"
-        return f"{root}/{self.group_version}/{self.plural}"
+        within = f"namespaces/{self.namespace}/" if self.namespace else ""
+        return f"{root}/{self.group_version}/{within}{self.plural}"
+
+    def within(self, namespace: str) -> Resource[T]:
+        """The same kind in one namespace: what a namespaced Role may watch."""
+        return replace(self, namespace=namespace)
 
 
 PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
