@@ -1,0 +1,267 @@
+"""What kube-scheduler refuses in the arguments of its plugins, in its words and order.
+
+Each validator takes the path of the arguments and returns all faults. NodeResourcesFit's has no path: kube-scheduler
+runs it only when it builds the plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kscheduler.config.names import qualified_name_faults
+from kscheduler.config.types import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    NodeSelectorTerm,
+    PodTopologySpreadArgs,
+    ResourceSpec,
+    SelectorRequirement,
+    TopologySpreadConstraint,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+
+STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def validate_preemption_args(path: str, args: DefaultPreemptionArgs) -> list[str]:
+    percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+    faults = []
+    if not 0 <= percentage <= 100:
+        faults.append(invalid(f"{path}.minCandidateNodesPercentage", percentage, "not in valid range [0, 100]"))
+    if absolute < 0:
+        faults.append(invalid(f"{path}.minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)"))
+    if percentage == 0 and absolute == 0:
+        zero = "cannot be zero at the same time as"
+        faults.append(invalid(f"{path}.minCandidateNodesPercentage", 0, f"{zero} minCandidateNodesAbsolute"))
+        faults.append(invalid(f"{path}.minCandidateNodesAbsolute", 0, f"{zero} minCandidateNodesPercentage"))
+    return faults
+
+
+def validate_affinity_args(path: str, args: InterPodAffinityArgs) -> list[str]:
+    weight = args.hard_pod_affinity_weight
+    if 0 <= weight <= 100:
+        return []
+    return [invalid(f"{path}.hardPodAffinityWeight", weight, "not in valid range [0, 100]")]
+
+
+def validate_volume_args(path: str, args: VolumeBindingArgs) -> list[str]:
+    faults = []
+    if args.bind_timeout_seconds < 0:
+        detail = "invalid BindTimeoutSeconds, should not be a negative value"
+        faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, detail))
+    if args.shape:
+        detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+        faults.append(invalid(f"{path}.shape", args.shape, detail))
+    return faults
+
+
+def validate_dynamic_args(path: str, args: DynamicResourcesArgs) -> list[str]:
+    faults = []
+    if args.filter_timeout < Duration(0):
+        faults.append(invalid(f"{path}.filterTimeout", args.filter_timeout, "must be zero or positive"))
+    if args.binding_timeout.seconds < 1:
+        faults.append(invalid(f"{path}.bindingTimeout", args.binding_timeout, "must be at least 1 second"))
+    return faults
+
+
+# --- resources --------------------------------------------------------------------------------------------------
+
+
+def validate_balanced_args(path: str, args: NodeResourcesBalancedAllocationArgs) -> list[str]:
+    faults = []
+    seen: set[str] = set()
+    for index, resource in enumerate(args.resources):
+        child = f"{path}.resources[{index}]"
+        if resource.name in seen:
+            faults.append(duplicate(f"{child}.name", resource.name))
+        seen.add(resource.name)
+        if resource.weight != 1:
+            faults.append(invalid(f"{child}.weight", resource.weight, "must be 1"))
+    return faults
+
+
+def validate_fit_args(args: NodeResourcesFitArgs) -> list[str]:
+    faults: list[str] = []
+    for index, name in enumerate(args.ignored_resources):
+        faults += _label_name(f"ignoredResources[{index}]", name)
+    for index, group in enumerate(args.ignored_resource_groups):
+        child = f"ignoredResourceGroups[{index}]"
+        if "/" in group:
+            faults.append(invalid(child, group, "resource group name can't contain '/'"))
+        faults += _label_name(child, group)
+    return faults + _validate_strategy("scoringStrategy", args)
+
+
+def _validate_strategy(path: str, args: NodeResourcesFitArgs) -> list[str]:
+    strategy = args.scoring_strategy
+    faults = []
+    if strategy.type not in STRATEGIES:
+        faults.append(not_supported(f"{path}.type", strategy.type, STRATEGIES))
+    faults += _validate_weights(f"{path}.resources", strategy.resources)
+    ratio = strategy.requested_to_capacity_ratio
+    if ratio is not None:
+        faults += _validate_shape(f"{path}.requestedToCapacityRatio.shape", ratio.shape)
+    elif strategy.type == "RequestedToCapacityRatio":
+        detail = "must be specified when type is RequestedToCapacityRatio"
+        faults.append(required(f"{path}.requestedToCapacityRatio", detail))
+    return faults
+
+
+def _validate_weights(path: str, resources: Sequence[ResourceSpec]) -> list[str]:
+    return [
+        invalid(
+            f"{path}[{index}].weight",
+            resource.weight,
+            f"resource weight of {resource.name} not in valid range (0, 100]",
+        )
+        for index, resource in enumerate(resources)
+        if not 0 < resource.weight <= 100
+    ]
+
+
+def _validate_shape(path: str, shape: Sequence[UtilizationShapePoint]) -> list[str]:
+    if not shape:
+        return [required(path, "at least one point must be specified")]
+    faults = []
+    for index in range(1, len(shape)):
+        if shape[index].utilization <= shape[index - 1].utilization:
+            detail = "values must be sorted in increasing order"
+            faults.append(invalid(f"{path}[{index}].utilization", shape[index].utilization, detail))
+            break
+    for index, point in enumerate(shape):
+        if not 0 <= point.utilization <= 100:
+            faults.append(invalid(f"{path}[{index}].utilization", point.utilization, "not in valid range [0-100]"))
+        if not 0 <= point.score <= 10:
+            faults.append(invalid(f"{path}[{index}].score", point.score, "not in valid range [0-10]"))
+    return faults
+
+
+# --- topology spread --------------------------------------------------------------------------------------------
+
+
+def validate_spread_args(path: str, args: PodTopologySpreadArgs) -> list[str]:
+    faults = []
+    if args.defaulting_type not in ("System", "List"):
+        faults.append(not_supported(f"{path}.defaultingType", args.defaulting_type, ("List", "System")))
+    elif args.defaulting_type == "System" and args.default_constraints:
+        detail = "when .defaultConstraints are not empty"
+        faults.append(invalid(f"{path}.defaultingType", args.defaulting_type, detail))
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in enumerate(args.default_constraints):
+        child = f"{path}.defaultConstraints[{index}]"
+        faults += _validate_constraint(child, constraint)
+        key = (constraint.topology_key, constraint.when_unsatisfiable)
+        if key in seen:
+            faults.append(duplicate(child, f"{{{key[0]}, {key[1]}}}"))
+        seen.add(key)
+    return faults
+
+
+def _validate_constraint(path: str, constraint: TopologySpreadConstraint) -> list[str]:
+    faults = []
+    if constraint.max_skew <= 0:
+        faults.append(invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)"))
+    if not constraint.topology_key:
+        faults.append(required(f"{path}.topologyKey", "can not be empty"))
+    else:
+        faults += _label_name(f"{path}.topologyKey", constraint.topology_key)
+    action = constraint.when_unsatisfiable
+    if not action:
+        faults.append(required(f"{path}.whenUnsatisfiable", "can not be empty"))
+    elif action not in ("DoNotSchedule", "ScheduleAnyway"):
+        allowed = ("DoNotSchedule", "ScheduleAnyway")
+        faults.append(not_supported(f"{path}.whenUnsatisfiable", action, allowed))
+    if constraint.label_selector is not None:
+        detail = "constraint must not define a selector, as they deduced for each pod"
+        faults.append(forbidden(f"{path}.labelSelector", detail))
+    return faults
+
+
+# --- node affinity ----------------------------------------------------------------------------------------------
+
+
+def validate_node_affinity_args(path: str, args: NodeAffinityArgs) -> list[str]:
+    """An empty affinity is accepted, as is one without terms."""
+    affinity = args.added_affinity
+    if affinity is None:
+        return []
+    faults: list[str] = []
+    required_terms = affinity.required_during_scheduling_ignored_during_execution
+    if required_terms is not None:
+        root = f"{path}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        for index, term in enumerate(required_terms.node_selector_terms):
+            faults += _validate_term(f"{root}[{index}]", term)
+    for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        root = f"{path}.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        if preferred.weight:  # kube-scheduler skips a term of weight 0 unread
+            faults += _validate_term(root, preferred.preference)
+    return faults
+
+
+def _validate_term(path: str, term: NodeSelectorTerm) -> list[str]:
+    faults: list[str] = []
+    for index, requirement in enumerate(term.match_expressions):
+        faults += _validate_expression(f"{path}.matchExpressions[{index}]", requirement)
+    for index, requirement in enumerate(term.match_fields):
+        faults += _validate_field(f"{path}.matchFields[{index}]", requirement)
+    return faults
+
+
+def _validate_expression(path: str, requirement: SelectorRequirement) -> list[str]:
+    operator, values = requirement.operator, requirement.values
+    if operator not in OPERATORS:
+        return [not_supported(f"{path}.operator", operator, OPERATORS)]
+    faults = _label_name(f"{path}.key", requirement.key)
+    child = f"{path}.values"
+    if operator in ("In", "NotIn") and not values:
+        faults.append(invalid(child, values, "for 'in', 'notin' operators, values set can't be empty"))
+    if operator in ("Exists", "DoesNotExist") and values:
+        faults.append(invalid(child, values, "values set must be empty for exists and does not exist"))
+    if operator in ("Gt", "Lt"):
+        faults += _validate_comparison(child, values)
+    return faults
+
+
+def _validate_comparison(path: str, values: Sequence[str]) -> list[str]:
+    if len(values) != 1:
+        return [invalid(path, values, "for 'Gt', 'Lt' operators, exactly one value is required")]
+    try:
+        int(values[0])
+    except ValueError:
+        return [invalid(f"{path}[0]", values[0], "for 'Gt', 'Lt' operators, the value must be an integer")]
+    return []
+
+
+def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
+    """A field selector knows metadata.name alone, and one value."""
+    if requirement.operator not in ("In", "NotIn"):
+        return [not_supported(f"{path}.operator", requirement.operator, ("In", "NotIn"))]
+    if len(requirement.values) != 1:
+        return [required(f"{path}.values", "must have one element")]
+    if requirement.key != "metadata.name":
+        return [not_supported(f"{path}.key", requirement.key, ("metadata.name",))]
+    return []
+
+
+def _label_name(path: str, value: str) -> list[str]:
+    return [invalid(path, value, message) for message in qualified_name_faults(value)]
+
+
+VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # plugin name -> check of its arguments
+    "DefaultPreemption": validate_preemption_args,
+    "DynamicResources": validate_dynamic_args,
+    "InterPodAffinity": validate_affinity_args,
+    "NodeAffinity": validate_node_affinity_args,
+    "NodeResourcesBalancedAllocation": validate_balanced_args,
+    "PodTopologySpread": validate_spread_args,
+    "VolumeBinding": validate_volume_args,
+}

@@ -1,0 +1,191 @@
+"""A plain document into configuration values, strictly, with every fault named by its path at once.
+
+msgspec alone would stop at the first fault and speak of `$`; so the document is first walked beside the type. An
+unknown field is `strict decoding error: unknown field "a.b"`, in kube-scheduler's words; a wrong type says what was
+expected and what came. `null` means absent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from kscheduler.config.duration import Duration
+from kscheduler.errors import ConfigError, InternalError
+
+T = TypeVar("T")
+
+MAX_DEPTH = 32  # the deepest legal document has 9 levels; a YAML alias to itself has infinitely many
+
+
+@dataclass(slots=True)
+class Faults:
+    """What a walk found: fields nobody knows, and values of a wrong type."""
+
+    unknown: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def raise_if_any(self) -> None:
+        """ConfigError with all wrong values and all unknown fields."""
+        messages = self.wrong + ([strict_error(self.unknown)] if self.unknown else [])
+        if messages:
+            raise ConfigError(aggregate(messages))
+
+
+def aggregate(messages: list[str]) -> str:
+    """Several messages as Kubernetes prints them: each once, in brackets if there is more than one."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def strict_error(messages: list[str]) -> str:
+    return f"strict decoding error: {', '.join(messages)}"
+
+
+def decode(kind: type[T], document: Any, path: str = "", *, faults: Faults | None = None) -> T | None:
+    """Read `document` as a `kind`; faults go to `faults`, and None comes back if a value was of a wrong type.
+
+    Without `faults` any fault raises ConfigError instead.
+    """
+    found = Faults()
+    cleaned = _walk(_type_info(kind), document, path, found)
+    if faults is None:
+        found.raise_if_any()
+    else:
+        faults.unknown += found.unknown
+        faults.wrong += found.wrong
+    if found.wrong:
+        return None
+    try:
+        return msgspec.convert(cleaned, kind, dec_hook=_decode_custom)
+    except msgspec.ValidationError as error:
+        raise InternalError(f"{path or 'configuration'}: the check and the reader disagree: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _type_info(kind: Hashable) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _decode_custom(kind: type[Any], value: Any) -> Any:
+    if kind is Duration:
+        return Duration.parse(value)
+    raise NotImplementedError(kind)
+
+
+def _walk(info: inspect.Type, value: Any, path: str, faults: Faults, depth: int = 0) -> Any:
+    """`value` without nulls and unknown fields; faults are noted, never raised."""
+    if depth > MAX_DEPTH:
+        faults.wrong.append(f"{path}: nested more than {MAX_DEPTH} levels deep")
+        return None
+    info = _without_none(info)
+    if isinstance(info, inspect.StructType):
+        return _walk_struct(info, value, path, faults, depth)
+    if isinstance(info, (inspect.VarTupleType, inspect.ListType)):
+        return _walk_list(info.item_type, value, path, faults, depth)
+    if isinstance(info, inspect.DictType):
+        return _walk_dict(info.value_type, value, path, faults, depth)
+    expected = _mismatch(info, value)
+    if expected:
+        faults.wrong.append(f"{path}: expected {expected}, got {describe(value)}")
+    elif isinstance(info, inspect.CustomType):
+        _check_custom(value, path, faults)
+    return value
+
+
+def _without_none(info: inspect.Type) -> inspect.Type:
+    """`X | None` as X, since null is dropped before; annotations such as names are dropped too."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    if isinstance(info, inspect.UnionType):
+        members = [member for member in info.types if not isinstance(member, inspect.NoneType)]
+        if len(members) == 1:
+            return _without_none(members[0])
+    return info
+
+
+def _walk_struct(info: inspect.StructType, value: Any, path: str, faults: Faults, depth: int) -> Any:
+    if not isinstance(value, dict):
+        faults.wrong.append(f"{path or 'document'}: expected a mapping, got {describe(value)}")
+        return None
+    types = {member.encode_name: member.type for member in info.fields}
+    cleaned = {}
+    for key, item in value.items():
+        child = f"{path}.{key}" if path else str(key)
+        if key not in types:
+            faults.unknown.append(f'unknown field "{child}"')
+        elif item is not None:
+            cleaned[key] = _walk(types[key], item, child, faults, depth + 1)
+    return cleaned
+
+
+def _walk_list(item_type: inspect.Type, value: Any, path: str, faults: Faults, depth: int) -> Any:
+    if not isinstance(value, list):
+        faults.wrong.append(f"{path}: expected a list, got {describe(value)}")
+        return None
+    empty: Any = {} if isinstance(_without_none(item_type), inspect.StructType) else ""
+    return [
+        _walk(item_type, empty if item is None else item, f"{path}[{index}]", faults, depth + 1)
+        for index, item in enumerate(value)
+    ]
+
+
+def _walk_dict(item_type: inspect.Type, value: Any, path: str, faults: Faults, depth: int) -> Any:
+    if not isinstance(value, dict):
+        faults.wrong.append(f"{path}: expected a mapping, got {describe(value)}")
+        return None
+    return {
+        str(key): _walk(item_type, "" if item is None else item, f"{path}[{key}]", faults, depth + 1)
+        for key, item in value.items()
+    }
+
+
+def _mismatch(info: inspect.Type, value: Any) -> str:
+    """What was expected in place of `value`, or "" if it is right."""
+    if isinstance(info, inspect.BoolType):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(info, inspect.IntType):
+        return _integer_mismatch(info, value)
+    if isinstance(info, inspect.FloatType):
+        return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    if isinstance(info, inspect.StrType):
+        return "" if isinstance(value, str) else "a string"
+    if isinstance(info, inspect.CustomType):
+        return "" if isinstance(value, str) else 'a duration such as "15s"'
+    return ""
+
+
+def _integer_mismatch(info: inspect.IntType, value: Any) -> str:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return "an integer"
+    low, high = info.ge, info.le
+    if low is not None and high is not None and not low <= value <= high:
+        return f"an integer of {high.bit_length() + 1} bits"
+    return ""
+
+
+def _check_custom(value: str, path: str, faults: Faults) -> None:
+    try:
+        Duration.parse(value)
+    except ValueError as error:
+        faults.wrong.append(f"{path}: {error}")
+
+
+def describe(value: Any) -> str:
+    """A value of a document for a message: its kind, and itself where that is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return f'the string "{value[:60]}"'
+    return f"the {'integer' if isinstance(value, int) else 'number'} {str(value)[:40]}"

@@ -1,0 +1,162 @@
+"""What kube-scheduler fills in before it validates: zero values, the default profile, plugin lists, plugin arguments.
+
+The plugin list is completed to kube-scheduler's own whatever is implemented here; `profiles` decides what of it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.config.types import (
+    DEFAULT_RESOURCES,
+    DEFAULT_SCHEDULER_NAME,
+    PLUGIN_ARGS,
+    ClientConnection,
+    Extender,
+    LeaderElection,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    PodTopologySpreadArgs,
+    Profile,
+    ResourceSpec,
+    SchedulerConfig,
+)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+LEADER_ELECTION: dict[str, Any] = {  # field -> value in place of zero or ""
+    "lease_duration": Duration.of_seconds(15),
+    "renew_deadline": Duration.of_seconds(10),
+    "retry_period": Duration.of_seconds(2),
+    "resource_lock": "leases",
+    "resource_name": "kube-scheduler",
+    "resource_namespace": "kube-system",
+}
+CLIENT_CONNECTION: dict[str, Any] = {
+    "content_type": "application/vnd.kubernetes.protobuf",
+    "qps": 50.0,
+    "burst": 100,
+}
+EXTENDER: dict[str, Any] = {"http_timeout": Duration.of_seconds(5)}
+
+# kube-scheduler 1.36 with its default feature gates; the order decides who filters first.
+DEFAULT_PLUGINS: tuple[Plugin, ...] = tuple(
+    Plugin(name=name, weight=weight)
+    for name, weight in (
+        ("SchedulingGates", 0),
+        ("PrioritySort", 0),
+        ("NodeUnschedulable", 0),
+        ("NodeName", 0),
+        ("TaintToleration", 3),
+        ("NodeAffinity", 2),
+        ("NodePorts", 0),
+        ("NodeResourcesFit", 1),
+        ("VolumeRestrictions", 0),
+        ("NodeVolumeLimits", 0),
+        ("VolumeBinding", 0),
+        ("VolumeZone", 0),
+        ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
+        ("DynamicResources", 2),
+        ("DefaultPreemption", 0),
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+        ("DefaultBinder", 0),
+        ("NodeDeclaredFeatures", 0),
+    )
+)
+
+
+def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
+    """The same configuration with every default written out. Applying it twice changes nothing more."""
+    profiles = config.profiles or (Profile(scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    return msgspec.structs.replace(
+        config,
+        leader_election=default_leader_election(config.leader_election),
+        client_connection=default_client_connection(config.client_connection),
+        profiles=tuple(default_profile(profile) for profile in profiles),
+        extenders=tuple(default_extender(extender) for extender in config.extenders),
+    )
+
+
+def default_leader_election(value: LeaderElection) -> LeaderElection:
+    return _fill_zero(value, LEADER_ELECTION)
+
+
+def default_client_connection(value: ClientConnection) -> ClientConnection:
+    return _fill_zero(value, CLIENT_CONNECTION)
+
+
+def default_extender(value: Extender) -> Extender:
+    return _fill_zero(value, EXTENDER)
+
+
+def default_profile(profile: Profile) -> Profile:
+    plugins = merge_plugins(profile.plugins)
+    configured = {entry.name for entry in profile.plugin_config}
+    given = tuple(_default_entry(entry) for entry in profile.plugin_config)
+    absent = (name for name in _enabled_names(plugins) if name in PLUGIN_ARGS and name not in configured)
+    added = tuple(_default_entry(PluginConfig(name=name)) for name in absent)
+    return msgspec.structs.replace(profile, plugins=plugins, plugin_config=given + added)
+
+
+def merge_plugins(custom: Plugins) -> Plugins:
+    """The default multiPoint list with the profile's wishes in it; the other points stay as the profile has them."""
+    return msgspec.structs.replace(custom, multi_point=merge_plugin_set(DEFAULT_PLUGINS, custom.multi_point))
+
+
+def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginSet:
+    """Defaults not disabled, each replaced in place by the entry of its name; then the entries left over.
+
+    A list that holds its defaults already comes out as it went in.
+    """
+    disabled = {plugin.name for plugin in custom.disabled}
+    last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}  # name -> the entry that counts
+    kept = () if "*" in disabled else tuple(plugin for plugin in defaults if plugin.name not in disabled)
+    replacing = {last[plugin.name] for plugin in kept if plugin.name in last}
+    merged = [custom.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in kept]
+    merged += [plugin for index, plugin in enumerate(custom.enabled) if index not in replacing]
+    return PluginSet(enabled=tuple(merged), disabled=tuple(Plugin(name=plugin.name) for plugin in custom.disabled))
+
+
+def _enabled_names(plugins: Plugins) -> list[str]:
+    sets = [plugins.multi_point, *(getattr(plugins, point.field) for point in ExtensionPoint)]
+    return sorted({plugin.name for plugin_set in sets for plugin in plugin_set.enabled})
+
+
+def _default_entry(entry: PluginConfig) -> PluginConfig:
+    kind = PLUGIN_ARGS.get(entry.name)
+    if kind is None:
+        return entry
+    args = kind() if entry.args is None else entry.args
+    return PluginConfig(name=entry.name, args=_default_args(args))
+
+
+def _default_args(args: Any) -> Any:
+    if isinstance(args, NodeResourcesBalancedAllocationArgs):
+        return msgspec.structs.replace(args, resources=_default_resources(args.resources))
+    if isinstance(args, NodeResourcesFitArgs):
+        strategy = args.scoring_strategy
+        strategy = msgspec.structs.replace(strategy, resources=_default_resources(strategy.resources))
+        return msgspec.structs.replace(args, scoring_strategy=strategy)
+    if isinstance(args, PodTopologySpreadArgs):
+        return _fill_zero(args, {"defaulting_type": "System"})
+    return args
+
+
+def _default_resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    return tuple(_fill_zero(resource, {"weight": 1}) for resource in resources or DEFAULT_RESOURCES)
+
+
+def _fill_zero(value: T, defaults: dict[str, Any]) -> T:
+    """`value` with each field that is zero, "" or empty replaced by its default."""
+    zero = {field: default for field, default in defaults.items() if not getattr(value, field)}
+    return msgspec.structs.replace(value, **zero) if zero else value

@@ -1,0 +1,93 @@
+"""Spans of time as Go writes them: "15s", "1m30s", "1.5h", "300ms". Exact to the nanosecond, like the original.
+
+A number without a unit is refused, as kube-scheduler refuses it; "0" alone is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+NANOSECONDS: dict[str, int] = {  # unit -> nanoseconds
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, micro sign
+    "μs": 1_000,  # U+03BC, Greek mu
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+MAX_NANOSECONDS = 2**63 - 1  # about 292 years: Go counts in a signed 64-bit integer
+
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time; `str()` gives Go's normal form ("90s" reads back as "1m30s")."""
+
+    nanoseconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read Go's notation; ValueError says what is wrong with `text`."""
+        if text in ("0", "+0", "-0"):
+            return cls(0)
+        if not _WHOLE.fullmatch(text):
+            raise ValueError(f'expected a duration such as "15s" or "1m30s", got {_quoted(text)}')
+        total = sum(_nanoseconds(number, unit) for number, unit in _PART.findall(text))
+        if total > MAX_NANOSECONDS:
+            raise ValueError(f"expected a duration of at most 292 years, got {_quoted(text)}")
+        return cls(-total if text.startswith("-") else total)
+
+    @classmethod
+    def of_seconds(cls, seconds: float) -> Duration:
+        return cls(round(seconds * 1e9))
+
+    @property
+    def seconds(self) -> float:
+        return self.nanoseconds / 1e9
+
+    def __bool__(self) -> bool:
+        return self.nanoseconds != 0
+
+    def __str__(self) -> str:
+        sign = "-" if self.nanoseconds < 0 else ""
+        return sign + _magnitude(abs(self.nanoseconds))
+
+
+def _nanoseconds(number: str, unit: str) -> int:
+    """Whole nanoseconds of "1.5" and "h"; what is finer than a nanosecond is cut, as Go cuts it."""
+    whole, _, fraction = number.partition(".")
+    scale = NANOSECONDS[unit]
+    return int(whole or "0") * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
+
+
+def _magnitude(ns: int) -> str:
+    """Go's normal form of a span that is not negative: below a second in one small unit, else h, m and s."""
+    if ns == 0:
+        return "0s"
+    for unit in ("ns", "µs", "ms"):
+        if ns < NANOSECONDS[unit] * 1000:
+            return _decimal(ns, NANOSECONDS[unit]) + unit
+    hours, rest = divmod(ns, NANOSECONDS["h"])
+    minutes, rest = divmod(rest, NANOSECONDS["m"])
+    seconds = _decimal(rest, NANOSECONDS["s"]) + "s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}"
+    return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _decimal(ns: int, scale: int) -> str:
+    """`ns / scale` without rounding and without trailing zeros."""
+    whole, rest = divmod(ns, scale)
+    if not rest:
+        return str(whole)
+    digits = len(str(scale)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'

@@ -1,0 +1,102 @@
+"""The points of a scheduling cycle at which plugins answer, and which in-tree plugin of kube-scheduler answers where.
+
+The table holds all in-tree plugins of kube-scheduler 1.36, implemented here or not, so that a configuration that
+names one is judged as kube-scheduler judges it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+
+
+class ExtensionPoint(str, enum.Enum):
+    """Values are the keys of `plugins` in the configuration file."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
+
+    __str__ = str.__str__
+
+    @property
+    def label(self) -> str:
+        """The value of the metric label `extension_point`: "PreFilter"."""
+        return self.value[0].upper() + self.value[1:]
+
+    @property
+    def interface(self) -> str:
+        """The name in kube-scheduler's messages: "PreFilterPlugin"."""
+        return f"{self.label}Plugin"
+
+    @property
+    def field(self) -> str:
+        """The attribute of `types.Plugins`: "pre_filter"."""
+        return self.name.lower()
+
+
+# The order in which kube-scheduler fills the points; it decides which of several faults is reported.
+CONSTRUCTION_ORDER: tuple[ExtensionPoint, ...] = (
+    ExtensionPoint.PRE_FILTER,
+    ExtensionPoint.FILTER,
+    ExtensionPoint.POST_FILTER,
+    ExtensionPoint.RESERVE,
+    ExtensionPoint.PRE_SCORE,
+    ExtensionPoint.SCORE,
+    ExtensionPoint.PRE_BIND,
+    ExtensionPoint.BIND,
+    ExtensionPoint.POST_BIND,
+    ExtensionPoint.PERMIT,
+    ExtensionPoint.PRE_ENQUEUE,
+    ExtensionPoint.QUEUE_SORT,
+    ExtensionPoint.PLACEMENT_GENERATE,
+    ExtensionPoint.PLACEMENT_SCORE,
+)
+
+PointMap = Mapping[str, frozenset[ExtensionPoint]]  # plugin name -> the points it answers
+
+
+def _points(keys: str) -> frozenset[ExtensionPoint]:
+    return frozenset(ExtensionPoint(key) for key in keys.split())
+
+
+KUBE_PLUGINS: PointMap = MappingProxyType(
+    {
+        "SchedulingGates": _points("preEnqueue"),
+        "PrioritySort": _points("queueSort"),
+        "NodeUnschedulable": _points("filter"),
+        "NodeName": _points("filter"),
+        "TaintToleration": _points("filter preScore score"),
+        "NodeAffinity": _points("preFilter filter preScore score"),
+        "NodePorts": _points("preFilter filter"),
+        "NodeResourcesFit": _points("preFilter filter preScore score placementScore"),
+        "VolumeRestrictions": _points("preFilter filter"),
+        "NodeVolumeLimits": _points("preFilter filter"),
+        "VolumeBinding": _points("preFilter filter preScore score reserve preBind"),
+        "VolumeZone": _points("preFilter filter"),
+        "PodTopologySpread": _points("preFilter filter preScore score"),
+        "InterPodAffinity": _points("preFilter filter preScore score"),
+        "DynamicResources": _points("preEnqueue preFilter filter postFilter score reserve preBind"),
+        "DefaultPreemption": _points("preEnqueue postFilter"),
+        "NodeResourcesBalancedAllocation": _points("preScore score"),
+        "ImageLocality": _points("score"),
+        "DefaultBinder": _points("bind"),
+        "NodeDeclaredFeatures": _points("preFilter filter"),
+        # Behind feature gates that are off by default, hence not in the default list.
+        "GangScheduling": _points("preEnqueue reserve permit"),
+        "TopologyPlacementGenerator": _points("placementGenerate"),
+        "PodGroupPodsCount": _points("placementScore"),
+    }
+)

@@ -1,0 +1,144 @@
+"""From a file to a checked `SchedulerConfig`.
+
+1. Read the document.  2. Check apiVersion and kind.  3. Decode strictly, plugin arguments by the plugin's name.
+4. Fill in defaults.  5. Validate.  6. Try to build the profiles.  A step with faults reports all of them and ends it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kscheduler.config.decode import Faults, aggregate, decode, describe, strict_error
+from kscheduler.config.defaults import apply_defaults
+from kscheduler.config.document import parse_document, read_document
+from kscheduler.config.extension_points import PointMap
+from kscheduler.config.profiles import check_profiles
+from kscheduler.config.types import (
+    API_GROUP,
+    API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
+    KIND,
+    PLUGIN_ARGS,
+    PluginConfig,
+    Profile,
+    SchedulerConfig,
+)
+from kscheduler.config.validation import validate, validate_late
+from kscheduler.errors import ConfigError, InternalError
+
+
+def load_config(path: str, *, extra_plugins: PointMap | None = None) -> SchedulerConfig:
+    """The configuration in a YAML or JSON file, complete and valid.
+
+    `extra_plugins` are the plugins beyond kube-scheduler's that profiles may name. ConfigError names the file and,
+    in kube-scheduler's notation, every field that is wrong.
+    """
+    return _checked(read_document(path), path, extra_plugins)
+
+
+def parse_config(text: str, source: str = "configuration", *, extra_plugins: PointMap | None = None) -> SchedulerConfig:
+    """As `load_config`, from text."""
+    return _checked(parse_document(text.encode(), source), source, extra_plugins)
+
+
+def default_config() -> SchedulerConfig:
+    """What an empty configuration file means."""
+    return apply_defaults(SchedulerConfig())
+
+
+def _checked(document: dict[str, Any], source: str, extra_plugins: PointMap | None) -> SchedulerConfig:
+    try:
+        config = apply_defaults(decode_config(document))
+        check_config(config, extra_plugins)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    return config
+
+
+def check_config(config: SchedulerConfig, extra_plugins: PointMap | None = None) -> None:
+    """ConfigError with all that is wrong in a decoded, defaulted configuration."""
+    if faults := validate(config):
+        raise ConfigError(aggregate(faults))
+    check_profiles(config, extra_plugins)
+    if faults := validate_late(config):
+        raise ConfigError(aggregate(faults))
+
+
+def decode_config(document: dict[str, Any]) -> SchedulerConfig:
+    """The typed form of a document, as it stands: no defaults beyond absent fields, no validation."""
+    _check_kind(document)
+    faults = Faults()
+    config = decode(SchedulerConfig, _name_single_profile(document), faults=faults)
+    if config is None:
+        faults.raise_if_any()
+        raise InternalError("a configuration was not read, and nothing says why")
+    profiles = tuple(_decode_plugin_config(profile, index, faults) for index, profile in enumerate(config.profiles))
+    faults.raise_if_any()
+    return msgspec.structs.replace(config, profiles=profiles)
+
+
+def _check_kind(document: dict[str, Any]) -> None:
+    for key, expected in (("kind", KIND), ("apiVersion", API_VERSION)):
+        value = document.get(key)
+        if value is None or value == "":
+            raise ConfigError(f'{key}: expected "{expected}", but it is missing')
+        if not isinstance(value, str):
+            raise ConfigError(f'{key}: expected "{expected}", got {describe(value)}')
+    version, kind = document["apiVersion"], document["kind"]
+    if version != API_VERSION:
+        raise ConfigError(
+            f'no kind "{kind}" is registered for version "{version}": expected {KIND} of version "{API_VERSION}"'
+        )
+    if kind != KIND:
+        raise ConfigError(f"couldn't decode as {KIND}, got {version}, Kind={kind}")
+
+
+def _name_single_profile(document: dict[str, Any]) -> dict[str, Any]:
+    """A single profile without a name is the default scheduler's; an empty name stays, and is refused later."""
+    profiles = document.get("profiles")
+    if isinstance(profiles, list) and len(profiles) == 1:
+        profile = profiles[0] if profiles[0] is not None else {}
+        if isinstance(profile, dict) and profile.get("schedulerName") is None:
+            return {**document, "profiles": [{**profile, "schedulerName": DEFAULT_SCHEDULER_NAME}]}
+    return document
+
+
+def _decode_plugin_config(profile: Profile, index: int, faults: Faults) -> Profile:
+    entries = []
+    for position, entry in enumerate(profile.plugin_config):
+        path = f".profiles[{index}].pluginConfig[{position}]"
+        entries.append(_decode_args(entry, path, faults))
+    return msgspec.structs.replace(profile, plugin_config=tuple(entries))
+
+
+def _decode_args(entry: PluginConfig, path: str, faults: Faults) -> PluginConfig:
+    kind = PLUGIN_ARGS.get(entry.name)
+    if kind is None or entry.args is None:
+        return entry
+    if not isinstance(entry.args, dict):
+        faults.wrong.append(f"decoding {path}: args: expected a mapping, got {describe(entry.args)}")
+        return entry
+    document = dict(entry.args)
+    fault = _args_kind_fault(entry.name, document.pop("apiVersion", None), document.pop("kind", None))
+    if fault:
+        faults.wrong.append(f"decoding {path}: {fault}")
+        return entry
+    inner = Faults()
+    args = decode(kind, document, faults=inner)
+    prefix = f"decoding args for plugin {entry.name}"
+    faults.wrong += [f"decoding {path}: {prefix}: {message}" for message in inner.wrong]
+    if inner.unknown:  # the doubled words are kube-scheduler's
+        faults.unknown.append(f"decoding {path}: {strict_error([f'{prefix}: {strict_error(inner.unknown)}'])}")
+    return PluginConfig(name=entry.name, args=args)
+
+
+def _args_kind_fault(plugin: str, version: Any, kind: Any) -> str:
+    """Why arguments with this apiVersion and kind are not the plugin's, or "". Both may be left out."""
+    expected = f"{plugin}Args"
+    if version not in (None, "", API_VERSION):
+        return f'args for plugin {plugin}: apiVersion: expected "{API_VERSION}", got {describe(version)}'
+    if kind not in (None, "", expected):
+        return f"args for plugin {plugin} were not of type {expected}.{API_GROUP}, got {kind}.{API_GROUP}"
+    return ""

@@ -1,0 +1,117 @@
+"""From the plugin sets of a profile to the plugins that run at each extension point, in order, with weights.
+
+kube-scheduler's rules. At a point run, in this order: (1) plugins enabled both at the point and in multiPoint, as the
+point orders them, (2) the rest of multiPoint, (3) plugins enabled at the point only. What a point disables (by name
+or "*") multiPoint does not bring back. Weight: the point's entry, else multiPoint's, else 1; 0 means 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kscheduler.config.extension_points import CONSTRUCTION_ORDER, KUBE_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.types import Plugin, Profile, SchedulerConfig
+from kscheduler.errors import ConfigError
+
+WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score and PlacementScore only
+
+
+def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint, list[WeightedPlugin]]:
+    """The plugins of `known` that the profile runs at each point; every point is a key.
+
+    A plugin of kube-scheduler that is not in `known` is left out (see `unimplemented_plugins`). ConfigError, in
+    kube-scheduler's words, for a name that exists nowhere, a point a plugin does not answer, a plugin enabled twice,
+    and a profile without exactly one queue sort plugin or without a bind plugin.
+    """
+    registry = {**KUBE_PLUGINS, **known}
+    for point in CONSTRUCTION_ORDER:  # before any multiPoint list, as kube-scheduler does
+        _check_explicit(getattr(profile.plugins, point.field).enabled, point, registry)
+    lists = {
+        point: [entry for entry in _plugins_at(profile, point, registry) if entry[0] in known]
+        for point in CONSTRUCTION_ORDER
+    }
+    _check_cardinality(profile.scheduler_name, lists)
+    return {point: lists[point] for point in ExtensionPoint}
+
+
+def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
+    """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones."""
+    known = {**KUBE_PLUGINS, **(extra or {})}
+    for profile in config.profiles:
+        try:
+            effective_plugins(profile, known)
+        except ConfigError as error:
+            name = profile.scheduler_name
+            raise ConfigError(f"initializing profiles: creating profile for scheduler name {name}: {error}") from error
+
+
+def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
+    """Plugins of kube-scheduler that some profile enables and `known` lacks, sorted; their rules are not enforced."""
+    everything = {**KUBE_PLUGINS, **known}
+    enabled = {
+        name
+        for profile in config.profiles
+        for entries in effective_plugins(profile, everything).values()
+        for name, _ in entries
+    }
+    return sorted(enabled - known.keys())
+
+
+def _plugins_at(profile: Profile, point: ExtensionPoint, registry: PointMap) -> list[WeightedPlugin]:
+    explicit = getattr(profile.plugins, point.field)
+    expanded = _expand_multi_point(profile, point, registry)
+    overriding = [plugin for plugin in explicit.enabled if plugin.name in expanded]
+    only_explicit = [plugin for plugin in explicit.enabled if plugin.name not in expanded]
+    overridden = {plugin.name for plugin in overriding}
+    inherited = [plugin for name, plugin in expanded.items() if name not in overridden]
+    return [(plugin.name, plugin.weight or 1) for plugin in overriding + inherited + only_explicit]
+
+
+def _check_explicit(enabled: tuple[Plugin, ...], point: ExtensionPoint, registry: PointMap) -> None:
+    seen: set[str] = set()
+    for plugin in enabled:
+        if plugin.name not in registry:
+            raise ConfigError(f'{point.interface} "{plugin.name}" does not exist')
+        if point not in registry[plugin.name]:
+            raise ConfigError(f'plugin "{plugin.name}" does not extend {point.interface} plugin')
+        _add_once(plugin.name, point, seen)
+
+
+def _expand_multi_point(profile: Profile, point: ExtensionPoint, registry: PointMap) -> Mapping[str, Plugin]:
+    """Name -> entry of the multiPoint plugins that answer this point and are not disabled there, in order."""
+    explicit = getattr(profile.plugins, point.field)
+    disabled = {plugin.name for plugin in explicit.disabled}
+    if "*" in disabled:
+        return {}
+    overridden = {plugin.name for plugin in explicit.enabled}
+    expanded: dict[str, Plugin] = {}
+    seen: set[str] = set()
+    for plugin in profile.plugins.multi_point.enabled:
+        if plugin.name not in registry:
+            raise ConfigError(f'{point.interface} "{plugin.name}" does not exist')
+        if point not in registry[plugin.name] or plugin.name in disabled:
+            continue
+        if plugin.name not in overridden:  # naming it at the point is an override, and may repeat
+            _add_once(plugin.name, point, seen)
+        expanded.setdefault(plugin.name, plugin)
+    return expanded
+
+
+def _add_once(name: str, point: ExtensionPoint, seen: set[str]) -> None:
+    if name in seen:
+        raise ConfigError(f'plugin "{name}" already registered as "{point.interface}"')
+    seen.add(name)
+
+
+def _check_cardinality(scheduler: str, lists: Mapping[ExtensionPoint, list[WeightedPlugin]]) -> None:
+    sorters = len(lists[ExtensionPoint.QUEUE_SORT])
+    if sorters != 1:
+        raise ConfigError(
+            f'only one queue sort plugin required for profile with scheduler name "{scheduler}", but got {sorters}'
+        )
+    if not lists[ExtensionPoint.BIND]:
+        raise ConfigError(f'at least one bind plugin is needed for profile with scheduler name "{scheduler}"')
+    if len(lists[ExtensionPoint.PLACEMENT_GENERATE]) > 1:
+        raise ConfigError(
+            f'at most one placement generate plugin is allowed for profile with scheduler name "{scheduler}"'
+        )
