@@ -7,8 +7,6 @@ expected and what came. `null` means absent.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -67,9 +65,13 @@ def decode(kind: type[T], document: Any, path: str = "", *, faults: Faults | Non
         raise InternalError(f"{path or 'configuration'}: the check and the reader disagree: {error}") from error
 
 
-@functools.lru_cache(maxsize=64)
-def _type_info(kind: Hashable) -> inspect.Type:
-    return inspect.type_info(kind)
+_TYPE_INFO: dict[Any, inspect.Type] = {}  # type -> its description, which costs a millisecond to make
+
+
+def _type_info(kind: Any) -> inspect.Type:
+    if kind not in _TYPE_INFO:
+        _TYPE_INFO[kind] = inspect.type_info(kind)
+    return _TYPE_INFO[kind]
 
 
 def _decode_custom(kind: type[Any], value: Any) -> Any:
@@ -157,7 +159,9 @@ def _mismatch(info: inspect.Type, value: Any) -> str:
         return "" if isinstance(value, str) else "a string"
     if isinstance(info, inspect.CustomType):
         return "" if isinstance(value, str) else 'a duration such as "15s"'
-    return ""
+    if isinstance(info, inspect.AnyType):
+        return ""
+    raise InternalError(f"no check for values of {type(info).__name__}")
 
 
 def _integer_mismatch(info: inspect.IntType, value: Any) -> str:

@@ -6,7 +6,7 @@ A number without a unit is refused, as kube-scheduler refuses it; "0" alone is a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import total_ordering
 
 NANOSECONDS: dict[str, int] = {  # unit -> nanoseconds
     "ns": 1,
@@ -24,11 +24,21 @@ _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@total_ordering
 class Duration:
-    """A span of time; `str()` gives Go's normal form ("90s" reads back as "1m30s")."""
+    """A span of time; `str()` gives Go's normal form ("90s" reads back as "1m30s"). Immutable.
 
-    nanoseconds: int
+    No dataclass: those msgspec would write as mappings, and a duration is a string in the file.
+    """
+
+    __slots__ = ("_nanoseconds",)
+
+    def __init__(self, nanoseconds: int) -> None:
+        self._nanoseconds = nanoseconds
+
+    @property
+    def nanoseconds(self) -> int:
+        return self._nanoseconds
 
     @classmethod
     def parse(cls, text: str) -> Duration:
@@ -49,6 +59,18 @@ class Duration:
     @property
     def seconds(self) -> float:
         return self.nanoseconds / 1e9
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self._nanoseconds == other._nanoseconds
+
+    def __lt__(self, other: Duration) -> bool:
+        return self._nanoseconds < other._nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(self._nanoseconds)
+
+    def __repr__(self) -> str:
+        return f"Duration({self})"
 
     def __bool__(self) -> bool:
         return self.nanoseconds != 0
