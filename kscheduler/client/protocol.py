@@ -143,6 +143,10 @@ class Client(Protocol):
         """
         ...
 
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """The pod as it is now. Raises NotFound."""
+        ...
+
     async def bind(self, binding: Binding) -> None:
         """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound."""
         ...

@@ -1,0 +1,183 @@
+"""The cache: nodes and the pods on them, as the watch reports them, plus the pods this scheduler has assumed.
+
+    Initial ──assume──▶ Assumed ──finish_binding──▶ Assumed, binding written ──expire──▶ gone
+       │                   │  │                                  │
+       │                   │  └──forget──▶ gone                  │
+       └──────add──────────┴──────────add (the watch confirms)───┴──▶ Added ──update──▶ Added ──remove──▶ gone
+
+An assumed pod holds its room from the moment it is decided, so that the next decision sees it. The watch is always
+right: a pod it reports on another node than assumed is moved there. There is one writer, so there are no locks; time
+is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Node
+from kscheduler.errors import InternalError
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(slots=True)
+class PodState:
+    """Where a pod is, and whether the watch has said so."""
+
+    pod: PodInfo
+    node_name: str
+    assumed: bool
+    deadline: float | None = None  # when an assumed pod whose binding was written is given up; None: not yet running
+
+
+class Cache:
+    """`assumed_ttl_s`: how long after its binding an assumed pod may stay unconfirmed; 0, kube-scheduler's choice, is
+    for ever: the watch, not a timer, tells what became of a written binding.
+    """
+
+    def __init__(self, table: NodeTable | None = None, assumed_ttl_s: float = 0.0) -> None:
+        self.table = table if table is not None else NodeTable()
+        self._assumed_ttl_s = assumed_ttl_s
+        self._pods: dict[str, PodState] = {}  # pod uid -> where it is
+        # Node name -> pod uid -> pod: pods on nodes the watch has not shown yet, or no longer shows.
+        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        self._assumed = 0
+
+    # --- pods we place ---
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Hold the room. Raises InternalError if the pod is in the cache already."""
+        if pod.uid in self._pods:
+            raise InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}")
+        self._put(PodState(pod, node_name, assumed=True))
+
+    def finish_binding(self, uid: str, now: float) -> None:
+        """The binding is written; from here on an assumption that is never confirmed may expire."""
+        state = self._pods.get(uid)
+        if state is not None and state.assumed and self._assumed_ttl_s > 0:
+            state.deadline = now + self._assumed_ttl_s
+
+    def forget(self, uid: str) -> bool:
+        """Give up an assumed pod's room. False, and nothing done, if the watch has confirmed or removed it."""
+        state = self._pods.get(uid)
+        if state is None or not state.assumed:
+            return False
+        self._take(state)
+        return True
+
+    def expire(self, now: float) -> list[PodInfo]:
+        """Give up assumed pods whose deadline has passed; returns them."""
+        late = [s for s in self._pods.values() if s.assumed and s.deadline is not None and s.deadline <= now]
+        for state in late:
+            self._take(state)
+        return [state.pod for state in late]
+
+    # --- what the watch says ---
+
+    def set_pod(self, pod: PodInfo) -> None:
+        """A pod is on the node its spec names: new, changed, or one we assumed."""
+        node_name = pod.pod.spec.node_name
+        if not node_name:
+            raise InternalError(f"pod {pod.key} is on no node; only bound pods are in the cache")
+        state = self._pods.get(pod.uid)
+        if state is None:
+            self._put(PodState(pod, node_name, assumed=False))
+        elif state.node_name == node_name and takes_the_same(state.pod, pod):
+            self._swap(state, pod)
+        else:
+            self._take(state)
+            self._put(PodState(pod, node_name, assumed=False))
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """A pod is gone; returns what was known of it."""
+        state = self._pods.get(uid)
+        if state is None:
+            return None
+        self._take(state)
+        return state.pod
+
+    def set_node(self, node: Node) -> NodeInfo:
+        """A node is new or changed. Raises DecodeError, with the cache as it was, if it cannot be read."""
+        info = self.table.set_node(node)
+        for pod in self._homeless.pop(info.name, {}).values():
+            self.table.add_pod(info, pod)
+        return info
+
+    def remove_node(self, name: str) -> bool:
+        """A node is gone; its pods are kept until the watch removes them, in case the node comes back."""
+        if self.table.get(name) is None:
+            return False
+        pods = self.table.remove_node(name)
+        if pods:
+            self._homeless[name] = {pod.uid: pod for pod in pods}
+        return True
+
+    # --- reading ---
+
+    def get(self, uid: str) -> PodState | None:
+        return self._pods.get(uid)
+
+    def is_assumed(self, uid: str) -> bool:
+        state = self._pods.get(uid)
+        return state is not None and state.assumed
+
+    def pods(self) -> Iterator[PodState]:
+        return iter(self._pods.values())
+
+    def sizes(self) -> dict[str, int]:
+        """nodes, pods (assumed ones included) and assumed_pods: kube-scheduler's cache_size metric."""
+        return {"nodes": len(self.table), "pods": len(self._pods), "assumed_pods": self._assumed}
+
+    # --- keeping the indexes together ---
+
+    def _put(self, state: PodState) -> None:
+        self._pods[state.pod.uid] = state
+        self._assumed += state.assumed
+        info = self.table.get(state.node_name)
+        if info is None:
+            self._homeless.setdefault(state.node_name, {})[state.pod.uid] = state.pod
+        else:
+            self.table.add_pod(info, state.pod)
+
+    def _take(self, state: PodState) -> None:
+        del self._pods[state.pod.uid]
+        self._assumed -= state.assumed
+        info = self.table.get(state.node_name)
+        if info is not None:
+            self.table.remove_pod(info, state.pod)
+            return
+        homeless = self._homeless[state.node_name]
+        del homeless[state.pod.uid]
+        if not homeless:
+            del self._homeless[state.node_name]
+
+    def _swap(self, state: PodState, pod: PodInfo) -> None:
+        """The usual confirmation: same node, same room; only the object is newer."""
+        self._assumed -= state.assumed
+        state.assumed = False
+        state.deadline = None
+        state.pod = pod
+        info = self.table.get(state.node_name)
+        if info is not None:
+            info.pods[pod.uid] = pod
+        else:
+            self._homeless[state.node_name][pod.uid] = pod
+
+    def check(self) -> None:
+        """Assert that pods, nodes and columns agree. Raises InternalError at the first difference."""
+        self.table.check()
+        placed = {uid: info.name for info in self.table for uid in info.pods}
+        placed.update({uid: name for name, pods in self._homeless.items() for uid in pods})
+        believed = {uid: state.node_name for uid, state in self._pods.items()}
+        if placed != believed:
+            wrong = sorted(set(placed.items()) ^ set(believed.items()))[:3]
+            raise InternalError(f"pods on nodes differ from pods in the cache, first at {wrong}")
+        if self._assumed != sum(state.assumed for state in self._pods.values()):
+            raise InternalError(f"{self._assumed} assumed pods counted, which is not how many there are")
+
+
+def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
+    """Would moving from one to the other change no number on the node?"""
+    return old.resources == new.resources and old.host_ports == new.host_ports

@@ -1,0 +1,49 @@
+"""Compares the cache with what the informers hold, and puts cache and queue into words, for SIGUSR2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Keys that one side has and the other lacks."""
+
+    missing: list[str]  # the informer has it, the cache does not
+    redundant: list[str]  # the cache has it, the informer does not
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.redundant)
+
+
+def compare_nodes(cache: Cache, actual: Iterable[Node]) -> Difference:
+    return _difference({node.metadata.name for node in actual}, {info.name for info in cache.table})
+
+
+def compare_pods(cache: Cache, actual: Iterable[Pod]) -> Difference:
+    """By uid, bound pods only; pods we assumed are not redundant while the informer still has them unbound."""
+    known = {pod.metadata.uid: pod for pod in actual}
+    bound = {uid for uid, pod in known.items() if pod.spec.node_name}
+    cached = {state.pod.uid for state in cache.pods() if not (state.assumed and state.pod.uid in known)}
+    assumed = {state.pod.uid for state in cache.pods() if state.assumed}
+    return _difference(bound - assumed, cached - assumed)
+
+
+def _difference(actual: set[str], cached: set[str]) -> Difference:
+    return Difference(sorted(actual - cached), sorted(cached - actual))
+
+
+def dump_nodes(cache: Cache) -> Iterator[str]:
+    """A line a node: what it has, what is requested of it, and its pods."""
+    for info in cache.table:
+        allocatable, requested = info.allocatable.resources, info.requested
+        pods = ", ".join(sorted(pod.key for pod in info.pods.values()))
+        yield (
+            f"node {info.name}: cpu {requested.cpu_milli}m of {allocatable.cpu_milli}m, "
+            f"memory {requested.memory} of {allocatable.memory} bytes, "
+            f"pods {len(info.pods)} of {info.allocatable.pods}: [{pods}]"
+        )

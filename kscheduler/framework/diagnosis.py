@@ -1,0 +1,53 @@
+"""Why a pod fits nowhere, in kube-scheduler's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kscheduler.framework.status import Code, Status
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What the cycle found out about a pod that fits nowhere."""
+
+    total_nodes: int
+    # reason -> nodes that gave it; a node can give several, so the counts can add up to more than the nodes
+    reasons: dict[str, int] = field(default_factory=dict)
+    unschedulable_plugins: set[str] = field(default_factory=set)  # whose events may help
+    pending_plugins: set[str] = field(default_factory=set)  # likewise, and then without backoff
+    pre_filter_message: str = ""
+    post_filter_message: str = ""
+    # node name -> status: worked out only when somebody asks, since a cluster has many nodes
+    node_statuses: Callable[[], Mapping[str, Status]] = dict
+
+    def count(self, status: Status, nodes: int) -> None:
+        """Add the reasons that `nodes` nodes gave."""
+        for reason in status.reasons:
+            self.reasons[reason] = self.reasons.get(reason, 0) + nodes
+        self.blame(status)
+
+    def blame(self, status: Status) -> None:
+        """Remember which plugin rejected, so that its events wake the pod."""
+        if not status.plugin:
+            return
+        if status.code is Code.PENDING:
+            self.pending_plugins.add(status.plugin)
+        else:
+            self.unschedulable_plugins.add(status.plugin)
+
+    def message(self) -> str:
+        """kube-scheduler's FitError text: `0/5 nodes are available: 2 Insufficient cpu, 3 …. <post filter>`."""
+        if self.total_nodes == 0:
+            return NO_NODES
+        parts = [f"0/{self.total_nodes} nodes are available:"]
+        if self.pre_filter_message:
+            parts.append(f"{self.pre_filter_message}.")
+        elif self.reasons:
+            parts.append(", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items())) + ".")
+        if self.post_filter_message:
+            parts.append(self.post_filter_message)
+        return " ".join(parts)

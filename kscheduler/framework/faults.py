@@ -1,0 +1,42 @@
+"""A plugin that raised or answered nonsense, as the status its pod gets."""
+
+from __future__ import annotations
+
+from kscheduler.errors import PluginError
+from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
+from kscheduler.framework.status import Code, Status
+
+
+class CycleFault(Exception):
+    """A plugin's error on its way out of nested loops; it ends the cycle of one pod."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def raised(plugin: Plugin, point: str, error: Exception) -> Status:
+    """The plugin let an exception escape."""
+    if isinstance(error, CycleFault):
+        return error.status
+    fault = PluginError(f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}')
+    fault.__cause__ = error
+    return Status(Code.ERROR, (str(fault),), plugin.name, fault)
+
+
+def running(point: str, plugin: Plugin, status: Status) -> Status:
+    """The plugin answered with a code that ends the cycle at this point."""
+    message = f'running {point} plugin "{plugin.name}": {status.message}'
+    return Status(Code.ERROR, (message,), plugin.name, status.error)
+
+
+def not_scored(plugin: Plugin, status: Status) -> Status:
+    return running("Score", plugin, status)
+
+
+def invalid_score(plugin: Plugin, score: int) -> Status:
+    message = (
+        f'plugin "{plugin.name}" returns an invalid score {score}, '
+        f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+    )
+    return Status(Code.ERROR, (message,), plugin.name)

@@ -1,0 +1,217 @@
+"""The extension points, as kube-scheduler names and orders them.
+
+A plugin is any object with a `name` and the methods of the points it extends: having `filter` makes it a Filter
+plugin. Pods and nodes it is given are shared and must not be changed. It answers None for success, or a Status.
+
+Filter and Score have two forms. *Per node* is the definition: one pod, one node. *Per table* answers for all rows
+in one call and must agree with it: in-tree plugins have both, and a test holds them equal. With only the per-node
+form a plugin works too; the framework then asks it row by row.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from kscheduler._fast import Scores, Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+MIN_NODE_SCORE = 0
+MAX_NODE_SCORE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """The only nodes worth filtering; None means all."""
+
+    node_names: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """Where the pod may fit soon, after preemption; None leaves the pod's nomination as it is."""
+
+    nominated_node_name: str | None = None
+
+
+class Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """May the pod enter the active or backoff queue? Anything but success gates it."""
+        ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    def sort_key(self, priority: int, timestamp: float) -> tuple[float, ...]:
+        """Pods are popped in ascending order of this key. `timestamp`: when the pod was queued, in seconds."""
+        ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        """Cluster events that may make a pod schedulable which this plugin rejected."""
+        ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        """Called once a cycle. SKIP leaves this plugin's Filter out of the cycle.
+
+        UNSCHEDULABLE_AND_UNRESOLVABLE ends the cycle at once; UNSCHEDULABLE ends it after the other PreFilters.
+        """
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Can the pod run on the node? A rejection ends this node; an ERROR ends the pod's cycle."""
+        ...
+
+
+@runtime_checkable
+class TableFilterPlugin(FilterPlugin, Protocol):
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        """Reject rows in `verdicts`, under `code`, with a detail number that `explain` understands."""
+        ...
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        """The status behind a detail number written by `filter_table`."""
+        ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """Called when no node fits. `statuses`: node name -> why not. SUCCESS, ERROR and U&U end the chain."""
+        ...
+
+
+@runtime_checkable
+class PreScorePlugin(Plugin, Protocol):
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        """Called once, when at least two nodes fit. SKIP leaves this plugin's Score out of the cycle."""
+        ...
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        """How good is the node? After `normalize_score`, if there is one, it must lie in 0..100."""
+        ...
+
+
+@runtime_checkable
+class TableScorePlugin(ScorePlugin, Protocol):
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        """Write the raw score of every feasible row to `scores`."""
+        ...
+
+
+@runtime_checkable
+class TableNormalizeScore(TableScorePlugin, Protocol):
+    def normalize_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        """Bring the raw scores of all feasible rows to 0..100."""
+        ...
+
+
+@runtime_checkable
+class NormalizeScore(Plugin, Protocol):
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
+        """Bring raw scores (node name -> score), all feasible nodes, to 0..100 in place."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """The pod was assumed on the node. A failure calls `unreserve` of all Reserve plugins, in reverse order."""
+        ...
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Take back what `reserve` did. Idempotent, and called even if `reserve` was not. Must not fail."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        """Allow, reject, or WAIT for at most so many seconds (capped at 15 minutes)."""
+        ...
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Will `pre_bind` have work to do (success), or not (SKIP)?"""
+        ...
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Work that must be done before the binding is written, such as attaching a volume."""
+        ...
+
+
+@runtime_checkable
+class BindPlugin(Plugin, Protocol):
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Write the binding. SKIP passes the pod to the next Bind plugin."""
+        ...
+
+
+@runtime_checkable
+class PostBindPlugin(Plugin, Protocol):
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """The pod is bound. For information only."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What the scheduler lends its plugins."""
+
+    table: NodeTable
+    rng: random.Random
+    bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
+
+
+# Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.
+EXTENSION_POINTS: dict[str, str] = {
+    "preEnqueue": "pre_enqueue",
+    "queueSort": "sort_key",
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "preScore": "pre_score",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+}
+
+
+def extension_points(plugin: object) -> frozenset[str]:
+    """The points a plugin, or a plugin class, extends."""
+    return frozenset(point for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method))

@@ -1,0 +1,36 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler._fast import Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.status import Status, unresolvable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "NodeName"
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName:
+    name = NAME
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        wanted = pod.pod.spec.node_name
+        return None if not wanted or wanted == node.name else unresolvable(REASON)
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        wanted = pod.pod.spec.node_name
+        if wanted:
+            row = table.row_of(wanted)
+            verdicts.keep_only(() if row is None else (row,), code, 0)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unresolvable(REASON)
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (ClusterEvent(EventResource.NODE, Action.ADD),)

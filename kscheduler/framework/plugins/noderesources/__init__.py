@@ -1,0 +1,1 @@
+"""Plugins that look at what nodes have and what pods ask for."""

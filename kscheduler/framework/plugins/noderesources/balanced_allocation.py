@@ -1,0 +1,70 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources are then used to a like degree.
+
+1.36's formula: f_r = min(used/allocatable, 1); std over the resources (half the difference for two, population
+deviation for more); s = int((1 − std)·100); score = 50 + (50 + s_with − s_without)/2, truncated. About 75 is neutral.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, PodRequest, Scores, Verdicts, score_balanced
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
+from kscheduler.framework.status import SKIP, Status
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "NodeResourcesBalancedAllocation"
+DEFAULT_RESOURCES = ("cpu", "memory")
+_REQUEST = "NodeResourcesBalancedAllocation/request"
+NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+class BalancedAllocation:
+    name = NAME
+
+    def __init__(self, handle: Handle, resources: Sequence[str] = DEFAULT_RESOURCES) -> None:
+        self._table = handle.table
+        self._columns = [handle.table.resources.column(name) for name in resources]
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        request = self._table.request_of(pod)
+        if not any(column in self._columns for column, _ in request.entries):
+            return SKIP
+        state.write(_REQUEST, request)
+        return None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        own = dict(state.read(_REQUEST, PodRequest).entries)
+        before: list[float] = []
+        after: list[float] = []
+        for column in self._columns:
+            capacity = self._table.columns.allocatable(node.row, column)
+            request = own.get(column, 0)
+            if capacity <= 0 or (column not in NATIVE and request == 0):
+                continue
+            used = self._table.columns.requested(node.row, column)
+            before.append(min(used / capacity, 1.0))
+            after.append(min((used + request) / capacity, 1.0))
+        half = MAX_NODE_SCORE // 2
+        return half + int((half + _balance(after) - _balance(before)) / 2), None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        score_balanced(table.columns, verdicts, scores, state.read(_REQUEST, PodRequest), self._columns)
+
+
+def _balance(fractions: Sequence[float]) -> int:
+    """100 when all fractions are equal, less the further they lie apart."""
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((fraction - mean) ** 2 for fraction in fractions) / len(fractions))
+    else:
+        deviation = 0.0
+    return int((1 - deviation) * MAX_NODE_SCORE)

@@ -1,0 +1,145 @@
+"""NodeResourcesFit: what a pod requests must be free on its node; scored by how much stays free (LeastAllocated).
+
+Score: ⌊Σ w·⌊(cap − used)·100/cap⌋ / Σ w⌋ over the configured resources, used = what pods on the node request, with
+the non-zero defaults for cpu and memory, plus the incoming pod's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler._fast import CPU, MEMORY, PodRequest, Scores, Verdicts, filter_fit, score_least_allocated
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
+from kscheduler.framework.status import Code, Status
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "NodeResourcesFit"
+TOO_MANY_PODS = "Too many pods"
+_REQUEST = "NodeResourcesFit/request"
+_SCORE_REQUEST = "NodeResourcesFit/score"
+
+# Bits of a verdict's detail: 0 is the pod count, 1 + i the i-th entry of the request, 62 says no preemption helps.
+POD_COUNT_BIT = 1
+UNRESOLVABLE_BIT = 1 << 62
+
+# (resource name, weight): kube-scheduler's defaults.
+DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
+
+
+class Fit:
+    """`ignored`: extended resources that this plugin leaves to somebody else; `ignored_groups`: their domains."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        handle: Handle,
+        resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES,
+        ignored: frozenset[str] = frozenset(),
+        ignored_groups: frozenset[str] = frozenset(),
+    ) -> None:
+        self._table = handle.table
+        self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
+        self._ignored = ignored
+        self._ignored_groups = ignored_groups
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        state.write(_REQUEST, self._filter_request(pod))
+        return None, None
+
+    def _filter_request(self, pod: PodInfo) -> PodRequest:
+        request = self._table.request_of(pod)
+        if not self._ignored and not self._ignored_groups:
+            return request
+        kept = [(column, amount) for column, amount in request.entries if not self._is_ignored(column)]
+        return PodRequest(kept, request.non_zero_cpu, request.non_zero_memory)
+
+    def _is_ignored(self, column: int) -> bool:
+        name = self._table.resources.names[column]
+        group, slash, _ = name.partition("/")
+        return name in self._ignored or (bool(slash) and group in self._ignored_groups)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        request = state.read(_REQUEST, PodRequest)
+        detail = 0
+        if len(node.pods) + 1 > node.allocatable.pods:
+            detail |= POD_COUNT_BIT
+        columns = self._table.columns
+        for place, (column, amount) in enumerate(request.entries):
+            if amount > node.free(column):
+                detail |= 2 << place
+                if amount > columns.allocatable(node.row, column):
+                    detail |= UNRESOLVABLE_BIT
+        return self.explain(state, pod, detail) if detail else None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        request = state.read(_REQUEST, PodRequest)
+        names = self._table.resources.names
+        reasons = [TOO_MANY_PODS] if detail & POD_COUNT_BIT else []
+        reasons += [
+            f"Insufficient {names[column]}"
+            for place, (column, _) in enumerate(request.entries)
+            if detail & (2 << place)
+        ]
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if detail & UNRESOLVABLE_BIT else Code.UNSCHEDULABLE
+        return Status(code, tuple(reasons), NAME)
+
+    # --- score ---
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        # The incoming pod is scored by its containers alone, without pod-level resources: kube-scheduler's quirk.
+        resources = pod.resources
+        request = self._table.resources.compile(
+            resources.containers_only, resources.score_cpu_milli, resources.score_memory
+        )
+        state.write(_SCORE_REQUEST, request)
+        return None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        request = state.read(_SCORE_REQUEST, PodRequest)
+        total = weights = 0
+        for column, weight in self._weights:
+            capacity = self._table.columns.allocatable(node.row, column)
+            own = self._own_request(request, column)
+            if capacity <= 0 or (column not in (CPU, MEMORY) and own == 0):
+                continue
+            used = self._used(node, column) + own
+            total += weight * (0 if used > capacity else (capacity - used) * MAX_NODE_SCORE // capacity)
+            weights += weight
+        return total // weights if weights else 0, None
+
+    def _own_request(self, request: PodRequest, column: int) -> int:
+        if column == CPU:
+            return request.non_zero_cpu
+        if column == MEMORY:
+            return request.non_zero_memory
+        return dict(request.entries).get(column, 0)
+
+    def _used(self, node: NodeInfo, column: int) -> int:
+        if column in (CPU, MEMORY):
+            return node.non_zero_requested[column]
+        return self._table.columns.requested(node.row, column)
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        request = state.read(_SCORE_REQUEST, PodRequest)
+        score_least_allocated(table.columns, verdicts, scores, request, self._weights)
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (
+            ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE),
+            ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCALE_DOWN),
+            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+        )

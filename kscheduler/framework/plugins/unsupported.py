@@ -1,0 +1,47 @@
+"""Unsupported: a pod whose hard constraints no plugin here can judge yet is refused, rather than placed wrongly.
+
+It stands in for kube-scheduler's default plugins that this program does not have so far, and shrinks as they come.
+What is only a preference (preferred pod affinity, ScheduleAnyway) does not make a pod unplaceable and is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler.api.objects import Pod
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import PreFilterResult
+from kscheduler.framework.status import SKIP, Status, unresolvable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "Unsupported"
+
+
+class Unsupported:
+    name = NAME
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        needs = list(_unsupported(pod.pod))
+        if not needs:
+            return None, SKIP
+        return None, unresolvable(f"this scheduler cannot judge yet what the pod requires: {', '.join(needs)}")
+
+
+def _unsupported(pod: Pod) -> Iterator[str]:
+    """The fields that bind the pod to a place in a way nobody here understands."""
+    spec = pod.spec
+    affinity = spec.affinity
+    if affinity and affinity.pod_affinity and affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
+        yield "required pod affinity"
+    if (
+        affinity
+        and affinity.pod_anti_affinity
+        and affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
+    ):
+        yield "required pod anti-affinity"
+    if any(spread.when_unsatisfiable == "DoNotSchedule" for spread in spec.topology_spread_constraints or ()):
+        yield "topology spread with whenUnsatisfiable DoNotSchedule"
+    if any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes or ()):
+        yield "persistent volumes"
+    if spec.resource_claims:
+        yield "resource claims"

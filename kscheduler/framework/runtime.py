@@ -1,0 +1,183 @@
+"""One profile: its plugins at each extension point, and how they are run before and after the search.
+
+The search itself (PreFilter to selection) is in `algorithm`. Nothing here reads a clock but the stopwatch it is
+given; PreBind and Bind are awaited, since they write to the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.faults import raised
+from kscheduler.framework.interface import (
+    BindPlugin,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from kscheduler.framework.observer import Observer
+from kscheduler.framework.status import Code, Status, code_of, error_status
+from kscheduler.snapshot.pod_info import PodInfo
+
+MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeout
+
+
+class Framework:
+    """A profile, ready to run.
+
+    `plugins` maps an extension point to its plugins in order, with weights (used by score only).
+    `percentage_of_nodes_to_score`: 0 looks at all nodes; a deliberate difference from kube-scheduler, whose 0 samples.
+    `first_on_tie`: among equal scores take the first row, instead of one drawn from the handle's generator.
+    """
+
+    def __init__(
+        self,
+        profile: str,
+        plugins: Mapping[str, Sequence[tuple[Plugin, int]]],
+        handle: Handle,
+        *,
+        observer: Observer,
+        stopwatch: Callable[[], float],
+        percentage_of_nodes_to_score: int = 0,
+        first_on_tie: bool = False,
+    ) -> None:
+        self.profile = profile
+
+        def at(point: str) -> list[Plugin]:
+            return [plugin for plugin, _ in plugins.get(point, ())]
+
+        self._pre_enqueue = cast(list[PreEnqueuePlugin], at("preEnqueue"))
+        self._queue_sort = cast(list[QueueSortPlugin], at("queueSort"))
+        self._reserve = cast(list[ReservePlugin], at("reserve"))
+        self._permit = cast(list[PermitPlugin], at("permit"))
+        self._pre_bind = cast(list[PreBindPlugin], at("preBind"))
+        self._bind = cast(list[BindPlugin], at("bind"))
+        self._post_bind = cast(list[PostBindPlugin], at("postBind"))
+        self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
+        self._algorithm = Algorithm(
+            profile,
+            handle,
+            observer,
+            stopwatch,
+            pre_filter=cast(list[PreFilterPlugin], at("preFilter")),
+            filters=cast(list[FilterPlugin], at("filter")),
+            post_filter=cast(list[PostFilterPlugin], at("postFilter")),
+            pre_score=cast(list[PreScorePlugin], at("preScore")),
+            scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
+            percentage_of_nodes_to_score=percentage_of_nodes_to_score,
+            first_on_tie=first_on_tie,
+        )
+
+    # --- the queue asks ---
+
+    def sort_key(self, priority: int, timestamp: float) -> tuple[float, ...]:
+        return self._queue_sort[0].sort_key(priority, timestamp)
+
+    def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """None, or the status of the first plugin that holds the pod back."""
+        for plugin in self._pre_enqueue:
+            try:
+                status = plugin.pre_enqueue(pod)
+            except Exception as error:
+                return raised(plugin, "PreEnqueue", error)
+            if status is not None and status.code is not Code.SUCCESS:
+                return status.of(plugin.name)
+        return None
+
+    def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent]]:
+        """Plugin name -> cluster events that may help a pod it rejected."""
+        return {
+            name: plugin.events_to_register()
+            for name, plugin in self._all.items()
+            if isinstance(plugin, EnqueueExtensions)
+        }
+
+    # --- the scheduling cycle ---
+
+    def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
+        """Filter, score, select; see `Algorithm`."""
+        return self._algorithm.schedule_pod(state, pod)
+
+    # --- after the decision ---
+
+    def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        for plugin in self._reserve:
+            try:
+                status = plugin.reserve(state, pod, node_name)
+            except Exception as error:
+                return raised(plugin, "Reserve", error)
+            if status is not None and status.code is not Code.SUCCESS:
+                return status.of(plugin.name)
+        return None
+
+    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
+        """Unreserve in reverse order; every plugin is called, faults are returned for the log."""
+        faults = []
+        for plugin in reversed(self._reserve):
+            try:
+                plugin.unreserve(state, pod, node_name)
+            except Exception as error:
+                faults.append(raised(plugin, "Unreserve", error))
+        return faults
+
+    def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
+        """The rejection, if any; else the plugins that want to wait, each with its timeout in seconds."""
+        waits: dict[str, float] = {}  # plugin name -> seconds
+        for plugin in self._permit:
+            try:
+                status, timeout_s = plugin.permit(state, pod, node_name)
+            except Exception as error:
+                return raised(plugin, "Permit", error), {}
+            code = code_of(status)
+            if code is Code.WAIT:
+                waits[plugin.name] = min(timeout_s, MAX_PERMIT_WAIT_S)
+            elif status is not None and code is not Code.SUCCESS:
+                return status.of(plugin.name), {}
+        return None, waits
+
+    async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        for plugin in self._pre_bind:
+            try:
+                if code_of(plugin.pre_bind_pre_flight(state, pod, node_name)) is Code.SKIP:
+                    continue
+                status = await plugin.pre_bind(state, pod, node_name)
+            except Exception as error:
+                return raised(plugin, "PreBind", error)
+            if status is not None and status.code is not Code.SUCCESS:
+                return status.of(plugin.name)
+        return None
+
+    async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Ask Bind plugins in order until one does not skip. All skipping is a failure."""
+        for plugin in self._bind:
+            try:
+                status = await plugin.bind(state, pod, node_name)
+            except Exception as error:
+                return raised(plugin, "Bind", error)
+            if code_of(status) is not Code.SKIP:
+                return None if status is None or status.code is Code.SUCCESS else status.of(plugin.name)
+        return error_status(f"no Bind plugin took pod {pod.key}: all of them skipped")
+
+    def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
+        faults = []
+        for plugin in self._post_bind:
+            try:
+                plugin.post_bind(state, pod, node_name)
+            except Exception as error:
+                faults.append(raised(plugin, "PostBind", error))
+        return faults

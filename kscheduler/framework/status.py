@@ -1,0 +1,65 @@
+"""What a plugin answers. "Does not fit" is a value: a code, the plugin's name, and reasons a user can read.
+
+Codes, order and messages are kube-scheduler's. `None` in place of a Status means Success: the common answer costs
+no object.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+
+class Code(enum.IntEnum):
+    """kube-scheduler's codes in its numeric order."""
+
+    SUCCESS = 0
+    ERROR = 1  # a fault: the cycle ends, the pod is tried again after the error backoff
+    UNSCHEDULABLE = 2  # does not fit now; preemption may help
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3  # does not fit, and removing pods would not change that
+    WAIT = 4  # Permit only
+    SKIP = 5  # PreFilter, PreScore, Bind: this plugin has nothing to say for this pod
+    PENDING = 6  # as UNSCHEDULABLE, but without backoff once the plugin's event arrives
+
+
+REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    error: Exception | None = None  # the fault behind Code.ERROR, for logs and for deciding on a retry
+
+    @property
+    def message(self) -> str:
+        """The reasons as kube-scheduler joins them."""
+        return ", ".join(self.reasons)
+
+    @property
+    def is_rejected(self) -> bool:
+        return self.code in REJECTED
+
+    def of(self, plugin: str) -> Status:
+        """The same status, signed by a plugin; one that is signed already keeps its name."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+def unschedulable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error_status(message: str, error: Exception | None = None) -> Status:
+    return Status(Code.ERROR, (message,), error=error)
+
+
+SKIP = Status(Code.SKIP)
+
+
+def code_of(status: Status | None) -> Code:
+    return Code.SUCCESS if status is None else status.code

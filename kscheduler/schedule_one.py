@@ -1,0 +1,237 @@
+"""One pod: the scheduling cycle, which decides and assumes, then the binding cycle, which writes it down.
+
+The scheduling cycle never awaits, so each decision sees the one before. The binding cycle runs beside later
+scheduling cycles; when it fails, the pod's room is given back and the pod returns to the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.cache.cache import Cache
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.clock import Clock
+from kscheduler.errors import NotFound
+from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Code, Status
+from kscheduler.metrics import Metrics
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.waiting_pods import WaitingPods
+
+log = logging.getLogger(__name__)
+
+# The apiserver refuses Event notes beyond 1,024 bytes; the recorder cuts them, the condition keeps the whole text.
+
+
+@dataclass(frozen=True, slots=True)
+class BindingCycle:
+    """A decision on its way to the apiserver."""
+
+    queued: QueuedPodInfo
+    framework: Framework
+    state: CycleState
+    node_name: str
+    waits: dict[str, float]  # Permit plugin -> seconds it may wait
+    started: float  # when the scheduling cycle began
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.queued.pod_info
+
+
+class ScheduleOne:
+    """Runs both cycles of one pod. `current_pod` gives the informer's newest object for a key, or None."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Framework],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        recorder: EventRecorder,
+        statuses: PodStatusLane,
+        waiting_pods: WaitingPods,
+        current_pod: Callable[[str], Pod | None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles
+        self._clock = clock
+        self._metrics = metrics
+        self._recorder = recorder
+        self._statuses = statuses
+        self._waiting_pods = waiting_pods
+        self._current_pod = current_pod
+
+    # --- scheduling cycle ---
+
+    def schedule(self, queued: QueuedPodInfo) -> BindingCycle | None:
+        """Decide where the pod goes and hold its room. None: it goes nowhere now, and is back in the queue."""
+        started = self._clock.now()
+        pod = queued.pod_info
+        # 1. Leave out pods that need no decision.
+        if self._skips(pod):
+            self._queue.done(pod.uid)
+            return None
+        framework = self._profiles[pod.pod.spec.scheduler_name]
+        # 2. Filter, score, select.
+        state = CycleState()
+        found = framework.schedule_pod(state, pod)
+        self._metrics.scheduling_algorithm_duration.observe(self._clock.now() - started)
+        if isinstance(found, Rejection):
+            self._reject(queued, framework, found.status, started, found)
+            return None
+        # 3. Assume: the next decision sees the room taken.
+        self._cache.assume(pod, found.node_name)
+        # 4. Reserve and Permit.
+        status = framework.run_reserve(state, pod, found.node_name)
+        waits: dict[str, float] = {}
+        if status is None:
+            status, waits = framework.run_permit(state, pod, found.node_name)
+        cycle = BindingCycle(queued, framework, state, found.node_name, waits, started)
+        if status is not None:
+            self._give_back(cycle)
+            self._reject(queued, framework, status, started)
+            return None
+        _log_decision(pod, found)
+        return cycle
+
+    def _skips(self, pod: PodInfo) -> bool:
+        if pod.pod.metadata.deletion_timestamp is not None:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._recorder.record(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            return True
+        return self._cache.get(pod.uid) is not None
+
+    # --- binding cycle ---
+
+    async def bind(self, cycle: BindingCycle) -> None:
+        """Write the decision down, or take it back. Raises nothing but cancellation."""
+        pod, framework = cycle.pod, cycle.framework
+        # 1. Wait for Permit plugins that asked for it.
+        status = await self._wait_on_permit(cycle)
+        # 2. From here on, events that happen are no longer this attempt's concern.
+        self._queue.done(pod.uid)
+        # 3. PreBind, then Bind.
+        if status is None:
+            status = await framework.run_pre_bind(cycle.state, pod, cycle.node_name)
+        if status is None:
+            status = await framework.run_bind(cycle.state, pod, cycle.node_name)
+        # 4. Keep it, or give it back.
+        if status is None:
+            self._bound(cycle)
+        else:
+            self._not_bound(cycle, status)
+
+    async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
+        if not cycle.waits:
+            return None
+        started = self._clock.now()
+        waiting = self._waiting_pods.add(cycle.pod, cycle.waits)
+        try:
+            status = await waiting.wait()
+        finally:
+            self._waiting_pods.remove(cycle.pod.uid)
+        self._metrics.permit_waited("Success" if status is None else "Unschedulable", self._clock.now() - started)
+        return status
+
+    def _bound(self, cycle: BindingCycle) -> None:
+        pod, now = cycle.pod, self._clock.now()
+        self._cache.finish_binding(pod.uid, now)
+        self._statuses.forget(pod.uid)
+        for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
+            log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
+        self._metrics.pod_scheduled(
+            cycle.framework.profile,
+            attempt_s=now - cycle.started,
+            sli_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
+            attempts=cycle.queued.attempts,
+        )
+        note = f"Successfully assigned {pod.key} to {cycle.node_name}"
+        self._recorder.record(pod.pod, "Normal", "Scheduled", "Binding", note)
+        log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
+
+    def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
+        if isinstance(status.error, NotFound):
+            log.info("pod was deleted before it was bound", extra={"pod": cycle.pod.key, "node": cycle.node_name})
+        self._give_back(cycle)
+        self._reject(cycle.queued, cycle.framework, status, cycle.started)
+
+    def _give_back(self, cycle: BindingCycle) -> None:
+        """Undo Reserve and the assumption; others may use the room."""
+        for fault in cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name):
+            log.error("unreserve plugin failed", extra={"pod": cycle.pod.key, "err": fault.message})
+        if self._cache.forget(cycle.pod.uid):
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
+
+    # --- a pod that goes nowhere ---
+
+    def _reject(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        status: Status,
+        started: float,
+        rejection: Rejection | None = None,
+    ) -> None:
+        """Back to the queue, and tell whoever looks: metrics, an Event, the pod's condition."""
+        pod, now = queued.pod_info, self._clock.now()
+        is_fault = not status.is_rejected
+        self._metrics.pod_not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
+        if not self._is_still_pending(pod):
+            self._queue.done(pod.uid)
+            return
+        if is_fault:
+            log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
+            self._queue.requeue_after_error(queued, now)
+        else:
+            log.debug("pod fits nowhere", extra={"pod": pod.key, "reason": status.message})
+            plugins, pending = _blamed(status, rejection)
+            self._queue.add_unschedulable_if_not_present(queued, now, plugins, pending)
+        self._tell(pod.pod, status)
+
+    def _is_still_pending(self, pod: PodInfo) -> bool:
+        """Does the watch still show this very pod, unbound?"""
+        current = self._current_pod(pod.key)
+        return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
+
+    def _tell(self, pod: Pod, status: Status) -> None:
+        message = status.message
+        self._recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        reason = "Unschedulable" if status.is_rejected else "SchedulerError"
+        self._statuses.patch(
+            pod,
+            PodCondition(
+                type="PodScheduled",
+                status="False",
+                reason=reason,
+                message=message,
+                observed_generation=pod.metadata.generation,
+            ),
+        )
+
+
+def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[str]]:
+    """The plugins whose events may help, and those whose events do so without backoff."""
+    if rejection is not None:
+        return rejection.diagnosis.unschedulable_plugins, rejection.diagnosis.pending_plugins
+    if status.code is Code.PENDING:
+        return set(), {status.plugin}
+    return {status.plugin}, set()
+
+
+def _log_decision(pod: PodInfo, found: Decision) -> None:
+    if log.isEnabledFor(logging.DEBUG):
+        fields = {"pod": pod.key, "node": found.node_name, "evaluated": found.evaluated, "feasible": found.feasible}
+        log.debug("pod assumed", extra=fields)

@@ -1,0 +1,49 @@
+"""Which host ports are taken where. Few pods want one, so they are kept by port, not by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscheduler.snapshot.pod_info import EVERY_ADDRESS, HostPort
+
+
+class HostPortIndex:
+    def __init__(self) -> None:
+        # (protocol, port) -> row -> address -> pods there that hold it
+        self._taken: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            addresses = self._taken.setdefault((port.protocol, port.port), {}).setdefault(row, {})
+            addresses[port.ip] = addresses.get(port.ip, 0) + 1
+
+    def remove(self, row: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            key = (port.protocol, port.port)
+            rows = self._taken[key]
+            addresses = rows[row]
+            addresses[port.ip] -= 1
+            if not addresses[port.ip]:
+                del addresses[port.ip]
+            if not addresses:
+                del rows[row]
+            if not rows:
+                del self._taken[key]
+
+    def conflicts_on(self, row: int, wanted: HostPort) -> bool:
+        """Is the port taken on this row, on the same address or on every address of either side?"""
+        addresses = self._taken.get((wanted.protocol, wanted.port), {}).get(row)
+        return addresses is not None and _clash(addresses, wanted.ip)
+
+    def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
+        """All rows on which at least one of the wanted ports is taken, ascending."""
+        rows: set[int] = set()
+        for port in wanted:
+            for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
+                if _clash(addresses, port.ip):
+                    rows.add(row)
+        return sorted(rows)
+
+
+def _clash(addresses: dict[str, int], ip: str) -> bool:
+    return ip == EVERY_ADDRESS or EVERY_ADDRESS in addresses or ip in addresses

@@ -1,0 +1,68 @@
+"""Which image is on which nodes, for preferring nodes that need not pull."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+from kscheduler.api.objects import ContainerImage
+
+
+class ImageState:
+    """One image: its size, and the rows that have it.
+
+    The size is the one the first node reported, as in kube-scheduler; it stays while any node has the image.
+    """
+
+    __slots__ = ("_rows", "_sorted", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._rows: set[int] = set()
+        self._sorted: array[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, row: int) -> bool:
+        return row in self._rows
+
+    def add(self, row: int) -> None:
+        self._rows.add(row)
+        self._sorted = None
+
+    def discard(self, row: int) -> None:
+        self._rows.discard(row)
+        self._sorted = None
+
+    def rows(self) -> array[int]:
+        """Ascending int32 row ids, as kernels take them."""
+        if self._sorted is None:
+            self._sorted = array("i", sorted(self._rows))
+        return self._sorted
+
+
+class ImageIndex:
+    def __init__(self) -> None:
+        self._images: dict[str, ImageState] = {}  # normalised image name -> where it is
+
+    def get(self, name: str) -> ImageState | None:
+        return self._images.get(name)
+
+    def add_node(self, row: int, images: Iterable[ContainerImage]) -> None:
+        for image in images:
+            for name in image.names or ():
+                state = self._images.get(name)
+                if state is None:
+                    state = self._images[name] = ImageState(image.size_bytes)
+                state.add(row)
+
+    def remove_node(self, row: int, images: Iterable[ContainerImage]) -> None:
+        for image in images:
+            for name in image.names or ():
+                state = self._images.get(name)
+                if state is None:
+                    continue
+                state.discard(row)
+                if not state:
+                    del self._images[name]

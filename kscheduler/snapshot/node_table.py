@@ -1,0 +1,162 @@
+"""The cluster as a table: one row a node, and indexes by profile, port and image.
+
+Rows are stable while a node lives and are reused afterwards. Everything that scheduling reads about nodes is here
+and is changed here only, so the indexes agree by construction (`check` proves it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
+from kscheduler.api.objects import Node
+from kscheduler.api.resources import NodeAllocatable, Resources, node_allocatable
+from kscheduler.errors import InternalError
+from kscheduler.snapshot.host_ports import HostPortIndex
+from kscheduler.snapshot.images import ImageIndex
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.profiles import Profiles
+from kscheduler.snapshot.resource_columns import ResourceColumns
+
+
+class NodeTable:
+    def __init__(self, capacity: int = 64) -> None:
+        self.columns = NodeColumns(capacity)
+        self.resources = ResourceColumns(self.columns)
+        self.profiles = Profiles()
+        self.ports = HostPortIndex()
+        self.images = ImageIndex()
+        self._infos: list[NodeInfo | None] = []  # row -> node
+        self._rows: dict[str, int] = {}  # node name -> row
+        # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
+        self.static_generation = 0
+
+    # --- reading ---
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return (info for info in self._infos if info is not None)
+
+    def row_of(self, name: str) -> int | None:
+        return self._rows.get(name)
+
+    def get(self, name: str) -> NodeInfo | None:
+        row = self._rows.get(name)
+        return None if row is None else self._infos[row]
+
+    def at(self, row: int) -> NodeInfo:
+        """The node in a row. Raises InternalError for a row without one."""
+        info = self._infos[row] if 0 <= row < len(self._infos) else None
+        if info is None:
+            raise InternalError(f"expected a node in row {row}, found none among {len(self._infos)} rows")
+        return info
+
+    def request_of(self, pod: PodInfo) -> PodRequest:
+        """What a pod takes from a node: for filtering and for accounting."""
+        resources = pod.resources
+        return self.resources.compile(resources.total, resources.non_zero_cpu_milli, resources.non_zero_memory)
+
+    # --- nodes ---
+
+    def set_node(self, node: Node) -> NodeInfo:
+        """Add a node, or bring it up to date. Raises DecodeError, and changes nothing, if it cannot be read."""
+        allocatable = node_allocatable(node)
+        info = self.get(node.metadata.name)
+        return self._add(node, allocatable) if info is None else self._update(info, node, allocatable)
+
+    def _add(self, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
+        row = self.columns.add_row()
+        info = NodeInfo(self, row, node, self.profiles.acquire(node), allocatable)
+        if row == len(self._infos):
+            self._infos.append(info)
+        else:
+            self._infos[row] = info
+        self._rows[node.metadata.name] = row
+        self.columns.set_profile(row, info.profile.id)
+        self._write_allocatable(row, Resources(), allocatable)
+        self.images.add_node(row, node.status.images or ())
+        self.static_generation += 1
+        return info
+
+    def _update(self, info: NodeInfo, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
+        old = info.node
+        if allocatable != info.allocatable:
+            self._write_allocatable(info.row, info.allocatable.resources, allocatable)
+            info.allocatable = allocatable
+        if old.metadata.labels != node.metadata.labels or old.spec != node.spec:
+            profile = self.profiles.acquire(node)
+            self.profiles.release(info.profile)
+            info.profile = profile
+            self.columns.set_profile(info.row, profile.id)
+            self.static_generation += 1
+        if old.status.images != node.status.images:
+            self.images.remove_node(info.row, old.status.images or ())
+            self.images.add_node(info.row, node.status.images or ())
+        info.node = node
+        return info
+
+    def remove_node(self, name: str) -> list[PodInfo]:
+        """Take a node out; returns the pods that were on it, which the caller still has to keep."""
+        row = self._rows.pop(name)
+        info = self.at(row)
+        pods = list(info.pods.values())
+        for pod in pods:
+            self.ports.remove(row, pod.host_ports)
+        self.images.remove_node(row, info.node.status.images or ())
+        self.profiles.release(info.profile)
+        self.columns.free_row(row)
+        self._infos[row] = None
+        self.static_generation += 1
+        return pods
+
+    def _write_allocatable(self, row: int, old: Resources, new: NodeAllocatable) -> None:
+        resources = new.resources
+        self.columns.set_allocatable(row, CPU, resources.cpu_milli)
+        self.columns.set_allocatable(row, MEMORY, resources.memory)
+        self.columns.set_allocatable(row, EPHEMERAL_STORAGE, resources.ephemeral_storage)
+        for name in old.scalars.keys() - resources.scalars.keys():
+            self.columns.set_allocatable(row, self.resources.column(name), 0)
+        for name, amount in resources.scalars.items():
+            self.columns.set_allocatable(row, self.resources.column(name), amount)
+        self.columns.set_allowed_pods(row, new.pods)
+
+    # --- pods ---
+
+    def add_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        """Count a pod on a node; it may overcommit the node, as reality can."""
+        self.columns.add_pod(info.row, self.request_of(pod))
+        self.ports.add(info.row, pod.host_ports)
+        info.pods[pod.uid] = pod
+
+    def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        self.columns.remove_pod(info.row, self.request_of(pod))
+        self.ports.remove(info.row, pod.host_ports)
+        del info.pods[pod.uid]
+
+    # --- self-test ---
+
+    def check(self) -> None:
+        """Assert that columns and indexes say what the objects say. Raises InternalError at the first difference."""
+        for info in self:
+            if self._rows.get(info.name) != info.row:
+                raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
+            self._check_row(info)
+
+    def _check_row(self, info: NodeInfo) -> None:
+        expected: dict[int, int] = {}
+        for pod in info.pods.values():
+            for column, amount in self.resources.entries(pod.resources.total):
+                expected[column] = expected.get(column, 0) + amount
+        for column, name in enumerate(self.resources.names):
+            found = self.columns.requested(info.row, column)
+            if found != expected.get(column, 0):
+                raise InternalError(
+                    f"node {info.name}: {name} requested {found}, its pods sum to {expected.get(column, 0)}"
+                )
+        if self.columns.pod_count(info.row) != len(info.pods):
+            raise InternalError(
+                f"node {info.name}: {self.columns.pod_count(info.row)} pods counted, {len(info.pods)} kept"
+            )

@@ -1,0 +1,60 @@
+"""A pod with what every decision asks of it, worked out once.
+
+Building a PodInfo parses its quantities: a malformed pod fails here, with the path of the field, and nowhere later.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kscheduler.api.objects import Container, Pod
+from kscheduler.api.resources import PodResources, pod_resources
+
+
+class HostPort(NamedTuple):
+    protocol: str
+    port: int
+    ip: str  # "" and "0.0.0.0" both mean every address; stored as "0.0.0.0"
+
+
+EVERY_ADDRESS = "0.0.0.0"
+
+
+class PodInfo:
+    """A pod as cache, queue and plugins hold it. Treat as immutable: it is shared.
+
+    Raises DecodeError, naming field and value, for quantities that cannot be read.
+    """
+
+    __slots__ = ("host_ports", "key", "pod", "priority", "resources", "uid")
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.key = pod.key
+        self.uid = pod.metadata.uid
+        self.priority = pod.spec.priority or 0
+        self.resources: PodResources = pod_resources(pod)
+        self.host_ports = host_ports(pod)
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """The ports a pod takes on its node: those of containers and of init containers that keep running."""
+    found: list[HostPort] = []
+    for container in pod.spec.containers:
+        if container.ports:
+            found += _ports_of(container)
+    for container in pod.spec.init_containers or ():
+        if container.ports and container.restart_policy == "Always":
+            found += _ports_of(container)
+    return tuple(found)
+
+
+def _ports_of(container: Container) -> list[HostPort]:
+    return [
+        HostPort(port.protocol or "TCP", port.host_port, port.host_ip or EVERY_ADDRESS)
+        for port in container.ports or ()
+        if port.host_port > 0
+    ]

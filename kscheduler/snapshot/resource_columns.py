@@ -1,0 +1,65 @@
+"""Resource names and the columns that hold them, and pods' requests in terms of those columns.
+
+cpu (milli), memory and ephemeral-storage (bytes) have fixed columns; every other resource gets one when it is
+first met, and keeps it.
+"""
+
+from __future__ import annotations
+
+from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
+from kscheduler.api.resources import Resources
+
+# Distinct request shapes are few (151 in a trace of 8,152 pods); the bound only guards against a hostile stream.
+MAX_COMPILED = 65_536
+
+_Shape = tuple[int, int, int, tuple[tuple[str, int], ...], int, int]
+
+
+class ResourceColumns:
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self.names: list[str] = ["cpu", "memory", "ephemeral-storage"]  # column -> resource name
+        self._column: dict[str, int] = {name: column for column, name in enumerate(self.names)}
+        self._compiled: dict[_Shape, PodRequest] = {}  # request shape -> the one object that stands for it
+
+    def column(self, name: str) -> int:
+        """The column of a resource, made if need be."""
+        found = self._column.get(name)
+        if found is None:
+            found = self._columns.add_resource()
+            self.names.append(name)
+            self._column[name] = found
+        return found
+
+    def find(self, name: str) -> int | None:
+        """The column of a resource, or None if neither a node nor a pod has named it yet."""
+        return self._column.get(name)
+
+    def compile(self, resources: Resources, non_zero_cpu: int, non_zero_memory: int) -> PodRequest:
+        """A request as kernels take it; equal requests give the same object."""
+        scalars = tuple(resources.scalars.items()) if resources.scalars else ()
+        shape = (
+            resources.cpu_milli,
+            resources.memory,
+            resources.ephemeral_storage,
+            scalars,
+            non_zero_cpu,
+            non_zero_memory,
+        )
+        found = self._compiled.get(shape)
+        if found is None:
+            if len(self._compiled) >= MAX_COMPILED:
+                self._compiled.clear()
+            found = self._compiled[shape] = PodRequest(self.entries(resources), non_zero_cpu, non_zero_memory)
+        return found
+
+    def entries(self, resources: Resources) -> list[tuple[int, int]]:
+        """(column, amount) in column order, amounts above zero only."""
+        amounts = {
+            CPU: resources.cpu_milli,
+            MEMORY: resources.memory,
+            EPHEMERAL_STORAGE: resources.ephemeral_storage,
+        }
+        for name, amount in resources.scalars.items():
+            amounts[self.column(name)] = amount
+        return sorted((column, amount) for column, amount in amounts.items() if amount > 0)
