@@ -1,0 +1,134 @@
+"""The kernels: every filter and score that reads only numbers, over all nodes in one call. No I/O, no Python objects.
+
+`NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
+functions read the first and write the others. Each name exists twice, compiled from the .pyx files and in plain
+Python in reference.py, which is the specification. The compiled form is taken where it has been built, unless
+KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
+
+Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
+at a time. Nothing here imports the rest of kscheduler.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kscheduler._fast.codes import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    FEASIBLE,
+    MAX_AMOUNT,
+    MAX_CODE,
+    MAX_ENTRIES,
+    MAX_RAW,
+    MAX_SCORED_RESOURCES,
+    MAX_WEIGHT,
+    MEMORY,
+    NO_NODE,
+    NOT_EXAMINED,
+    TOO_MANY_PODS,
+    UNRESOLVABLE,
+)
+
+COMPILED: bool
+
+if TYPE_CHECKING:
+    from kscheduler._fast.columns import NodeColumns, PodRequest
+    from kscheduler._fast.filtering import filter_fit, filter_profiles
+    from kscheduler._fast.scoring import (
+        Scores,
+        accumulate,
+        add_to_rows,
+        clear_raw,
+        normalize,
+        score_balanced,
+        score_images,
+        score_least_allocated,
+        score_most_allocated,
+        score_profiles,
+        score_requested_to_capacity_ratio,
+    )
+    from kscheduler._fast.selection import best_total, select_host
+    from kscheduler._fast.verdicts import Verdicts
+else:
+    from importlib.util import find_spec
+
+    COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
+        find_spec(f"kscheduler._fast.{name}") for name in ("columns", "verdicts", "filtering", "scoring", "selection")
+    )
+    if COMPILED:
+        from kscheduler._fast.columns import NodeColumns, PodRequest
+        from kscheduler._fast.filtering import filter_fit, filter_profiles
+        from kscheduler._fast.scoring import (
+            Scores,
+            accumulate,
+            add_to_rows,
+            clear_raw,
+            normalize,
+            score_balanced,
+            score_images,
+            score_least_allocated,
+            score_most_allocated,
+            score_profiles,
+            score_requested_to_capacity_ratio,
+        )
+        from kscheduler._fast.selection import best_total, select_host
+        from kscheduler._fast.verdicts import Verdicts
+    else:
+        from kscheduler._fast.reference import (
+            NodeColumns,
+            PodRequest,
+            Scores,
+            Verdicts,
+            accumulate,
+            add_to_rows,
+            best_total,
+            clear_raw,
+            filter_fit,
+            filter_profiles,
+            normalize,
+            score_balanced,
+            score_images,
+            score_least_allocated,
+            score_most_allocated,
+            score_profiles,
+            score_requested_to_capacity_ratio,
+            select_host,
+        )
+
+__all__ = [
+    "COMPILED",
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "FEASIBLE",
+    "MAX_AMOUNT",
+    "MAX_CODE",
+    "MAX_ENTRIES",
+    "MAX_RAW",
+    "MAX_SCORED_RESOURCES",
+    "MAX_WEIGHT",
+    "MEMORY",
+    "NOT_EXAMINED",
+    "NO_NODE",
+    "TOO_MANY_PODS",
+    "UNRESOLVABLE",
+    "NodeColumns",
+    "PodRequest",
+    "Scores",
+    "Verdicts",
+    "accumulate",
+    "add_to_rows",
+    "best_total",
+    "clear_raw",
+    "filter_fit",
+    "filter_profiles",
+    "normalize",
+    "score_balanced",
+    "score_images",
+    "score_least_allocated",
+    "score_most_allocated",
+    "score_profiles",
+    "score_requested_to_capacity_ratio",
+    "select_host",
+]

@@ -1,0 +1,28 @@
+"""The numbers that kernels and their callers agree on; codes.pxd says the same to the compiler."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Resource columns that every table has; all others are scalar resources (extended, hugepages, attachable volumes).
+CPU: Final = 0  # milli-cores
+MEMORY: Final = 1  # bytes
+EPHEMERAL_STORAGE: Final = 2  # bytes
+
+# What Verdicts.code says of a row. 1..MAX_CODE belong to the caller: usually the position of a filter plugin.
+FEASIBLE: Final = 0
+MAX_CODE: Final = 200
+NOT_EXAMINED: Final = 254  # left out by limit_feasible
+NO_NODE: Final = 255  # a dead row
+
+# Bits of the detail that filter_fit gives; bit 1 + i stands for the i-th entry of the request.
+TOO_MANY_PODS: Final = 1
+UNRESOLVABLE: Final = 1 << 62  # at least one amount is more than the node has when empty
+
+# Amounts up to 2^62: the sum of two of them, and a remainder below twice one, still fit into a signed 64-bit integer.
+MAX_AMOUNT: Final = 1 << 62
+MAX_ENTRIES: Final = 60  # resources one pod asks for: their detail bits are 1..60
+MAX_SCORED_RESOURCES: Final = 64
+MAX_WEIGHT: Final = (1 << 31) - 1
+# Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
+MAX_RAW: Final = 1 << 53
