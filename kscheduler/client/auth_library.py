@@ -1,0 +1,87 @@
+"""The authentication part of kubernetes-asyncio, without its 900 generated models.
+
+Importing `kubernetes_asyncio.config` the plain way runs package files that import every model: 1.1 s and 73 MB,
+of which nothing is used here. So its three packages are stood in for while the few modules needed are loaded
+(0.1 s, 2 MB), and taken away again, so that whoever imports the library in full gets it in full. Should a release
+move these modules, the plain import is the fallback.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_PACKAGE = "kubernetes_asyncio"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthLibrary:
+    """What is used of kubernetes-asyncio. Its classes are untyped."""
+
+    configuration: Any  # client.configuration.Configuration
+    kubeconfig_loader: Any  # config.kube_config.KubeConfigLoader
+    kubeconfig_merger: Any  # config.kube_config.KubeConfigMerger
+    in_cluster_loader: Any  # config.incluster_config.InClusterConfigLoader
+    error: type[Exception]  # config.config_exception.ConfigException
+
+
+@functools.cache
+def auth_library() -> AuthLibrary:
+    """Load it once; about 0.1 s."""
+    if _PACKAGE in sys.modules:  # imported in full by someone else already
+        return _collect()
+    try:
+        with _without_package_files():
+            return _collect()
+    except (ImportError, AttributeError) as error:
+        log.debug("the lean import of kubernetes-asyncio failed, importing all of it", extra={"error": str(error)})
+        return _collect()
+
+
+def _collect() -> AuthLibrary:
+    configuration = importlib.import_module(f"{_PACKAGE}.client.configuration")
+    if isinstance(shell := sys.modules[f"{_PACKAGE}.client"], _Shell):
+        shell.Configuration, shell.ApiClient = configuration.Configuration, None
+    kube_config = importlib.import_module(f"{_PACKAGE}.config.kube_config")
+    in_cluster = importlib.import_module(f"{_PACKAGE}.config.incluster_config")
+    return AuthLibrary(
+        configuration.Configuration,
+        kube_config.KubeConfigLoader,
+        kube_config.KubeConfigMerger,
+        in_cluster.InClusterConfigLoader,
+        kube_config.ConfigException,
+    )
+
+
+class _Shell(ModuleType):
+    """Stands in for a package: a search path, and the names that the modules inside import from it."""
+
+    Configuration: Any
+    ApiClient: Any
+
+
+@contextmanager
+def _without_package_files() -> Iterator[None]:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"{_PACKAGE} is not installed")
+    root = spec.submodule_search_locations[0]
+    for part in ("", ".client", ".config"):
+        shell = _Shell(_PACKAGE + part)
+        shell.__path__ = [root + part.replace(".", "/")]
+        sys.modules[_PACKAGE + part] = shell
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(_PACKAGE + ".")]:
+            del sys.modules[name]

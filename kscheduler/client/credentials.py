@@ -1,0 +1,231 @@
+"""Who we are to the apiserver, and how it is reached: host, TLS, and an Authorization header that stays fresh.
+
+kubernetes-asyncio does the authentication (tokens, client certificates, exec plugins, OIDC, in-cluster tokens that
+rotate). Here is decided where credentials come from, when they are read again, and how a mistake in a
+kubeconfig is told to its author: file, field, value, before anything is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from kscheduler.client.auth_library import AuthLibrary, auth_library
+from kscheduler.client.kubeconfig import Kubeconfig
+from kscheduler.clock import Clock
+from kscheduler.errors import ConfigError, Unreachable
+
+log = logging.getLogger(__name__)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+REFRESH_PERIOD_S = 60.0  # client-go reads token files again after a minute
+REFRESH_TIMEOUT_S = 30.0  # an exec plugin or an OIDC issuer that takes longer counts as unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the apiserver is and how to talk to it."""
+
+    host: str  # "https://10.0.0.1:443", no slash at the end
+    ssl: ssl.SSLContext | None  # None for plain http
+    server_name: str | None = None  # checked against the certificate instead of the host's name
+    proxy: str | None = None
+
+    @property
+    def authority(self) -> str:
+        """Host and port: the `host` label of rest_client metrics, and the Host header."""
+        return urlsplit(self.host).netloc
+
+
+class Credentials:
+    """A header that is read again every minute, and at once when the apiserver answers 401."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        clock: Clock,
+        *,
+        header: str = "",
+        reload: Callable[[bool], Awaitable[str]] | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self._clock = clock
+        self._header = header
+        self._reload = reload  # whether by force -> the new header; None when nothing can change
+        self._fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
+        self._reloading: asyncio.Future[None] | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether `authorization` must be awaited, instead of `header` read: false nearly always."""
+        return self._clock.now() >= self._fresh_until
+
+    @property
+    def header(self) -> str:
+        """The Authorization header as last read; "" for none (anonymous, or a client certificate)."""
+        return self._header
+
+    async def authorization(self) -> str:
+        """The header, read again when its minute is over. If that fails the old one is kept: it may still do."""
+        if self.stale:
+            try:
+                await self._refresh_once(force=False)
+            except (ConfigError, Unreachable) as error:
+                log.warning("credentials could not be read again", extra={"error": str(error)})
+                self._fresh_until = self._clock.now() + REFRESH_PERIOD_S / 6
+        return self._header
+
+    async def refused(self, header: str) -> bool:
+        """The apiserver answered 401 to `header`. Returns whether there is another one to try now."""
+        if self._reload is None:
+            return False
+        if self._header == header:
+            await self._refresh_once(force=True)
+        return self._header != header
+
+    async def _refresh_once(self, *, force: bool) -> None:
+        """All requests that meet a stale token share one refresh."""
+        if self._reloading is None:
+            self._reloading = asyncio.ensure_future(self._refresh(force))
+            self._reloading.add_done_callback(self._forget_reloading)
+        await asyncio.shield(self._reloading)
+
+    def _forget_reloading(self, future: asyncio.Future[None]) -> None:
+        self._reloading = None
+        if not future.cancelled():
+            future.exception()  # read here, for the case that every waiter was cancelled
+
+    async def _refresh(self, force: bool) -> None:
+        assert self._reload is not None
+        try:
+            self._header = await asyncio.wait_for(self._reload(force), REFRESH_TIMEOUT_S)
+        except asyncio.TimeoutError as error:
+            raise Unreachable(f"credentials: no answer within {REFRESH_TIMEOUT_S:.0f} s") from error
+        self._fresh_until = self._clock.now() + REFRESH_PERIOD_S
+
+
+async def load_credentials(
+    clock: Clock, *, kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
+) -> Credentials:
+    """From `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config. Raises ConfigError."""
+    paths = kubeconfig or environ.get("KUBECONFIG", "")
+    if not paths and environ.get("KUBERNETES_SERVICE_HOST"):
+        return await in_cluster(clock, environ=environ)
+    return await from_kubeconfig(clock, paths or str(Path.home() / ".kube" / "config"), context)
+
+
+async def in_cluster(
+    clock: Clock, *, environ: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT
+) -> Credentials:
+    """The pod's service account: its token rotates on disk."""
+    library = auth_library()
+    configuration = library.configuration()
+    loader = library.in_cluster_loader(str(directory / "token"), str(directory / "ca.crt"), environ=dict(environ))
+
+    async def reload(force: bool) -> str:
+        try:
+            loader.load_and_set(configuration)
+        except (library.error, OSError) as error:
+            raise ConfigError(f"in-cluster credentials in {directory}: {error}") from error
+        return _header_of(configuration)
+
+    header = await reload(False)
+    context = _ssl_context(configuration, f"in-cluster credentials: {directory / 'ca.crt'}")
+    return Credentials(Endpoint(configuration.host, context), clock, header=header, reload=reload)
+
+
+async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Credentials:
+    """One kubeconfig, or several joined by colons as in $KUBECONFIG."""
+    checked = Kubeconfig.read(paths, context)
+    library = auth_library()
+    configuration = library.configuration()
+    loader = _kubeconfig_loader(library, checked)
+
+    async def reload(force: bool) -> str:
+        if force:
+            loader.__dict__.pop("exec_plugin_expiry", None)  # an exec plugin's token is kept until then
+        elif "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__ and hasattr(loader, "token"):
+            return _header_of(configuration)  # no expiry: good until refused, as in client-go
+        await _load(loader, configuration, checked)
+        if tls is not None:
+            _load_client_certificate(tls, configuration, checked.where("client-certificate"))
+        return _header_of(configuration)
+
+    tls: ssl.SSLContext | None = None
+    await _load(loader, configuration, checked)
+    tls = _ssl_context(configuration, checked.where("certificate-authority"), checked.where("client-certificate"))
+    endpoint = Endpoint(
+        configuration.host,
+        tls,
+        configuration.tls_server_name or None,
+        configuration.proxy or _proxy(configuration.host),
+    )
+    changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
+    return Credentials(endpoint, clock, header=_header_of(configuration), reload=reload if changes else None)
+
+
+def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
+    merger = library.kubeconfig_merger(checked.paths)
+    # config_base_path=None: relative files are looked for beside the kubeconfig that names them.
+    loader = library.kubeconfig_loader(merger.config, active_context=checked.context, config_base_path=None)
+    if loader._user is None:  # anonymous: the library expects a mapping
+        loader._user = type(merger.config)("users", {}, checked.first_path)
+    return loader
+
+
+async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
+    """Run the library's authentication; whatever it raises about the file becomes a ConfigError."""
+    try:
+        await asyncio.wait_for(loader.load_and_set(configuration), REFRESH_TIMEOUT_S)
+    except asyncio.TimeoutError as error:
+        raise ConfigError(f"{checked.where('')}: no credentials within {REFRESH_TIMEOUT_S:.0f} s") from error
+    except Exception as error:  # the library raises ConfigException, ValueError, OSError, KeyError, aiohttp's, ...
+        raise ConfigError(f"{checked.where('')}: {error or type(error).__name__}") from error
+
+
+def _header_of(configuration: Any) -> str:
+    # A token file usually ends with a newline, which no header may hold.
+    return str(configuration.api_key.get("BearerToken") or "").strip()
+
+
+def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "") -> ssl.SSLContext | None:
+    if not configuration.host.startswith("https:"):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"{ca_field}: not a PEM file of certificates: {error}") from error
+    # New in Python 3.13, and refused by it: cluster CAs without key identifiers, which Go accepts.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+    context.set_alpn_protocols(["http/1.1"])
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    _load_client_certificate(context, configuration, certificate_field)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field: str) -> None:
+    """Also on refresh: new connections then use a certificate that was rotated on disk."""
+    if not configuration.cert_file:
+        return
+    try:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"{field}: certificate and key cannot be loaded: {error}") from error
+
+
+def _proxy(host: str) -> str | None:
+    """From HTTPS_PROXY and NO_PROXY, asked once: aiohttp would ask for every request."""
+    parts = urlsplit(host)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)

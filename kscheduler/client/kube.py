@@ -1,0 +1,286 @@
+"""The client protocol over HTTP, against a real apiserver.
+
+Decides paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and watches are
+decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go first;
+Events have a limit of their own, so that no number of them delays a binding. A 429 to a binding or a status patch
+is obeyed and tried again here, as client-go does; everywhere else the caller has its own backoff.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kscheduler.api.objects import Lease, Pod, PodCondition
+from kscheduler.client import protobuf
+from kscheduler.client.credentials import Credentials, load_credentials
+from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
+from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.times import micro_time
+from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_watch_status
+from kscheduler.client.wire import LineDecoder, WatchError, decode_page
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, DecodeError, TooManyRequests
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_S = 30.0
+LIST_TIMEOUT_S = 60.0
+WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
+# A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
+BOOKMARK_SILENCE_S = 180.0
+BUSY_RETRIES = 10  # client-go's limit on obeying Retry-After
+
+_MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+# Errors come back as protobuf too; the success bodies are not read, and protobuf is the cheapest to write.
+_ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
+
+_encode = msgspec.json.encode
+_decode_lease = msgspec.json.Decoder(Lease).decode
+
+
+class KubeClient:
+    """An apiserver. Use from one event loop; `close` when done."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        qps: float = 50.0,
+        burst: int = 100,
+        observer: RequestObserver | None = None,
+        user_agent: str = "kscheduler",
+    ) -> None:
+        self._transport = Transport(credentials, clock, observer=observer, user_agent=user_agent)
+        self._limiter = RateLimiter(qps, burst, clock)
+        self._event_limiter = RateLimiter(qps, burst, clock)
+
+    @classmethod
+    async def connect(
+        cls,
+        clock: Clock,
+        *,
+        kubeconfig: str = "",
+        context: str = "",
+        qps: float = 50.0,
+        burst: int = 100,
+        observer: RequestObserver | None = None,
+        user_agent: str = "kscheduler",
+        environ: Mapping[str, str] = os.environ,
+    ) -> KubeClient:
+        """With credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError."""
+        credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
+        return cls(credentials, clock, qps=qps, burst=burst, observer=observer, user_agent=user_agent)
+
+    @property
+    def host(self) -> str:
+        """Host and port of the apiserver."""
+        return self._transport.host
+
+    async def version(self) -> dict[str, Any]:
+        """The apiserver's /version: the cheapest question, for a check at start."""
+        answer: dict[str, Any] = msgspec.json.decode(await self._transport.request("GET", "/version", timeout_s=10.0))
+        return answer
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        *,
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        query = {
+            "fieldSelector": field_selector,
+            "limit": str(limit) if limit > 0 else "",
+            "continue": continue_token,
+            "resourceVersion": resource_version,
+        }
+        path = _with_query(resource.path, query)
+        raw = await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S)
+        try:
+            return decode_page(raw, resource)
+        except DecodeError as error:
+            raise APIError(f"apiserver {self.host}: {error}") from error
+
+    async def watch(
+        self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
+    ) -> AsyncIterator[list[WatchEvent[T]]]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, round(timeout_s))),
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version,
+        }
+        decode = LineDecoder(resource)
+        async with self._transport.stream(_with_query(resource.path, query), timeout_s=REQUEST_TIMEOUT_S) as stream:
+            async for lines in _lines(stream, timeout_s + WATCH_GRACE_S):
+                events, error = _decode_lines(decode, lines)
+                if events:
+                    if events[-1].type is EventType.BOOKMARK:
+                        stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
+                    yield events
+                if error is not None:
+                    raise_watch_status(resource.path, error.status)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    async def bind(self, binding: Binding) -> None:
+        path = f"/api/v1/namespaces/{quote(binding.namespace)}/pods/{quote(binding.name)}/binding"
+        await self._send_limited(Priority.BIND, "POST", path, protobuf.encode_binding(binding), protobuf.CONTENT_TYPE)
+
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+        meta = pod.metadata
+        path = f"/api/v1/namespaces/{quote(meta.namespace)}/pods/{quote(meta.name)}/status"
+        await self._send_limited(Priority.STATUS, "PATCH", path, status_patch_body(meta.uid, patch), _STRATEGIC_PATCH)
+
+    async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
+        for attempt in range(BUSY_RETRIES + 1):
+            await self._limit(self._limiter, priority, verb)
+            try:
+                await self._transport.request(
+                    verb,
+                    path,
+                    body=body,
+                    content_type=content_type,
+                    accept=_ACCEPT_PROTOBUF,
+                    timeout_s=REQUEST_TIMEOUT_S,
+                )
+                return
+            except TooManyRequests as error:
+                if attempt == BUSY_RETRIES or error.retry_after_s is None:
+                    raise
+                await asyncio.sleep(error.retry_after_s)
+
+    async def create_event(self, event: Event) -> None:
+        await self._limit(self._event_limiter, Priority.EVENT, "POST")
+        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events"
+        await self._transport.request(
+            "POST",
+            path,
+            body=protobuf.encode_event(event),
+            content_type=protobuf.CONTENT_TYPE,
+            accept=_ACCEPT_PROTOBUF,
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+
+    async def patch_event_series(self, event: Event) -> None:
+        await self._limit(self._event_limiter, Priority.EVENT, "PATCH")
+        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events/{quote(event.name)}"
+        series = event.series and {
+            "count": event.series.count,
+            "lastObservedTime": micro_time(event.series.last_observed_s),
+        }
+        await self._transport.request(
+            "PATCH",
+            path,
+            body=_encode({"series": series}),
+            content_type=_MERGE_PATCH,
+            accept=_ACCEPT_PROTOBUF,
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+
+    async def _limit(self, limiter: RateLimiter, priority: Priority, verb: str) -> None:
+        if limiter.try_acquire():
+            return
+        waited_s = await limiter.acquire(priority)
+        self._transport.observer.observe_rate_limiter(verb, self.host, waited_s)
+
+    # --- leases -------------------------------------------------------------------------------------------------
+
+    async def get_lease(self, namespace: str, name: str) -> Lease:
+        return await self._lease("GET", f"{_leases(namespace)}/{quote(name)}", None)
+
+    async def create_lease(self, lease: Lease) -> Lease:
+        return await self._lease("POST", _leases(lease.metadata.namespace), lease)
+
+    async def update_lease(self, lease: Lease) -> Lease:
+        return await self._lease("PUT", f"{_leases(lease.metadata.namespace)}/{quote(lease.metadata.name)}", lease)
+
+    async def _lease(self, verb: str, path: str, lease: Lease | None) -> Lease:
+        body = _encode(_LeaseBody(metadata=lease.metadata, spec=lease.spec)) if lease is not None else None
+        raw = await self._transport.request(verb, path, body=body, timeout_s=REQUEST_TIMEOUT_S)
+        try:
+            return _decode_lease(raw)
+        except msgspec.MsgspecError as error:
+            raise APIError(f"apiserver {self.host}: lease at {path}: {error}") from error
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class _LeaseBody(Lease, frozen=True, omit_defaults=False):
+    """A Lease with the two fields that say so."""
+
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+
+
+def _leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases"
+
+
+def _with_query(path: str, query: dict[str, str]) -> str:
+    return f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
+
+
+def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
+    """A strategic merge patch: conditions merge by type, and the uid makes it fail for a namesake."""
+    status: dict[str, object] = {}
+    if patch.condition is not None:
+        status["conditions"] = [_condition(patch.condition)]
+    if patch.nominated_node_name is not None:
+        status["nominatedNodeName"] = patch.nominated_node_name or None  # null removes it
+    return _encode({"metadata": {"uid": uid}, "status": status})
+
+
+def _condition(condition: PodCondition) -> dict[str, object]:
+    """Every field, so that a reason or message of before does not stay; times as given, or left alone."""
+    fields: dict[str, object] = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason or None,
+        "message": condition.message or None,
+        "lastProbeTime": condition.last_probe_time,
+    }
+    if condition.last_transition_time is not None:
+        fields["lastTransitionTime"] = condition.last_transition_time
+    if condition.observed_generation:
+        fields["observedGeneration"] = condition.observed_generation
+    return fields
+
+
+async def _lines(stream: ByteStream, idle_s: float) -> AsyncIterator[list[bytes]]:
+    """Whole lines, as many as each chunk completes."""
+    tail: list[bytes] = []  # the pieces of a line whose end has not come yet
+    async for chunk in stream.chunks(idle_s):
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            tail.append(chunk)
+            continue
+        if tail:
+            lines[0] = b"".join((*tail, lines[0]))
+        last = lines.pop()
+        tail = [last] if last else []
+        yield lines
+
+
+def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
+    """The events before an ERROR, if there is one, and that error."""
+    events: list[WatchEvent[T]] = []
+    try:
+        events.extend(event for line in lines if line and (event := decode(line)) is not None)
+    except WatchError as error:
+        return events, error
+    return events, None

@@ -1,0 +1,179 @@
+"""Bindings and Events as Kubernetes protobuf, written by hand, and the reading of a protobuf Status.
+
+A body is four magic bytes and a runtime.Unknown that names the type and holds the object's bytes. These messages
+are tiny and a binding in protobuf costs the apiserver a third less than one in JSON. Field numbers are those of
+the published generated.proto files of k8s.io/api (core/v1, events/v1) and k8s.io/apimachinery (meta/v1, runtime).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kscheduler.client.protocol import Binding, Event, EventSeries
+
+CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
+MAGIC = b"k8s\x00"
+
+_VARINT = 0
+_FIXED64 = 1
+_LENGTH_DELIMITED = 2
+_FIXED32 = 5
+
+
+def varint(value: int) -> bytes:
+    """Base 128, little end first; negatives as 64-bit two's complement."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_SHORT = [bytes([length]) for length in range(128)]  # the lengths that fit one byte: nearly all
+
+
+def _bytes(field: int, data: bytes) -> bytes:
+    """A length-delimited field; numbers below 16, so the tag is one byte."""
+    length = len(data)
+    return _SHORT[field << 3 | _LENGTH_DELIMITED] + (_SHORT[length] if length < 128 else varint(length)) + data
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode()) if text else b""
+
+
+def _number(field: int, value: int) -> bytes:
+    return _SHORT[field << 3 | _VARINT] + varint(value)
+
+
+def _envelope(api_version: str, kind: str) -> bytes:
+    """Everything before the object: magic and TypeMeta{apiVersion=1, kind=2} as Unknown.typeMeta=1."""
+    return MAGIC + _bytes(1, _text(1, api_version) + _text(2, kind))
+
+
+def _object_meta(name: str, namespace: str, uid: str = "") -> bytes:
+    """ObjectMeta{name=1, namespace=3, uid=5}"""
+    return _text(1, name) + _text(3, namespace) + _text(5, uid)
+
+
+_BINDING = _envelope("v1", "Binding")
+_EVENT = _envelope("events.k8s.io/v1", "Event")
+_NODE_KIND = _text(1, "Node")
+
+
+def encode_binding(binding: Binding) -> bytes:
+    """Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid is the precondition."""
+    metadata = _bytes(1, _object_meta(binding.name, binding.namespace, binding.uid))
+    target = _bytes(2, _NODE_KIND + _text(3, binding.node))
+    return _BINDING + _bytes(2, metadata + target)
+
+
+def encode_event(event: Event) -> bytes:
+    """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... type=11}"""
+    raw = b"".join(
+        (
+            _bytes(1, _object_meta(event.name, event.namespace)),
+            _bytes(2, _micro_time(event.event_time_s)),
+            _bytes(3, _series(event.series)) if event.series else b"",
+            _text(4, event.reporting_controller),
+            _text(5, event.reporting_instance),
+            _text(6, event.action),
+            _text(7, event.reason),
+            _bytes(8, _regarding(event)),
+            _text(10, event.note),
+            _text(11, event.type),
+        )
+    )
+    return _EVENT + _bytes(2, raw)
+
+
+def _regarding(event: Event) -> bytes:
+    """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
+    return (
+        _text(1, event.regarding_kind)
+        + _text(2, event.regarding_namespace)
+        + _text(3, event.regarding_name)
+        + _text(4, event.regarding_uid)
+        + _text(5, event.regarding_api_version)
+        + _text(6, event.regarding_resource_version)
+    )
+
+
+def _series(series: EventSeries) -> bytes:
+    """EventSeries{count=1, lastObservedTime=2}"""
+    return _number(1, series.count) + _bytes(2, _micro_time(series.last_observed_s))
+
+
+def _micro_time(unix_s: float) -> bytes:
+    """MicroTime{seconds=1, nanos=2}, to the microsecond, which is what the API keeps."""
+    micros = round(unix_s * 1_000_000)
+    seconds, rest = divmod(micros, 1_000_000)
+    return _number(1, seconds) + (_number(2, rest * 1000) if rest else b"")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The parts of a metav1.Status that an error message needs."""
+
+    message: str = ""
+    reason: str = ""
+    retry_after_s: int = 0
+
+
+def decode_status(body: bytes) -> Status:
+    """A metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}} in its envelope. Raises ValueError."""
+    if not body.startswith(MAGIC):
+        raise ValueError("no Kubernetes protobuf: the first four bytes differ")
+    fields = dict(_fields(_bytes_of(dict(_fields(body[4:])).get(2))))
+    details = dict(_fields(_bytes_of(fields.get(5))))
+    retry = details.get(5, 0)
+    return Status(
+        _bytes_of(fields.get(3)).decode(errors="replace"),
+        _bytes_of(fields.get(4)).decode(errors="replace"),
+        retry if isinstance(retry, int) else 0,
+    )
+
+
+def _bytes_of(value: int | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Field number and value of each field in a message; ValueError when it is cut short."""
+    position = 0
+    while position < len(data):
+        tag, position = _read_varint(data, position)
+        wire = tag & 7
+        value: int | bytes
+        if wire == _VARINT:
+            value, position = _read_varint(data, position)
+        else:
+            length = 8 if wire == _FIXED64 else 4
+            if wire == _LENGTH_DELIMITED:
+                length, position = _read_varint(data, position)
+            elif wire not in (_FIXED64, _FIXED32):
+                raise ValueError(f"unknown protobuf wire type {wire}")
+            value = data[position : position + length]
+            position += length
+            if position > len(data):
+                raise ValueError("protobuf message cut short")
+        yield tag >> 3, value
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise ValueError("protobuf number cut short")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7

@@ -1,0 +1,105 @@
+"""A token bucket for requests, as clientConnection.qps and burst describe it.
+
+Who waits is served by priority, then in order of arrival: a binding overtakes any number of status patches. One
+timer serves all waiters. Time is the monotonic clock given; the timer is the event loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import heapq
+import itertools
+
+from kscheduler.clock import Clock
+
+# What client-go takes for a qps or burst of zero.
+DEFAULT_QPS = 5.0
+DEFAULT_BURST = 10
+
+
+class Priority(enum.IntEnum):
+    """Lower goes first."""
+
+    BIND = 0
+    STATUS = 1
+    EVENT = 2
+
+
+class RateLimiter:
+    """`burst` requests at once, then `qps` a second. A negative qps is no limit, as in client-go."""
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        self._qps = qps if qps != 0 else DEFAULT_QPS
+        self._burst = float(burst if burst > 0 else DEFAULT_BURST)
+        self._clock = clock
+        self._tokens = self._burst
+        self._updated = clock.now()
+        self._arrival = itertools.count()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap: priority, arrival -> its turn
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        return self._qps < 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests held back now (those given up meanwhile included until their turn comes)."""
+        return len(self._waiting)
+
+    def try_acquire(self) -> bool:
+        """Take a token if one is there and nobody waits for it."""
+        if self._qps < 0:
+            return True
+        if self._waiting:
+            return False
+        self._refill()
+        return self._take()
+
+    async def acquire(self, priority: Priority = Priority.BIND) -> float:
+        """Wait for a token; returns the seconds waited."""
+        if self.try_acquire():
+            return 0.0
+        start = self._clock.now()
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (priority, next(self._arrival), turn))
+        self._schedule()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the token came together with the cancellation
+                self._tokens = min(self._burst, self._tokens + 1.0)
+                self._serve()
+            raise
+        return self._clock.now() - start
+
+    def _refill(self) -> None:
+        now = self._clock.now()
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now
+
+    def _take(self) -> bool:
+        # Sums of elapsed time fall short of a whole token by rounding.
+        if self._tokens < 1.0 - 1e-9:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _serve(self) -> None:
+        self._timer = None
+        self._refill()
+        while self._waiting:
+            turn = self._waiting[0][2]
+            if not turn.done():
+                if not self._take():
+                    break
+                turn.set_result(None)
+            heapq.heappop(self._waiting)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._waiting or self._timer is not None:
+            return
+        delay_s = max(0.0, (1.0 - self._tokens) / self._qps)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._serve)

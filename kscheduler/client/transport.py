@@ -1,0 +1,318 @@
+"""Requests and streams of raw bytes to one apiserver, and the translation of everything that can go wrong.
+
+Every answer that is not 2xx becomes an error of the `APIError` family with the message of its metav1.Status; every
+broken connection becomes Unreachable. A 401 makes the credentials be read again and the request be tried once
+more. Knows HTTP, and nothing of Kubernetes objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn, Protocol
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from kscheduler.client import protobuf
+from kscheduler.client.credentials import Credentials
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+
+log = logging.getLogger(__name__)
+
+JSON = "application/json"
+CONNECT_TIMEOUT_S = 10.0
+# The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
+KEEPALIVE_S = 60.0
+# A dead peer is found after 30 + 3 * 10 s, also on a watch that has nothing to say.
+_TCP_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class RequestObserver(Protocol):
+    """Told about each request: what the rest_client metrics count."""
+
+    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        """`verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
+        ...
+
+    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+        """Seconds a request waited for the client-side rate limit."""
+        ...
+
+
+class NoObserver:
+    """Counts nothing."""
+
+    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        pass
+
+    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+        pass
+
+
+class Transport:
+    """One apiserver over a pool of keep-alive connections."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        observer: RequestObserver | None = None,
+        user_agent: str = "kscheduler",
+    ) -> None:
+        self._credentials = credentials
+        self._endpoint = credentials.endpoint
+        self._clock = clock
+        self._observer = observer or NoObserver()
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return self._endpoint.authority
+
+    @property
+    def observer(self) -> RequestObserver:
+        return self._observer
+
+    async def request(
+        self,
+        verb: str,
+        path: str,
+        *,
+        timeout_s: float,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> bytes:
+        """The body of a 2xx answer. `path` is percent-encoded and may hold a query."""
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        async with self._open(verb, path, timeout, body=body, content_type=content_type, accept=accept) as response:
+            try:
+                return await response.read()
+            except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+                raise self._unreachable(verb, path, error) from error
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[ByteStream]:
+        """A long answer read as it arrives. `timeout_s` is for its headers; the stream guards itself."""
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
+        async with self._open("GET", path, timeout) as response:
+            connection = response.connection
+            if connection is not None and connection.transport is not None:
+                _keep_alive(connection.transport)
+            if connection is not None and connection.protocol is not None:
+                connection.protocol.read_timeout = None  # was for the headers
+            yield ByteStream(self, path, response)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    # --- one exchange -------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        verb: str,
+        path: str,
+        timeout: aiohttp.ClientTimeout,
+        *,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Ask, ask again once after a 401, and hand over a 2xx answer; anything else is raised."""
+        headers = {"Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        for is_last in (False, True):
+            credentials = self._credentials
+            header = await credentials.authorization() if credentials.stale else credentials.header
+            if header:
+                headers["Authorization"] = header
+            response = await self._send(verb, path, timeout, headers, body)
+            try:
+                if response.status < 300:
+                    yield response
+                    return
+                if response.status != 401 or is_last or not await credentials.refused(header):
+                    await self._raise(verb, path, response)
+            finally:
+                response.release() if response.content.at_eof() else response.close()
+
+    async def _send(
+        self, verb: str, path: str, timeout: aiohttp.ClientTimeout, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        endpoint = self._endpoint
+        start = self._clock.now()
+        code = "<error>"
+        try:
+            response = await self._open_session().request(
+                verb,
+                URL(endpoint.host + path, encoded=True),
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                server_hostname=endpoint.server_name,
+                proxy=endpoint.proxy,
+                allow_redirects=False,
+            )
+            code = str(response.status)
+            return response
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            raise self._unreachable(verb, path, error) from error
+        finally:
+            self._observer.observe(verb, endpoint.authority, code, self._clock.now() - start)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Made when first needed: it belongs to the running loop."""
+        if self._closed:
+            raise Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._endpoint.ssl or True, limit=0, keepalive_timeout=KEEPALIVE_S)
+            # Without Accept-Encoding the server does not compress lists: that costs it more than the bytes save.
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 20,
+            )
+        return self._session
+
+    def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
+        cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+        return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}")
+
+    async def _raise(self, verb: str, path: str, response: aiohttp.ClientResponse) -> NoReturn:
+        try:
+            body = await response.read()
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
+            body = b""
+        raise_status(verb, path, response.status, body, response.headers.get("Retry-After", ""))
+
+
+class ByteStream:
+    """The chunks of a watch, watched over: silence beyond a limit closes it."""
+
+    def __init__(self, transport: Transport, path: str, response: aiohttp.ClientResponse) -> None:
+        self._transport = transport
+        self._path = path
+        self._response = response
+        self._last_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent = False
+        self.idle_s = float("inf")  # allowed between two chunks; may be changed while reading
+
+    async def chunks(self, idle_s: float) -> AsyncIterator[bytes]:
+        """What has arrived, whenever something has. Raises Unreachable on a break, or on `idle_s` of silence."""
+        self.idle_s = idle_s
+        loop = asyncio.get_running_loop()
+        self._last_s = loop.time()
+        self._guard()
+        try:
+            async for chunk in self._response.content.iter_any():
+                self._last_s = loop.time()
+                yield chunk
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            if self._silent:
+                raise self._silence() from error
+            raise self._transport._unreachable("WATCH", self._path, error) from error
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+        if self._silent:
+            raise self._silence()
+
+    def _silence(self) -> Unreachable:
+        host = self._transport._endpoint.host
+        return Unreachable(f"apiserver {host}: WATCH {self._path.partition('?')[0]}: silent for {self.idle_s:.0f} s")
+
+    def _guard(self) -> None:
+        """Instead of a timer per chunk, one that looks a few times per limit."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._last_s >= self.idle_s:
+            self._silent = True
+            self._response.close()
+            return
+        self._timer = loop.call_later(min(self.idle_s / 4, 15.0), self._guard)
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    """TCP keepalive; not all platforms have all options."""
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, seconds in _TCP_KEEPALIVE:
+            if (option := getattr(socket, name, None)) is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
+    except OSError as error:
+        log.debug("TCP keepalive could not be set", extra={"error": str(error)})
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+_ERRORS: dict[int, type[APIError]] = {
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    429: TooManyRequests,
+}
+
+
+class _Details(msgspec.Struct):
+    retryAfterSeconds: int = 0  # noqa: N815 (the wire's name)
+
+
+class _Status(msgspec.Struct):
+    """The parts of a metav1.Status in JSON that errors need."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+_decode_status = msgspec.json.Decoder(_Status).decode
+
+
+def raise_status(verb: str, path: str, status: int, body: bytes, retry_after: str = "") -> NoReturn:
+    """The error for an HTTP status, with what the body's metav1.Status (JSON or protobuf) says about it."""
+    message, reason, retry_s = _explain(body)
+    retry_after_s = float(retry_after) if retry_after.isdecimal() else float(retry_s) if retry_s else None
+    text = f"{verb} {path.partition('?')[0]}: {status} {reason}: {message}".replace(" : ", ": ").rstrip(": ")
+    raise _ERRORS.get(status, APIError)(text, status=status, reason=reason, retry_after_s=retry_after_s)
+
+
+def _explain(body: bytes) -> tuple[str, str, int]:
+    try:
+        if body.startswith(protobuf.MAGIC):
+            status = protobuf.decode_status(body)
+            return status.message, status.reason, status.retry_after_s
+        decoded = _decode_status(body)
+        return decoded.message, decoded.reason, decoded.details.retryAfterSeconds if decoded.details else 0
+    except (ValueError, msgspec.MsgspecError):
+        return body[:200].decode(errors="replace").strip(), "", 0  # a proxy's page, or nothing
+
+
+def raise_watch_status(path: str, body: bytes) -> NoReturn:
+    """The error for the Status inside an ERROR event of a watch."""
+    try:
+        code = _decode_status(body).code
+    except msgspec.MsgspecError:
+        code = 0
+    raise_status("WATCH", path, code or 500, body)

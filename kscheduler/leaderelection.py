@@ -1,0 +1,385 @@
+"""Which of several replicas acts: whoever holds one `coordination.k8s.io` Lease, by client-go's rules.
+
+A candidate takes a Lease that is absent, released (no holder), or unchanged for the duration written in it, measured
+from when this process saw it change, on its own monotonic clock: clocks of different machines are never
+compared. The holder renews every retry period; when no renewal succeeds within the renew deadline it stops being
+leader before anyone else may start. A kube-scheduler on the same Lease is excluded like any other candidate.
+
+Beyond client-go: a candidate also watches the Lease, so that a release wakes it at once, and it tries at the moment
+the Lease runs out instead of at its next poll. Polling goes on underneath, for when the watch does not work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
+from kscheduler.client.backoff import Backoff
+from kscheduler.client.concurrency import cancel_and_wait, wait_event
+from kscheduler.client.protocol import LEASES, Client, EventType
+from kscheduler.client.times import micro_time
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, ConfigError, Gone, KSchedulerError, NotFound
+
+log = logging.getLogger(__name__)
+
+JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods apart
+RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
+_WATCH_TIMEOUT_S = (300.0, 600.0)
+
+
+class LeadershipLost(KSchedulerError):
+    """The Lease could not be renewed in time, or someone else holds it: act no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionConfig:
+    """Which Lease, who we are, and the three durations, with kube-scheduler's defaults."""
+
+    identity: str
+    namespace: str = "kube-system"
+    name: str = "kube-scheduler"
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            raise ConfigError("leader election: identity: not set")
+        if self.lease_duration_s <= self.renew_deadline_s:
+            raise ConfigError(
+                f"leaderElection.leaseDuration: {self.lease_duration_s:g}s: must be greater than renewDeadline, "
+                f"which is {self.renew_deadline_s:g}s"
+            )
+        if self.retry_period_s <= 0 or self.renew_deadline_s <= JITTER_FACTOR * self.retry_period_s:
+            raise ConfigError(
+                f"leaderElection.renewDeadline: {self.renew_deadline_s:g}s: must be greater than {JITTER_FACTOR} times "
+                f"retryPeriod, which is {self.retry_period_s:g}s"
+            )
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(_identity: str) -> None:
+    pass
+
+
+class LeaderElector:
+    """`run` it as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        config: ElectionConfig,
+        *,
+        on_started: Callable[[], None] = _nothing,
+        on_stopped: Callable[[], None] = _nothing,
+        on_new_leader: Callable[[str], None] = _ignore,
+    ) -> None:
+        """`on_stopped` is called once for each `on_started`, before `run` returns or raises."""
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._config = config
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._on_new_leader = on_new_leader
+        self._observed: Lease | None = None  # as last read or written
+        self._observed_at = float("-inf")  # monotonic time at which its spec was first seen
+        self._reported = ""  # the leader last told to on_new_leader
+        self._leading = False
+        self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
+        self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
+        self._stopping = asyncio.Event()
+        self.last_renew = clock.now()  # monotonic time of the last success, or of our start
+        self.slow_path_count = 0  # renewals that needed a read first (leader_election_slowpath_total)
+
+    # --- what others ask ----------------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we may act now. False as soon as our Lease may have run out, even if `run` has not noticed yet
+        because the process or its event loop stood still."""
+        return self._leading and self._clock.now() < self._valid_until
+
+    @property
+    def leader_identity(self) -> str:
+        """The holder last seen; "" when there is none, or none was seen."""
+        return self._spec.holder_identity or ""
+
+    def healthy(self, tolerance_s: float = 20.0) -> bool:
+        """False for a leader that has outlived its Lease by `tolerance_s`: kube-scheduler's healthz watchdog."""
+        return not self._leading or self._clock.now() - self.last_renew <= self._config.lease_duration_s + tolerance_s
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Acquire, lead, and return after `stop`. Raises LeadershipLost. Cancelled, it leaves the Lease as it is."""
+        try:
+            if not await self._acquire():
+                return
+            log.info("became leader", extra=self._fields())
+            self._on_started()
+            try:
+                await self._renew()
+            finally:
+                self._leading = False
+                self._on_stopped()
+            await self._release()
+        finally:
+            self._leading = False
+
+    async def stop(self) -> None:
+        """Make `run` release the Lease, if held, and return. Call when nothing acts any more."""
+        self._stopping.set()
+        self._wake.set()
+
+    async def _acquire(self) -> bool:
+        """Try until we hold the Lease (True) or are stopped (False)."""
+        log.info("trying to become leader", extra=self._fields())
+        watcher = asyncio.ensure_future(self._watch_lease())
+        try:
+            while not self._stopping.is_set():
+                self._wake.clear()
+                if await self._try_once():
+                    return True
+                await wait_event(self._wake, self._pause_s())
+        finally:
+            await cancel_and_wait(watcher)
+        return False
+
+    def _pause_s(self) -> float:
+        """A jittered retry period, or less if the holder's Lease runs out before."""
+        period = self._config.retry_period_s
+        pause = period * (1.0 + JITTER_FACTOR * self._rng.random())
+        if self._spec.holder_identity:
+            # A little later than the end, and not all candidates at one instant.
+            until_expiry = self._expiry() - self._clock.now() + self._rng.uniform(0.0, 0.05) * period
+            if until_expiry > 0:
+                pause = min(pause, until_expiry)
+        return pause
+
+    async def _renew(self) -> None:
+        """Renew every retry period until stopped. Raises LeadershipLost when the renew deadline passes."""
+        period = self._config.retry_period_s
+        while not await wait_event(self._stopping, period):
+            deadline = self._clock.now() + self._config.renew_deadline_s
+            while not await self._try_once(deadline):
+                left_s = deadline - self._clock.now()
+                if left_s <= 0 or self._held_by_other():
+                    self._leading = False
+                    log.error("lost the lease", extra=self._fields())
+                    raise LeadershipLost(self._lost_message())
+                if await wait_event(self._stopping, min(period, left_s)):
+                    return
+
+    def _held_by_other(self) -> bool:
+        """Someone has taken the Lease: waiting for the deadline would be acting beside them."""
+        return self._spec.holder_identity not in (self._config.identity, "", None)
+
+    def _lost_message(self) -> str:
+        config = self._config
+        what = f"lease {config.namespace}/{config.name}"
+        if self._held_by_other():
+            return f"{what}: taken by {self.leader_identity}"
+        return f"{what}: not renewed within {config.renew_deadline_s:g} s"
+
+    # --- one attempt --------------------------------------------------------------------------------------------
+
+    async def _try_once(self, deadline: float | None = None) -> bool:
+        """Acquire or renew; False on any failure. Never longer than the deadline, by default a renew deadline."""
+        limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
+        try:
+            held = await asyncio.wait_for(self._acquire_or_renew(), limit_s)
+        except asyncio.TimeoutError:
+            log.warning("no answer about the lease in time", extra=self._fields())
+            held = False
+        except APIError as error:
+            log.warning("lease could not be read or written", extra={**self._fields(), "error": str(error)})
+            held = False
+        self._report_leader()
+        return held
+
+    async def _acquire_or_renew(self) -> bool:
+        """Raises APIError when the apiserver cannot say; False when it says no."""
+        start = self._clock.now()
+        # 1. The holder writes without reading: nobody else may have written.
+        if self._is_holder() and start < self._expiry():
+            if await self._renew_fast(start):
+                return True
+            self.slow_path_count += 1
+        # 2. Read, or create.
+        try:
+            lease = await self._client.get_lease(self._config.namespace, self._config.name)
+        except NotFound:
+            created = await self._client.create_lease(self._new_lease())
+            self._won(created, start)
+            return True
+        # 3. A changed spec is a sign of life; one that stays the same ages.
+        self._observe(lease)
+        if self._leading and self._held_by_other():
+            return False
+        # 4. Respect a holder whose time has not run out.
+        if lease.spec.holder_identity and not self._is_holder() and self._clock.now() < self._expiry():
+            return False
+        # 5. Write, on condition that it is still what was read.
+        updated = await self._client.update_lease(self._claim(lease))
+        self._won(updated, start)
+        return True
+
+    async def _renew_fast(self, start: float) -> bool:
+        assert self._observed is not None
+        try:
+            updated = await self._client.update_lease(self._claim(self._observed))
+        except APIError as error:
+            log.debug("lease not renewed without reading it first", extra={**self._fields(), "error": str(error)})
+            return False
+        self._won(updated, start)
+        return True
+
+    def _claim(self, lease: Lease) -> Lease:
+        """The lease with us as its holder; a new holder is one transition more."""
+        config, old = self._config, lease.spec
+        now = micro_time(self._clock.wall())
+        renews = old.holder_identity == config.identity
+        spec = LeaseSpec(
+            holder_identity=config.identity,
+            lease_duration_seconds=_whole_seconds(config.lease_duration_s),
+            acquire_time=old.acquire_time if renews else now,
+            renew_time=now,
+            lease_transitions=(old.lease_transitions or 0) + (0 if renews else 1),
+            strategy=old.strategy,
+            preferred_holder=old.preferred_holder,
+        )
+        return Lease(metadata=lease.metadata, spec=spec)
+
+    def _new_lease(self) -> Lease:
+        config, now = self._config, micro_time(self._clock.wall())
+        spec = LeaseSpec(config.identity, _whole_seconds(config.lease_duration_s), now, now, 0)
+        return Lease(metadata=ObjectMeta(name=config.name, namespace=config.namespace), spec=spec)
+
+    def _won(self, lease: Lease, start: float) -> None:
+        """Our write was accepted. Others count from when they see it, which is after `start`."""
+        self._observed = lease
+        self._observed_at = self._clock.now()
+        self._valid_until = start + min(self._config.lease_duration_s, lease.spec.lease_duration_seconds or 0)
+        self.last_renew = self._clock.now()
+        self._leading = True
+
+    # --- what is observed ---------------------------------------------------------------------------------------
+
+    @property
+    def _spec(self) -> LeaseSpec:
+        return self._observed.spec if self._observed is not None else LeaseSpec()
+
+    def _is_holder(self) -> bool:
+        return self._spec.holder_identity == self._config.identity
+
+    def _expiry(self) -> float:
+        """When the observed Lease runs out, by our clock."""
+        return self._observed_at + (self._spec.lease_duration_seconds or 0)
+
+    def _observe(self, lease: Lease) -> None:
+        if self._observed is None or lease.spec != self._observed.spec:
+            self._observed_at = self._clock.now()
+        self._observed = lease
+
+    def _report_leader(self) -> None:
+        leader = self.leader_identity
+        if leader != self._reported:
+            self._reported = leader
+            if leader:
+                log.info("leader is", extra=self._fields())
+                self._on_new_leader(leader)
+
+    def _fields(self) -> dict[str, object]:
+        config = self._config
+        return {
+            "lease": f"{config.namespace}/{config.name}",
+            "identity": config.identity,
+            "holder": self.leader_identity,
+        }
+
+    # --- release ------------------------------------------------------------------------------------------------
+
+    async def _release(self) -> None:
+        """Give the Lease up, so that a candidate need not wait for it to run out. Best effort, bounded."""
+        try:
+            await asyncio.wait_for(self._release_now(), self._config.renew_deadline_s)
+        except (APIError, asyncio.TimeoutError) as error:
+            log.warning("lease not released", extra={**self._fields(), "error": str(error) or "no answer in time"})
+        else:
+            log.info("lease released", extra=self._fields())
+
+    async def _release_now(self) -> None:
+        lease = await self._client.get_lease(self._config.namespace, self._config.name)
+        self._observe(lease)
+        if not self._is_holder():
+            return
+        now = micro_time(self._clock.wall())
+        spec = LeaseSpec(
+            holder_identity="",
+            lease_duration_seconds=RELEASED_DURATION_S,
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=lease.spec.lease_transitions,
+            strategy=lease.spec.strategy,
+            preferred_holder=lease.spec.preferred_holder,
+        )
+        self._observe(await self._client.update_lease(Lease(metadata=lease.metadata, spec=spec)))
+
+    # --- waking up ----------------------------------------------------------------------------------------------
+
+    async def _watch_lease(self) -> None:
+        """Follow the Lease while a candidate; wake `_acquire` when it is released or deleted. Fails quietly."""
+        backoff = Backoff(self._rng, initial_s=self._config.retry_period_s, maximum_s=30.0)
+        resource = LEASES.within(self._config.namespace)
+        selector = f"metadata.name={self._config.name}"
+        version = ""
+        while True:
+            try:
+                if not version:
+                    page = await self._client.list_page(resource, field_selector=selector)
+                    version = page.resource_version
+                timeout_s = self._rng.uniform(*_WATCH_TIMEOUT_S)
+                async for events in self._client.watch(
+                    resource, resource_version=version, field_selector=selector, timeout_s=timeout_s
+                ):
+                    backoff.reset()
+                    for event in events:
+                        version = event.resource_version or version
+                        self._heard(event.type, event.object)
+                await asyncio.sleep(self._rng.random())
+            except APIError as error:
+                if isinstance(error, Gone):
+                    version = ""
+                log.debug("lease watch failed; polling goes on", extra={**self._fields(), "error": str(error)})
+                await asyncio.sleep(backoff.next_s(error.retry_after_s))
+
+    def _heard(self, event_type: EventType, lease: Lease | None) -> None:
+        if lease is None or lease.metadata.name != self._config.name:
+            return
+        if lease.metadata.namespace != self._config.namespace:
+            return
+        if event_type is EventType.DELETED:
+            self._wake.set()
+            return
+        if self._leading:
+            return
+        self._observe(lease)
+        self._report_leader()
+        if not lease.spec.holder_identity:
+            self._wake.set()
+
+
+def _whole_seconds(seconds: float) -> int:
+    """The Lease holds whole seconds; client-go cuts them, and a zero is invalid."""
+    return max(1, int(seconds))
