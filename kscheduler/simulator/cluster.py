@@ -1,0 +1,291 @@
+"""An apiserver in memory: pods, nodes, leases and events, with the semantics a scheduler relies on.
+
+The methods here are the truth, synchronous and without latency; `client()` gives the view a scheduler has of it,
+with latency, faults and outages. Matched from the real apiserver: one resource version for all kinds, optimistic
+concurrency, binding rules, conditions merged by type, no new version for a patch that changes nothing.
+Not modelled: validation, quota, garbage collection, kubelets (a bound pod stays Pending until `set_pod_phase`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, OrderedDict
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.client.protocol import LEASES, NODES, PODS, Binding, Event, EventSeries, PodStatusPatch, Resource
+from kscheduler.clock import Clock
+from kscheduler.errors import Conflict, NotFound
+from kscheduler.simulator.cluster_client import ClusterClient, Latency
+from kscheduler.simulator.defaulting import admit_node, admit_pod
+from kscheduler.simulator.faults import Faults
+from kscheduler.simulator.store import Store
+from kscheduler.simulator.timestamps import rfc3339
+
+T = TypeVar("T", Pod, Node, Lease)
+
+HISTORY_LIMIT = 100_000  # changes kept per kind
+MAX_EVENTS = 10_000  # Events kept; older ones are gone, as after their hour in a real cluster
+
+
+class Cluster:
+    """The objects of one cluster. `clock` gives timestamps; `seed` gives uids."""
+
+    def __init__(self, clock: Clock, *, seed: int = 0, history_limit: int = HISTORY_LIMIT) -> None:
+        self.clock = clock
+        self.version = 0  # of the last change to anything
+        self._random = random.Random(seed)
+        self._pods: Store[Pod] = Store(PODS, history_limit)
+        self._nodes: Store[Node] = Store(NODES, history_limit)
+        self._leases: Store[Lease] = Store(LEASES, history_limit)
+        self._stores: dict[str, Store[Any]] = {
+            store.resource.plural: store for store in (self._pods, self._nodes, self._leases)
+        }
+        self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
+        self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
+        self.is_down = False
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def pods(self) -> dict[str, Pod]:
+        """By `namespace/name`; to be read, not changed."""
+        return self._pods.objects
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        return self._nodes.objects
+
+    @property
+    def leases(self) -> dict[str, Lease]:
+        return self._leases.objects
+
+    @property
+    def events(self) -> list[Event]:
+        """The last MAX_EVENTS Events, oldest first."""
+        return list(self._events.values())
+
+    def store(self, resource: Resource[Any]) -> Store[Any]:
+        store = self._stores.get(resource.plural)
+        if store is None:
+            raise NotFound(f"the server could not find the requested resource: {resource.path}", status=404)
+        return store
+
+    def client(self, *, latency: Latency | None = None, faults: Faults | None = None, seed: int = 0) -> ClusterClient:
+        """A `client.protocol.Client` on this cluster; several may be attached."""
+        return ClusterClient(self, latency or Latency(), faults or Faults(seed), random.Random(seed))
+
+    # --- outages --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The apiserver goes away: watches break, requests find nobody. State stays, as in etcd."""
+        self.is_down = True
+        for store in self._stores.values():
+            store.cut_watches()
+
+    def start(self) -> None:
+        self.is_down = False
+
+    def compact(self) -> None:
+        """Forget all history, as etcd does every five minutes: older watches and continue tokens are Gone."""
+        for store in self._stores.values():
+            store.compact()
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def create_pod(self, pod: Pod) -> Pod:
+        return self._create(self._pods, admit_pod(pod))
+
+    def get_pod(self, namespace: str, name: str) -> Pod:
+        return self._existing_pod(f"{namespace}/{name}", "")
+
+    def update_pod(self, pod: Pod) -> Pod:
+        """Replace; Conflict when it carries a resource version that is not the current one."""
+        return self._update(self._pods, pod)
+
+    def delete_pod(self, key: str, *, uid: str = "", gracefully: bool = False) -> None:
+        """Remove the pod; gracefully, only set its deletion timestamp: a second call removes it."""
+        pod = self._existing_pod(key, uid)
+        if gracefully and pod.metadata.deletion_timestamp is None:
+            metadata = replace(pod.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
+            self._put(self._pods, replace(pod, metadata=metadata))
+            return
+        self._remove(self._pods, key)
+
+    def set_pod_phase(self, key: str, phase: str) -> None:
+        """What a kubelet reports: Running, Succeeded, Failed."""
+        pod = self._existing_pod(key, "")
+        if pod.status.phase != phase:
+            self._put(self._pods, replace(pod, status=replace(pod.status, phase=phase)))
+
+    def bind(self, binding: Binding) -> None:
+        """POST of pods/binding. That the node exists is not checked: the apiserver does not either."""
+        pod = self._pods.objects.get(f"{binding.namespace}/{binding.name}")
+        if pod is None:
+            raise _not_found("pods", binding.name)
+        problem = _binding_problem(pod, binding)
+        if problem:
+            said = f'Operation cannot be fulfilled on pods/binding "{binding.name}": {problem}'
+            raise Conflict(said, status=409, reason="Conflict")
+        status = _with_condition(pod.status, PodCondition(type="PodScheduled", status="True"), self.clock.wall())
+        if status.nominated_node_name:
+            status = replace(status, nominated_node_name="")
+        self._put(self._pods, replace(pod, spec=replace(pod.spec, node_name=binding.node), status=status))
+
+    def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+        """Merge into the status of the pod with this uid; changing nothing makes no new version."""
+        current = self._existing_pod(pod.key, pod.metadata.uid)
+        status = current.status
+        if patch.condition is not None:
+            status = _with_condition(status, patch.condition, self.clock.wall())
+        if patch.nominated_node_name is not None and patch.nominated_node_name != status.nominated_node_name:
+            status = replace(status, nominated_node_name=patch.nominated_node_name)
+        if status is not current.status:
+            self._put(self._pods, replace(current, status=status))
+
+    def _existing_pod(self, key: str, uid: str) -> Pod:
+        pod = self._pods.objects.get(key)
+        name = key.rpartition("/")[2]
+        if pod is None:
+            raise _not_found("pods", name)
+        if uid and pod.metadata.uid != uid:
+            said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod.metadata.uid}"
+            raise Conflict(f'Operation cannot be fulfilled on pods "{name}": {said}', status=409, reason="Conflict")
+        return pod
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def create_node(self, node: Node) -> Node:
+        return self._create(self._nodes, admit_node(node))
+
+    def update_node(self, node: Node) -> Node:
+        """Replace spec and status; Conflict when it carries a resource version that is not the current one."""
+        return self._update(self._nodes, node)
+
+    def delete_node(self, name: str) -> None:
+        if name not in self._nodes.objects:
+            raise _not_found("nodes", name)
+        self._remove(self._nodes, name)
+
+    # --- leases ---------------------------------------------------------------------------------------------------
+
+    def get_lease(self, namespace: str, name: str) -> Lease:
+        lease = self._leases.objects.get(f"{namespace}/{name}")
+        if lease is None:
+            raise _not_found("leases.coordination.k8s.io", name)
+        return lease
+
+    def create_lease(self, lease: Lease) -> Lease:
+        return self._create(self._leases, lease)
+
+    def update_lease(self, lease: Lease) -> Lease:
+        return self._update(self._leases, lease)
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def create_event(self, event: Event) -> None:
+        key = f"{event.namespace}/{event.name}"
+        if key in self._events:
+            raise _already_exists("events.events.k8s.io", event.name)
+        self._events[key] = event
+        self.event_counts[event.reason] += 1
+        if len(self._events) > MAX_EVENTS:
+            self._events.popitem(last=False)
+
+    def patch_event_series(self, event: Event) -> None:
+        key = f"{event.namespace}/{event.name}"
+        if key not in self._events:
+            raise _not_found("events.events.k8s.io", event.name)
+        self._events[key] = event
+
+    def series_of(self, event: Event) -> EventSeries | None:
+        """The series as stored."""
+        return self._events[f"{event.namespace}/{event.name}"].series
+
+    # --- any object -----------------------------------------------------------------------------------------------
+
+    def _create(self, store: Store[T], item: T) -> T:
+        key = item.key
+        if key in store.objects:
+            raise _already_exists(store.resource.plural, item.metadata.name)
+        metadata = item.metadata
+        given = metadata.uid
+        uid = given or _uid(self._random)
+        created = metadata.creation_timestamp or rfc3339(self.clock.wall())
+        return self._put(store, replace(item, metadata=replace(metadata, uid=uid, creation_timestamp=created)))
+
+    def _update(self, store: Store[T], item: T) -> T:
+        current = store.objects.get(item.key)
+        if current is None:
+            raise _not_found(store.resource.plural, item.metadata.name)
+        given = item.metadata.resource_version
+        if given and given != current.metadata.resource_version:
+            raise Conflict(
+                f'Operation cannot be fulfilled on {store.resource.plural} "{item.metadata.name}": the object has been '
+                "modified; please apply your changes to the latest version and try again",
+                status=409,
+                reason="Conflict",
+            )
+        return self._put(store, replace(item, metadata=_kept(item.metadata, current.metadata)))
+
+    def _put(self, store: Store[T], item: T) -> T:
+        self.version = version = self.version + 1
+        item = replace(item, metadata=replace(item.metadata, resource_version=str(version)))
+        store.commit(item.key, version, item)
+        return item
+
+    def _remove(self, store: Store[T], key: str) -> None:
+        self.version += 1
+        store.commit(key, self.version, None)
+
+
+def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:
+    """An update cannot change who an object is."""
+    return replace(
+        new,
+        uid=current.uid,
+        creation_timestamp=current.creation_timestamp,
+        deletion_timestamp=current.deletion_timestamp,
+    )
+
+
+def _binding_problem(pod: Pod, binding: Binding) -> str:
+    """Why the apiserver refuses this binding, "" when it does not."""
+    if binding.uid and pod.metadata.uid != binding.uid:
+        return f"Precondition failed: UID in precondition: {binding.uid}, UID in object meta: {pod.metadata.uid}"
+    if pod.metadata.deletion_timestamp is not None:
+        return f"pod {pod.metadata.name} is being deleted, cannot be assigned to a host"
+    if pod.spec.node_name:
+        return f'pod {pod.metadata.name} is already assigned to node "{pod.spec.node_name}"'
+    if pod.spec.scheduling_gates:
+        return f"pod {pod.metadata.name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _with_condition(status: PodStatus, condition: PodCondition, wall_s: float) -> PodStatus:
+    """The status with this condition merged in by type; the same object when nothing changes."""
+    old = status.conditions or []
+    same_type = next((other for other in old if other.type == condition.type), None)
+    if condition.last_transition_time is None:
+        changed = same_type is None or same_type.status != condition.status
+        when = rfc3339(wall_s) if changed or same_type is None else same_type.last_transition_time
+        condition = replace(condition, last_transition_time=when)
+    if condition == same_type:
+        return status
+    others = [other for other in old if other is not same_type]
+    return replace(status, conditions=[*others, condition])
+
+
+def _uid(source: random.Random) -> str:
+    text = f"{source.getrandbits(128):032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _not_found(plural: str, name: str) -> NotFound:
+    return NotFound(f'{plural} "{name}" not found', status=404, reason="NotFound")
+
+
+def _already_exists(plural: str, name: str) -> Conflict:
+    return Conflict(f'{plural} "{name}" already exists', status=409, reason="AlreadyExists")

@@ -1,0 +1,254 @@
+"""How a scheduler sees a cluster in memory: the client protocol, with latency, faults and outages in between.
+
+Without latency a request is answered within the same step of the event loop. A watch delivers all events that are
+pending when it wakes, a bookmark when nothing happened for a while, and ends when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from kscheduler.api.objects import Lease, Pod
+from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
+from kscheduler.errors import APIError, Unreachable
+from kscheduler.simulator.faults import Fault, FaultKind, Faults, Verb, refusal
+from kscheduler.simulator.field_selectors import parse_field_selector
+from kscheduler.simulator.store import Store, Watch
+
+if TYPE_CHECKING:
+    from kscheduler.simulator.cluster import Cluster
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds a request takes from sent to answered; a write takes effect halfway. Zero does not wait at all."""
+
+    list_s: float = 0.0
+    watch_s: float = 0.0  # from a change to its delivery
+    bind_s: float = 0.0
+    write_s: float = 0.0  # any other request for one object
+    jitter: float = 0.0  # sigma of a lognormal factor on each of them
+
+
+class ClusterClient:
+    """`client.protocol.Client` on a `Cluster`."""
+
+    def __init__(self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random) -> None:
+        self.faults = faults
+        self._cluster = cluster
+        self._latency = latency
+        self._random = source
+        self._closed = False
+
+    # --- lists ----------------------------------------------------------------------------------------------------
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        *,
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        fault = await self._begin(Verb.LIST, resource.plural, None, self._latency.list_s)
+        store: Store[T] = self._cluster.store(resource)
+        selector = parse_field_selector(resource, field_selector)
+        if continue_token:
+            name, version, start = continue_token.split(":")
+            items = store.snapshot(name)
+        else:
+            version, start, name = str(self._cluster.version), "0", ""
+            items = store.sorted_objects()
+            if fault is not None and fault.kind is FaultKind.STALE_LIST:
+                version = str(max(0, self._cluster.version - fault.changes))
+                items = store.sorted_objects_at(int(version))
+            if selector is not None:
+                items = [item for item in items if selector(item)]
+        return _page(store, items, name, version, int(start), limit)
+
+    # --- watches --------------------------------------------------------------------------------------------------
+
+    async def watch(
+        self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
+    ) -> AsyncIterator[list[WatchEvent[T]]]:
+        await self._begin(Verb.WATCH, resource.plural, None, 0.0)
+        store: Store[T] = self._cluster.store(resource)
+        selector = parse_field_selector(resource, field_selector)
+        version = self._start_version(resource_version)
+        watch = Watch(store, store.position_after(version), selector)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        store.attach(watch)
+        try:
+            while not watch.lost:
+                await self._wait(loop, watch, min(deadline, loop.time() + BOOKMARK_INTERVAL_S))
+                if watch.broken:
+                    raise Unreachable("the connection to the apiserver broke while watching")
+                batch = watch.take()
+                if batch:
+                    for part in await self._deliver(resource, batch, timeout_s):
+                        yield part
+                elif not watch.has_changes and not watch.lost:
+                    yield [WatchEvent(EventType.BOOKMARK, None, str(self._cluster.version))]
+                if loop.time() >= deadline:
+                    return
+        finally:
+            store.detach(watch)
+
+    def _start_version(self, text: str) -> int:
+        try:
+            version = int(text)
+        except ValueError:
+            said = f'a watch starts from a resource version that a list gave, not "{text}"'
+            raise APIError(said, status=400, reason="BadRequest") from None
+        if version > self._cluster.version:
+            said = f"Too large resource version: {version}, current: {self._cluster.version}"
+            raise APIError(said, status=504, reason="Timeout")
+        return version
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop, watch: Watch[T], until: float) -> None:
+        """Until there is a change, the watch breaks, or the time comes."""
+        if not watch.has_changes and not watch.broken:
+            woken: asyncio.Future[None] = loop.create_future()
+            wake = _waker(woken)
+            watch.on_wake = wake
+            timer = loop.call_at(until, wake)
+            try:
+                await woken
+            finally:
+                timer.cancel()
+                watch.on_wake = None
+        if self._latency.watch_s and watch.has_changes:
+            await asyncio.sleep(self._jittered(self._latency.watch_s))
+
+    async def _deliver(
+        self, resource: Resource[T], batch: list[WatchEvent[T]], timeout_s: float
+    ) -> list[list[WatchEvent[T]]]:
+        """The batch, or what a fault makes of it."""
+        fault = self.faults.draw(Verb.DELIVER, resource.plural)
+        if fault is None:
+            return [batch]
+        if fault.kind is FaultKind.CUT:
+            raise Unreachable("injected fault: watch cut")
+        if fault.kind is FaultKind.SILENT:
+            await asyncio.sleep(fault.delay_s or timeout_s)
+            raise Unreachable("injected fault: the watch was silent")
+        if fault.kind is FaultKind.DUPLICATE:
+            return [batch, batch]
+        if fault.kind is FaultKind.DELAYED:
+            await asyncio.sleep(fault.delay_s)
+            return [batch]
+        raise refusal(fault, Verb.DELIVER) or Unreachable("injected fault: watch failed")
+
+    # --- single objects -----------------------------------------------------------------------------------------------
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        def act() -> Pod:
+            return self._cluster.get_pod(namespace, name)
+
+        return await self._request(Verb.GET_POD, "pods", None, self._latency.write_s, act)
+
+    async def bind(self, binding: Binding) -> None:
+        await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
+
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+        def act() -> None:
+            self._cluster.patch_pod_status(pod, patch)
+
+        await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
+
+    async def create_event(self, event: Event) -> None:
+        def act() -> None:
+            self._cluster.create_event(event)
+
+        await self._request(Verb.CREATE_EVENT, "events", event, self._latency.write_s, act)
+
+    async def patch_event_series(self, event: Event) -> None:
+        def act() -> None:
+            self._cluster.patch_event_series(event)
+
+        await self._request(Verb.PATCH_EVENT, "events", event, self._latency.write_s, act)
+
+    async def get_lease(self, namespace: str, name: str) -> Lease:
+        def act() -> Lease:
+            return self._cluster.get_lease(namespace, name)
+
+        return await self._request(Verb.GET_LEASE, "leases", None, self._latency.write_s, act)
+
+    async def create_lease(self, lease: Lease) -> Lease:
+        def act() -> Lease:
+            return self._cluster.create_lease(lease)
+
+        return await self._request(Verb.CREATE_LEASE, "leases", lease, self._latency.write_s, act)
+
+    async def update_lease(self, lease: Lease) -> Lease:
+        def act() -> Lease:
+            return self._cluster.update_lease(lease)
+
+        return await self._request(Verb.UPDATE_LEASE, "leases", lease, self._latency.write_s, act)
+
+    async def close(self) -> None:
+        self._closed = True
+
+    # --- the way there and back -----------------------------------------------------------------------------------
+
+    async def _request(self, verb: Verb, plural: str, subject: object, latency_s: float, act: Callable[[], R]) -> R:
+        # 1. The way there, where it may be refused.
+        fault = await self._begin(verb, plural, subject, latency_s / 2)
+        # 2. The server carries it out.
+        answer = act()
+        # 3. The way back, where the answer may get lost.
+        if latency_s:
+            await asyncio.sleep(self._jittered(latency_s / 2))
+        if fault is not None and fault.kind is FaultKind.LOST_ANSWER:
+            raise Unreachable(f"injected fault: the answer to {verb.value} was lost")
+        if self._cluster.is_down:
+            raise Unreachable("the apiserver went down before it answered")
+        return answer
+
+    async def _begin(self, verb: Verb, plural: str, subject: object, latency_s: float) -> Fault | None:
+        """The way to the server. Returns a fault that does not refuse the request; raises one that does."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        if latency_s:
+            await asyncio.sleep(self._jittered(latency_s))
+        fault = self.faults.draw(verb, plural, subject)
+        if fault is not None:
+            if fault.delay_s:
+                await asyncio.sleep(fault.delay_s)
+            error = refusal(fault, verb)
+            if error is not None:
+                raise error
+        if self._cluster.is_down:
+            raise Unreachable("connection refused: the apiserver is down")
+        return fault
+
+    def _jittered(self, seconds: float) -> float:
+        jitter = self._latency.jitter
+        return seconds * self._random.lognormvariate(0.0, jitter) if jitter else seconds
+
+
+def _waker(woken: asyncio.Future[None]) -> Callable[[], None]:
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    return wake
+
+
+def _page(store: Store[T], items: list[T], name: str, version: str, start: int, limit: int) -> Page[T]:
+    end = start + limit if limit > 0 else len(items)
+    if end >= len(items):
+        return Page(items[start:] if start else items, version, "")
+    name = name or store.keep_snapshot(items)
+    return Page(items[start:end], version, f"{name}:{version}:{end}")

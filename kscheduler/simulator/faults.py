@@ -1,0 +1,150 @@
+"""What may go wrong between the scheduler and the apiserver, on demand and repeatably.
+
+A `Fault` says what happens, to which requests, how often. `Faults` holds them and decides for each request, in the
+order they were added; the first that applies wins. Chance comes from the seed alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kscheduler.errors import APIError, Conflict, Gone, NotFound, TooManyRequests, Unreachable
+
+
+class Verb(enum.Enum):
+    """The requests a client makes; DELIVER is each batch of a watch that is already open."""
+
+    LIST = "list"
+    WATCH = "watch"
+    DELIVER = "deliver"
+    GET_POD = "get pod"
+    BIND = "bind"
+    PATCH_STATUS = "patch status"
+    CREATE_EVENT = "create event"
+    PATCH_EVENT = "patch event"
+    GET_LEASE = "get lease"
+    CREATE_LEASE = "create lease"
+    UPDATE_LEASE = "update lease"
+
+
+class FaultKind(enum.Enum):
+    # For any request; nothing is carried out.
+    CONFLICT = "409"
+    NOT_FOUND = "404"
+    GONE = "410"
+    TOO_MANY_REQUESTS = "429"
+    SERVER_ERROR = "500"
+    TIMEOUT = "no answer"  # after delay_s
+    # For any write: it is carried out, then the answer is lost.
+    LOST_ANSWER = "answer lost"
+    SLOW = "slow"  # carried out after delay_s more
+    # For LIST.
+    STALE_LIST = "stale list"  # as it was `changes` changes ago
+    # For DELIVER.
+    CUT = "watch cut"
+    SILENT = "watch silent"  # nothing comes for delay_s, then the connection breaks
+    DUPLICATE = "events twice"
+    DELAYED = "events late"  # by delay_s
+
+
+_WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.DELAYED}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`matches` sees what the request is about: a Binding, Pod, Event, Lease, or None for list and watch."""
+
+    kind: FaultKind
+    verbs: frozenset[Verb]
+    resource: str = ""  # plural, "" for any
+    count: int | None = None  # at most this many times
+    skip: int = 0  # let this many matching requests pass first
+    probability: float = 1.0
+    delay_s: float = 0.0
+    retry_after_s: float | None = None
+    changes: int = 10
+    matches: Callable[[object], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind in _WATCH_ONLY and self.verbs != {Verb.DELIVER}:
+            raise ValueError(f"{self.kind.name} happens to an open watch: verbs must be DELIVER, not {self.verbs}")
+
+
+class Faults:
+    """The faults of one client, and how often each has struck."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._faults: list[Fault] = []
+        self._seen: Counter[int] = Counter()  # index into _faults -> matching requests so far
+        self._struck: Counter[int] = Counter()  # index into _faults -> times it happened
+
+    def add(
+        self,
+        kind: FaultKind,
+        verbs: Verb | Iterable[Verb],
+        *,
+        resource: str = "",
+        count: int | None = None,
+        skip: int = 0,
+        probability: float = 1.0,
+        delay_s: float = 0.0,
+        retry_after_s: float | None = None,
+        changes: int = 10,
+        matches: Callable[[object], bool] | None = None,
+    ) -> Fault:
+        chosen = frozenset([verbs]) if isinstance(verbs, Verb) else frozenset(verbs)
+        fault = Fault(kind, chosen, resource, count, skip, probability, delay_s, retry_after_s, changes, matches)
+        self._faults.append(fault)
+        return fault
+
+    def clear(self) -> None:
+        self._faults.clear()
+        self._seen.clear()
+        self._struck.clear()
+
+    def struck(self, kind: FaultKind) -> int:
+        """How often a kind of fault has happened."""
+        return sum(count for index, count in self._struck.items() if self._faults[index].kind is kind)
+
+    def draw(self, verb: Verb, resource: str, subject: object = None) -> Fault | None:
+        """The fault this request meets, if any."""
+        for index, fault in enumerate(self._faults):
+            if verb in fault.verbs and fault.resource in ("", resource) and self._strikes(index, fault, subject):
+                return fault
+        return None
+
+    def _strikes(self, index: int, fault: Fault, subject: object) -> bool:
+        if fault.matches is not None and not fault.matches(subject):
+            return False
+        self._seen[index] += 1
+        if self._seen[index] <= fault.skip:
+            return False
+        if fault.count is not None and self._struck[index] >= fault.count:
+            return False
+        if fault.probability < 1.0 and self._random.random() >= fault.probability:
+            return False
+        self._struck[index] += 1
+        return True
+
+
+def refusal(fault: Fault, verb: Verb) -> APIError | None:
+    """The error a request is refused with, None when the fault is none of that sort."""
+    said = f"injected fault: {fault.kind.value} for {verb.value}"
+    if fault.kind is FaultKind.CONFLICT:
+        return Conflict(said, status=409, reason="Conflict")
+    if fault.kind is FaultKind.NOT_FOUND:
+        return NotFound(said, status=404, reason="NotFound")
+    if fault.kind is FaultKind.GONE:
+        return Gone(said, status=410, reason="Expired")
+    if fault.kind is FaultKind.TOO_MANY_REQUESTS:
+        return TooManyRequests(said, status=429, reason="TooManyRequests", retry_after_s=fault.retry_after_s)
+    if fault.kind is FaultKind.SERVER_ERROR:
+        return APIError(said, status=500, reason="InternalError")
+    if fault.kind is FaultKind.TIMEOUT:
+        return Unreachable(said)
+    return None

@@ -1,0 +1,215 @@
+"""Objects of one kind, and the log of what changed them.
+
+The log is the only copy of an event: a watch is a cursor into it (`Watch`), so that a change costs the same however
+many watch. The log is bounded: a watch that starts before its oldest entry, or falls behind it, is Gone.
+Versions come from one counter that all stores of a cluster share. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from kscheduler.client.protocol import EventType, Resource, WatchEvent
+from kscheduler.errors import Gone
+from kscheduler.simulator.field_selectors import Selector
+
+T = TypeVar("T")
+Subscriber = Callable[[T | None, T | None], None]
+
+# List snapshots kept for continue tokens; more concurrent paged lists than this make the oldest Gone.
+MAX_SNAPSHOTS = 16
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One commit: created when `before` is None, deleted when `after` is None."""
+
+    version: int
+    before: T | None
+    after: T | None
+
+
+class Store(Generic[T]):
+    """Objects by key (`namespace/name`, or `name`), their change log, and who is to be told."""
+
+    def __init__(self, resource: Resource[T], history_limit: int) -> None:
+        self.resource = resource
+        self.objects: dict[str, T] = {}
+        self._history_limit = history_limit
+        self._log: list[Change[T]] = []
+        self._first = 0  # position of _log[0]: positions count changes since the beginning and never move
+        self._oldest_version = 0  # a watch may start at this version or later
+        self._watches: list[Watch[T]] = []
+        self._subscribers: list[Subscriber[T]] = []
+        self._snapshots: OrderedDict[str, list[T]] = OrderedDict()  # continue id -> the whole list, at one version
+        self._snapshot_count = 0
+
+    # --- changes --------------------------------------------------------------------------------------------------
+
+    def commit(self, key: str, version: int, after: T | None) -> None:
+        """Put (or with None, remove) the object, log it, wake the watches, tell the subscribers."""
+        before = self.objects.get(key)
+        if after is None:
+            del self.objects[key]
+            before = with_version(before, version)  # a DELETED event carries the version of the deletion
+        else:
+            self.objects[key] = after
+        self._log.append(Change(version, before, after))
+        if len(self._log) > self._history_limit + (self._history_limit >> 2):
+            self._trim()
+        for watch in self._watches:
+            watch.wake()
+        for subscriber in self._subscribers:
+            subscriber(before, after)
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Call `subscriber(before, after)` within each commit."""
+        self._subscribers.append(subscriber)
+
+    def compact(self) -> None:
+        """Forget all history: every watch that starts from an older version, and every continue token, is Gone."""
+        self._drop(len(self._log))
+        self._snapshots.clear()
+
+    def _trim(self) -> None:
+        self._drop(len(self._log) - self._history_limit)
+
+    def _drop(self, count: int) -> None:
+        if count <= 0:
+            return
+        self._oldest_version = self._log[count - 1].version
+        self._first += count
+        del self._log[:count]
+
+    # --- lists ----------------------------------------------------------------------------------------------------
+
+    def sorted_objects(self) -> list[T]:
+        """All objects in key order, which is the order etcd lists them in."""
+        objects = self.objects
+        return [objects[key] for key in sorted(objects)]
+
+    def sorted_objects_at(self, version: int) -> list[T]:
+        """The list as it was at an older version still in the log, by undoing what came later."""
+        objects = dict(self.objects)
+        for change in reversed(self._log):
+            if change.version <= version:
+                break
+            if change.before is None:
+                assert change.after is not None
+                objects.pop(change.after.key)  # type: ignore[attr-defined]
+            else:
+                objects[change.before.key] = change.before  # type: ignore[attr-defined]
+        return [objects[key] for key in sorted(objects)]
+
+    def keep_snapshot(self, items: list[T]) -> str:
+        self._snapshot_count += 1
+        name = str(self._snapshot_count)
+        self._snapshots[name] = items
+        while len(self._snapshots) > MAX_SNAPSHOTS:
+            self._snapshots.popitem(last=False)
+        return name
+
+    def snapshot(self, name: str) -> list[T]:
+        items = self._snapshots.get(name)
+        if items is None:
+            raise Gone(
+                "The provided continue parameter is too old to display a consistent list result.",
+                status=410,
+                reason="Expired",
+            )
+        return items
+
+    # --- watches --------------------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        """The position of the next change."""
+        return self._first + len(self._log)
+
+    def position_after(self, version: int) -> int:
+        """Where a watch from this version starts. Raises Gone."""
+        if version < self._oldest_version:
+            raise Gone(f"too old resource version: {version} ({self._oldest_version})", status=410, reason="Expired")
+        return self._first + bisect_right(self._log, version, key=_version_of)
+
+    def changes_from(self, position: int) -> list[Change[T]] | None:
+        """What happened since, None when the log no longer reaches back that far."""
+        return self._log[position - self._first :] if position >= self._first else None
+
+    def attach(self, watch: Watch[T]) -> None:
+        self._watches.append(watch)
+
+    def detach(self, watch: Watch[T]) -> None:
+        if watch in self._watches:
+            self._watches.remove(watch)
+
+    def cut_watches(self) -> None:
+        """Break every open watch, as a dying apiserver does."""
+        for watch in self._watches:
+            watch.broken = True
+            watch.wake()
+
+
+class Watch(Generic[T]):
+    """One open watch: a cursor, a selector, and whom to wake. Used by one reader."""
+
+    def __init__(self, store: Store[T], position: int, selector: Selector | None) -> None:
+        self._store = store
+        self._position = position
+        self._selector = selector
+        self.broken = False
+        self.lost = False  # fell behind the history: the server closes such a watch
+        self.on_wake: Callable[[], None] | None = None
+
+    def wake(self) -> None:
+        if self.on_wake is not None:
+            self.on_wake()
+
+    @property
+    def has_changes(self) -> bool:
+        return self._position < self._store.end
+
+    def take(self) -> list[WatchEvent[T]]:
+        """All events since the last call, as this selector sees them."""
+        changes = self._store.changes_from(self._position)
+        if changes is None:
+            self.lost = True
+            return []
+        self._position += len(changes)
+        if self._selector is None:
+            return [_plain_event(change) for change in changes]
+        events = [_selected_event(change, self._selector) for change in changes]
+        return [event for event in events if event is not None]
+
+
+def _version_of(change: Change[Any]) -> int:
+    return change.version
+
+
+def _plain_event(change: Change[T]) -> WatchEvent[T]:
+    if change.after is None:
+        return WatchEvent(EventType.DELETED, change.before, str(change.version))
+    kind = EventType.ADDED if change.before is None else EventType.MODIFIED
+    return WatchEvent(kind, change.after, change.after.metadata.resource_version)  # type: ignore[attr-defined]
+
+
+def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | None:
+    """What enters the selection is ADDED, what leaves it is DELETED (as it last was inside), the rest is unseen."""
+    was_in = change.before is not None and selector(change.before)
+    is_in = change.after is not None and selector(change.after)
+    version = str(change.version)
+    if is_in:
+        return WatchEvent(EventType.MODIFIED if was_in else EventType.ADDED, change.after, version)
+    if was_in:
+        return WatchEvent(EventType.DELETED, with_version(change.before, change.version), version)
+    return None
+
+
+def with_version(item: Any, version: int) -> Any:
+    """The object with another resource version; any API object has `metadata`."""
+    return replace(item, metadata=replace(item.metadata, resource_version=str(version)))

@@ -1,0 +1,366 @@
+"""The cluster in memory behaves as an apiserver where a scheduler can tell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kscheduler.api.objects import (
+    Container,
+    Lease,
+    LeaseSpec,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSchedulingGate,
+    PodSpec,
+    ResourceRequirements,
+)
+from kscheduler.client.protocol import (
+    NODES,
+    PODS,
+    UNFINISHED_PODS,
+    Binding,
+    Client,
+    Event,
+    EventSeries,
+    EventType,
+    PodStatusPatch,
+    WatchEvent,
+)
+from kscheduler.clock import ManualClock
+from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import Latency
+
+
+def make_pod(name: str, namespace: str = "default", **spec: object) -> Pod:
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": "100m"}))
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace),
+        spec=PodSpec(containers=[container], **spec),  # type: ignore[arg-type]
+    )
+
+
+def make_node(name: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(capacity={"cpu": "4", "pods": "110"}))
+
+
+def make_event(name: str, reason: str = "Scheduled", series: EventSeries | None = None) -> Event:
+    return Event(
+        namespace="default",
+        name=name,
+        regarding_kind="Pod",
+        regarding_api_version="v1",
+        regarding_namespace="default",
+        regarding_name="a",
+        regarding_uid="",
+        regarding_resource_version="",
+        type="Normal",
+        reason=reason,
+        action="Binding",
+        note="",
+        reporting_controller="default-scheduler",
+        reporting_instance="x",
+        event_time_s=0.0,
+        series=series,
+    )
+
+
+def binding(pod: Pod, node: str = "n0") -> Binding:
+    return Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def cluster(clock: ManualClock) -> Cluster:
+    return Cluster(clock, seed=1)
+
+
+def brief(batch: list[WatchEvent[Pod]]) -> list[tuple[str, str]]:
+    return [(event.type.value, event.object.metadata.name if event.object else "") for event in batch]
+
+
+async def next_batch(events: AsyncIterator[list[WatchEvent[Pod]]]) -> list[tuple[str, str]]:
+    return brief(await events.__anext__())
+
+
+# --- objects ------------------------------------------------------------------------------------------------------
+
+
+def test_the_client_fits_the_protocol(cluster: Cluster) -> None:
+    client: Client = cluster.client()
+    assert client is not None
+
+
+def test_created_objects_get_uid_version_timestamp_and_defaults(cluster: Cluster) -> None:
+    pod = cluster.create_pod(Pod(metadata=ObjectMeta(name="a")))
+    assert pod.metadata.uid
+    assert pod.metadata.resource_version == "1"
+    assert pod.metadata.creation_timestamp == "2023-11-14T22:13:20Z"
+    assert (pod.key, pod.spec.priority, pod.status.phase) == ("default/a", 0, "Pending")
+    assert cluster.create_node(make_node("n0")).status.allocatable == {"cpu": "4", "pods": "110"}
+
+
+def test_uids_depend_on_the_seed_alone(clock: ManualClock) -> None:
+    first, again, other = (Cluster(clock, seed=seed).create_pod(make_pod("a")) for seed in (1, 1, 2))
+    assert first.metadata.uid == again.metadata.uid != other.metadata.uid
+
+
+def test_a_name_is_taken_once(cluster: Cluster) -> None:
+    cluster.create_pod(make_pod("a"))
+    with pytest.raises(Conflict, match='pods "a" already exists') as caught:
+        cluster.create_pod(make_pod("a"))
+    assert caught.value.reason == "AlreadyExists"
+
+
+def test_an_update_of_an_old_version_conflicts_and_cannot_change_the_uid(cluster: Cluster) -> None:
+    first = cluster.create_node(make_node("n0"))
+    second = cluster.update_node(make_node("n0"))
+    assert second.metadata.uid == first.metadata.uid
+    with pytest.raises(Conflict, match="the object has been modified"):
+        cluster.update_node(first)
+
+
+def test_graceful_deletion_marks_first_and_removes_second(cluster: Cluster) -> None:
+    cluster.create_pod(make_pod("a"))
+    cluster.delete_pod("default/a", gracefully=True)
+    assert cluster.pods["default/a"].metadata.deletion_timestamp
+    cluster.delete_pod("default/a", gracefully=True)
+    assert cluster.pods == {}
+    with pytest.raises(NotFound):
+        cluster.delete_pod("default/a")
+
+
+# --- binding and status -------------------------------------------------------------------------------------------
+
+
+async def test_binding_sets_the_node_and_the_condition_and_clears_the_nomination(cluster: Cluster) -> None:
+    pod = cluster.create_pod(make_pod("a"))
+    client = cluster.client()
+    await client.patch_pod_status(pod, PodStatusPatch(nominated_node_name="n1"))
+    await client.bind(binding(pod))
+    bound = cluster.pods["default/a"]
+    assert bound.spec.node_name == "n0"
+    assert bound.status.nominated_node_name == ""
+    assert bound.status.conditions == [
+        PodCondition(type="PodScheduled", status="True", last_transition_time="2023-11-14T22:13:20Z")
+    ]
+
+
+async def test_a_pod_is_bound_once_and_only_the_one_that_was_meant(cluster: Cluster) -> None:
+    pod = cluster.create_pod(make_pod("a"))
+    client = cluster.client()
+    with pytest.raises(Conflict, match="UID in precondition"):
+        await client.bind(Binding("default", "a", "another", "n0"))
+    await client.bind(binding(pod))
+    with pytest.raises(Conflict, match='already assigned to node "n0"'):
+        await client.bind(binding(pod, "n1"))
+    with pytest.raises(NotFound, match='pods "b" not found'):
+        await client.bind(Binding("default", "b", "", "n0"))
+
+
+async def test_a_pod_that_is_deleted_or_gated_is_not_bound(cluster: Cluster) -> None:
+    doomed = cluster.create_pod(make_pod("a"))
+    gated = cluster.create_pod(make_pod("b", scheduling_gates=[PodSchedulingGate("later")]))
+    cluster.delete_pod("default/a", gracefully=True)
+    client = cluster.client()
+    with pytest.raises(Conflict, match="is being deleted"):
+        await client.bind(binding(doomed))
+    with pytest.raises(Conflict, match=r"non-empty .*schedulingGates"):
+        await client.bind(binding(gated))
+
+
+async def test_a_condition_is_merged_by_type_and_changing_nothing_makes_no_version(
+    cluster: Cluster, clock: ManualClock
+) -> None:
+    pod = cluster.create_pod(make_pod("a"))
+    client = cluster.client()
+    patch = PodStatusPatch(PodCondition("PodScheduled", "False", "Unschedulable", "0/0 nodes are available"))
+    await client.patch_pod_status(pod, patch)
+    version = cluster.version
+    clock.advance(60)
+    await client.patch_pod_status(pod, patch)
+    assert cluster.version == version
+    await client.patch_pod_status(pod, PodStatusPatch(PodCondition("PodScheduled", "False", "Unschedulable", "1/2")))
+    [condition] = cluster.pods["default/a"].status.conditions or []
+    assert (condition.message, condition.last_transition_time) == ("1/2", "2023-11-14T22:13:20Z")
+
+
+async def test_status_of_a_later_pod_of_the_same_name_is_left_alone(cluster: Cluster) -> None:
+    old = cluster.create_pod(make_pod("a"))
+    cluster.delete_pod(old.key)
+    cluster.create_pod(make_pod("a"))
+    with pytest.raises(Conflict, match="UID in precondition"):
+        await cluster.client().patch_pod_status(old, PodStatusPatch(nominated_node_name="n0"))
+
+
+# --- lists --------------------------------------------------------------------------------------------------------
+
+
+async def test_pages_show_one_version_in_key_order_whatever_happens_between_them(cluster: Cluster) -> None:
+    for index in range(5):
+        cluster.create_pod(make_pod(f"p{4 - index}"))
+    client = cluster.client()
+    first = await client.list_page(PODS, limit=2)
+    cluster.delete_pod("default/p4")
+    second = await client.list_page(PODS, limit=2, continue_token=first.continue_token)
+    third = await client.list_page(PODS, limit=2, continue_token=second.continue_token)
+    names = [pod.metadata.name for page in (first, second, third) for pod in page.items]
+    assert names == ["p0", "p1", "p2", "p3", "p4"]
+    assert {page.resource_version for page in (first, second, third)} == {"5"}
+    assert third.continue_token == ""
+
+
+async def test_a_continue_token_from_before_a_compaction_is_gone(cluster: Cluster) -> None:
+    for index in range(3):
+        cluster.create_pod(make_pod(f"p{index}"))
+    client = cluster.client()
+    page = await client.list_page(PODS, limit=1)
+    cluster.compact()
+    with pytest.raises(Gone, match="continue parameter is too old"):
+        await client.list_page(PODS, limit=1, continue_token=page.continue_token)
+
+
+async def test_a_selector_narrows_a_list_and_an_unknown_field_is_refused(cluster: Cluster) -> None:
+    bound = cluster.create_pod(make_pod("a"))
+    cluster.create_pod(make_pod("b", namespace="other"))
+    cluster.bind(binding(bound))
+    client = cluster.client()
+
+    async def names(selector: str, namespace: str = "") -> list[str]:
+        page = await client.list_page(PODS.within(namespace), field_selector=selector)
+        return [pod.metadata.name for pod in page.items]
+
+    assert await names("spec.nodeName=n0") == ["a"]
+    assert await names("spec.nodeName!=n0") == ["b"]
+    assert await names("metadata.name==a,status.phase!=Failed") == ["a"]
+    assert await names("", namespace="other") == ["b"]
+    with pytest.raises(APIError, match="field label not supported") as caught:
+        await names("spec.hostname=x")
+    assert caught.value.status == 400
+
+
+# --- watches ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_watch_tells_every_change_after_its_version_in_order_in_one_batch(cluster: Cluster) -> None:
+    cluster.create_pod(make_pod("before"))
+    events = cluster.client().watch(PODS, resource_version=str(cluster.version))
+    pod = cluster.create_pod(make_pod("a"))
+    cluster.bind(binding(pod))
+    cluster.delete_pod(pod.key)
+    batch = await events.__anext__()
+    assert brief(batch) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert [event.resource_version for event in batch] == ["2", "3", "4"]
+    assert batch[2].object is not None
+    assert batch[2].object.metadata.resource_version == "4"
+
+
+async def test_what_enters_a_selection_is_added_and_what_leaves_it_is_deleted(cluster: Cluster) -> None:
+    unassigned = cluster.client().watch(PODS, resource_version="0", field_selector="spec.nodeName=")
+    assigned = cluster.client().watch(PODS, resource_version="0", field_selector="spec.nodeName!=")
+    unfinished = cluster.client().watch(PODS, resource_version="0", field_selector=UNFINISHED_PODS)
+    pod = cluster.create_pod(make_pod("a"))
+    cluster.bind(binding(pod))
+    cluster.set_pod_phase(pod.key, "Running")
+    cluster.set_pod_phase(pod.key, "Succeeded")
+    cluster.delete_pod(pod.key)
+    assert await next_batch(unassigned) == [("ADDED", "a"), ("DELETED", "a")]
+    assert await next_batch(assigned) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert await next_batch(unfinished) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+async def test_the_object_of_a_pod_that_left_the_selection_is_the_last_one_inside_with_the_new_version(
+    cluster: Cluster,
+) -> None:
+    pod = cluster.create_pod(make_pod("a"))
+    events = cluster.client().watch(PODS, resource_version="1", field_selector="spec.nodeName=")
+    cluster.bind(binding(pod))
+    [event] = await events.__anext__()
+    assert event.type is EventType.DELETED
+    assert event.object is not None
+    assert (event.object.spec.node_name, event.object.metadata.resource_version) == ("", "2")
+
+
+async def test_a_version_older_than_the_history_is_gone() -> None:
+    cluster = Cluster(ManualClock(), history_limit=8)
+    for index in range(30):
+        cluster.create_pod(make_pod(f"p{index}"))
+    client = cluster.client()
+    with pytest.raises(Gone, match="too old resource version: 3"):
+        await client.watch(PODS, resource_version="3").__anext__()
+    assert await next_batch(client.watch(PODS, resource_version="28")) == [("ADDED", "p28"), ("ADDED", "p29")]
+
+
+async def test_a_watch_that_falls_behind_the_history_is_closed() -> None:
+    cluster = Cluster(ManualClock(), history_limit=4)
+    events = cluster.client().watch(PODS, resource_version="0")
+    cluster.create_pod(make_pod("first"))
+    assert await next_batch(events) == [("ADDED", "first")]
+    for index in range(30):
+        cluster.create_pod(make_pod(f"p{index}"))
+    with pytest.raises(StopAsyncIteration):
+        await events.__anext__()
+
+
+async def test_a_version_from_the_future_or_of_no_number_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(APIError, match="Too large resource version: 7"):
+        await cluster.client().watch(PODS, resource_version="7").__anext__()
+    with pytest.raises(APIError, match='not "abc"'):
+        await cluster.client().watch(PODS, resource_version="abc").__anext__()
+
+
+async def test_an_outage_breaks_watches_and_refuses_requests_and_keeps_the_state(cluster: Cluster) -> None:
+    cluster.create_pod(make_pod("a"))
+    client = cluster.client()
+    events = client.watch(PODS, resource_version="0")
+    assert await next_batch(events) == [("ADDED", "a")]
+    cluster.stop()
+    with pytest.raises(Unreachable):
+        await events.__anext__()
+    with pytest.raises(Unreachable, match="connection refused"):
+        await client.list_page(NODES)
+    cluster.start()
+    assert len((await client.list_page(PODS)).items) == 1
+
+
+# --- leases and events --------------------------------------------------------------------------------------------
+
+
+async def test_of_two_who_update_one_lease_the_second_conflicts(cluster: Cluster) -> None:
+    client = cluster.client()
+    with pytest.raises(NotFound):
+        await client.get_lease("kube-system", "s")
+    lease = await client.create_lease(Lease(ObjectMeta(name="s", namespace="kube-system"), LeaseSpec("one")))
+    taken = Lease(lease.metadata, LeaseSpec("two"))
+    assert (await client.update_lease(taken)).spec.holder_identity == "two"
+    with pytest.raises(Conflict, match="has been modified"):
+        await client.update_lease(Lease(lease.metadata, LeaseSpec("three")))
+
+
+async def test_events_are_counted_by_reason_and_a_series_must_exist(cluster: Cluster) -> None:
+    client = cluster.client()
+    await client.create_event(make_event("a.1"))
+    await client.create_event(make_event("a.2", "FailedScheduling"))
+    with pytest.raises(Conflict):
+        await client.create_event(make_event("a.1"))
+    await client.patch_event_series(make_event("a.2", "FailedScheduling", EventSeries(3, 5.0)))
+    with pytest.raises(NotFound):
+        await client.patch_event_series(make_event("gone"))
+    assert cluster.event_counts == {"Scheduled": 1, "FailedScheduling": 1}
+    assert cluster.events[1].series == EventSeries(3, 5.0)
+
+
+async def test_a_closed_client_answers_nothing(cluster: Cluster) -> None:
+    client = cluster.client(latency=Latency())
+    await client.close()
+    with pytest.raises(Unreachable, match="closed"):
+        await client.list_page(PODS)
