@@ -15,21 +15,19 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import Clock
-from kscheduler.errors import NotFound
+from kscheduler.errors import Conflict, NotFound
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status
-from kscheduler.metrics import Metrics
+from kscheduler.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
-
-# The apiserver refuses Event notes beyond 1,024 bytes; the recorder cuts them, the condition keeps the whole text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,8 @@ class ScheduleOne:
         profiles: Mapping[str, Framework],
         *,
         clock: Clock,
-        metrics: Metrics,
+        stopwatch: Callable[[], float],
+        measurements: Measurements,
         recorder: EventRecorder,
         statuses: PodStatusLane,
         waiting_pods: WaitingPods,
@@ -68,7 +67,8 @@ class ScheduleOne:
         self._queue = queue
         self._profiles = profiles
         self._clock = clock
-        self._metrics = metrics
+        self._stopwatch = stopwatch  # what a step costs this machine; the clock may be a simulation's
+        self._measure = measurements
         self._recorder = recorder
         self._statuses = statuses
         self._waiting_pods = waiting_pods
@@ -87,8 +87,9 @@ class ScheduleOne:
         framework = self._profiles[pod.pod.spec.scheduler_name]
         # 2. Filter, score, select.
         state = CycleState()
+        stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
-        self._metrics.scheduling_algorithm_duration.observe(self._clock.now() - started)
+        self._measure.algorithm(self._stopwatch() - stopwatch)
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
@@ -143,7 +144,7 @@ class ScheduleOne:
             status = await waiting.wait()
         finally:
             self._waiting_pods.remove(cycle.pod.uid)
-        self._metrics.permit_waited("Success" if status is None else "Unschedulable", self._clock.now() - started)
+        self._measure.permit_waited("Success" if status is None else "Unschedulable", self._clock.now() - started)
         return status
 
     def _bound(self, cycle: BindingCycle) -> None:
@@ -152,10 +153,10 @@ class ScheduleOne:
         self._statuses.forget(pod.uid)
         for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
             log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
-        self._metrics.pod_scheduled(
+        self._measure.scheduled(
             cycle.framework.profile,
             attempt_s=now - cycle.started,
-            sli_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
+            since_first_attempt_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
             attempts=cycle.queued.attempts,
         )
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
@@ -163,6 +164,8 @@ class ScheduleOne:
         log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
 
     def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
+        if isinstance(status.error, Conflict):
+            self._measure.bind_conflict()
         if isinstance(status.error, NotFound):
             log.info("pod was deleted before it was bound", extra={"pod": cycle.pod.key, "node": cycle.node_name})
         self._give_back(cycle)
@@ -188,7 +191,7 @@ class ScheduleOne:
         """Back to the queue, and tell whoever looks: metrics, an Event, the pod's condition."""
         pod, now = queued.pod_info, self._clock.now()
         is_fault = not status.is_rejected
-        self._metrics.pod_not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
+        self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)
             return

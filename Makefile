@@ -1,0 +1,70 @@
+# One word for each intent; `make help` lists them. Everything runs in .venv, which is made when first needed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
+
+.DEFAULT_GOAL := help
+.PHONY: help build debug demo test test-fast check lint types stubs contracts format bench controlplane lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.dependencies: requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.dependencies setup.py pyproject.toml $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+build: $(VENV)/.built ## set up .venv and compile the kernels
+
+debug: $(VENV)/.dependencies ## compile the kernels with every check on, and annotated HTML under build/cython
+	KSCHEDULER_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
+	@rm -f $(VENV)/.built
+
+demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and write report.html
+	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --seed 1 --html report.html --output report.json
+
+test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
+	$(BIN)/python -m pytest
+
+test-fast: build ## the unit tests alone
+	$(BIN)/python -m pytest -m "not slow and not controlplane"
+
+check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: build
+	$(BIN)/mypy
+
+stubs: build
+	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt \
+	  $$(find kscheduler -name '*.pyx' | sed 's/\.pyx$$//; s,/,.,g')
+
+contracts: build
+	$(BIN)/lint-imports --no-timing
+
+format: build ## put the sources into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: build ## compare with kube-scheduler on a real control plane (needs Go)
+	$(BIN)/python -m perf.compare_kube_scheduler
+
+controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
+	$(BIN)/python -m tests.controlplane.harness
+
+lock: $(VENV)/.dependencies ## resolve the development dependencies anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev --no-header pyproject.toml -o requirements.lock
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build *.egg-info report.html report.json
+	find kscheduler -name '*.so' -delete

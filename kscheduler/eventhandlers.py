@@ -1,0 +1,165 @@
+"""What each informer event does to the cache and the queue.
+
+A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue; a pod
+of another scheduler belongs to neither until it is bound. Every transition between these, in whatever order deletes,
+updates and other people's bindings arrive, is a method here. An object that cannot be read is logged with its key
+and left out; what was known of it before is dropped, since it is no longer true.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.clock import Clock
+from kscheduler.errors import DecodeError
+from kscheduler.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    node_events,
+    pod_events,
+)
+from kscheduler.measurements import Measurements
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+
+class PodEvents:
+    """Pods, as the informer delivers them. `on_gone(uid)` hears of pods that need no condition any more."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Container[str],
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+        on_gone: Callable[[str], None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles  # scheduler names that are ours
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+        self._on_gone = on_gone
+
+    def on_add(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._bound(pod, was_bound=None)
+        elif self._is_ours(pod):
+            self._pending(pod)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two looks
+            self.on_delete(old)
+            self.on_add(new)
+        elif new.spec.node_name:
+            self._bound(new, was_bound=old if old.spec.node_name else None)
+        elif self._is_ours(new):
+            self._still_pending(old, new)
+
+    def on_delete(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._queue.delete(uid)
+        self._on_gone(uid)
+        if self._cache.remove_pod(uid) is not None:
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
+        self._wake()
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._profiles
+
+    def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
+        """The pod has a node: ours confirmed, another scheduler's, or a static pod."""
+        info = self._read(pod)
+        if info is None:
+            return
+        now = self._clock.now()
+        self._cache.set_pod(info)
+        if was_bound is None:
+            self._queue.delete(info.uid)
+            self._on_gone(info.uid)
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
+        else:
+            for event in pod_events(was_bound, pod):
+                self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
+        self._wake()
+
+    def _pending(self, pod: Pod) -> None:
+        info = self._read(pod)
+        if info is not None and not self._cache.is_assumed(info.uid):
+            self._queue.add(info, self._clock.now())
+            self._wake()
+
+    def _still_pending(self, old: Pod, new: Pod) -> None:
+        """Changed while it waits, or while we bind it: an assumed pod's decision stands."""
+        info = self._read(new)
+        if info is not None and not self._cache.is_assumed(info.uid):
+            self._queue.update(old, info, self._clock.now())
+            self._wake()
+
+    def _read(self, pod: Pod) -> PodInfo | None:
+        try:
+            return PodInfo(pod)
+        except DecodeError as error:
+            log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
+            self._measure.bad_object("pods")
+            self._queue.delete(pod.metadata.uid)
+            self._cache.remove_pod(pod.metadata.uid)
+            return None
+
+
+class NodeEvents:
+    """Nodes, as the informer delivers them."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+
+    def on_add(self, node: Node) -> None:
+        if self._read(node):
+            self._queue.move_all_to_active_or_backoff(NODE_ADD, None, node, self._clock.now())
+            self._wake()
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if not self._read(new):
+            return
+        now = self._clock.now()
+        for event in node_events(old, new):
+            self._queue.move_all_to_active_or_backoff(event, old, new, now)
+        self._wake()
+
+    def on_delete(self, node: Node) -> None:
+        if self._cache.remove_node(node.metadata.name):
+            self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None, self._clock.now())
+            self._wake()
+
+    def _read(self, node: Node) -> bool:
+        try:
+            self._cache.set_node(node)
+        except DecodeError as error:
+            log.error("node cannot be read and takes no pods", extra={"node": node.key, "err": str(error)})
+            self._measure.bad_object("nodes")
+            self._cache.remove_node(node.metadata.name)
+            return False
+        return True

@@ -1,0 +1,271 @@
+"""What happens in a cluster, in the words plugins register for: a resource and what was done to it.
+
+Names, labels and matching are kube-scheduler's; the label is the `event` label of its metrics. A change is reported
+as exactly as possible: a node whose taints changed is UPDATE_NODE_TAINT and nothing else, so that only pods rejected
+by a plugin that looks at taints wake up. Nothing here knows which pods wait, or who reports the events.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.api.resources import pod_resources
+
+
+class Action(enum.IntFlag):
+    """What was done to an object. Registrations may combine actions; a reported event has one (or UPDATE)."""
+
+    ADD = enum.auto()
+    DELETE = enum.auto()
+    UPDATE_NODE_ALLOCATABLE = enum.auto()
+    UPDATE_NODE_LABEL = enum.auto()
+    UPDATE_NODE_TAINT = enum.auto()  # also: a node became schedulable again
+    UPDATE_NODE_CONDITION = enum.auto()
+    UPDATE_NODE_ANNOTATION = enum.auto()
+    UPDATE_NODE_DECLARED_FEATURE = enum.auto()
+    UPDATE_POD_LABEL = enum.auto()
+    UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_TOLERATION = enum.auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
+    UPDATE_POD_OTHER = enum.auto()  # a change of a pod that has no name of its own; its label says "Update"
+
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_POD_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+class EventResource(str, enum.Enum):
+    """What it was done to. Resources outside this list go by "plural.version.group"."""
+
+    POD = "Pod"  # for registering; matches both kinds below
+    ASSIGNED_POD = "AssignedPod"  # reported only: the pod has a node
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # reported only: the pod has none yet
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    WILDCARD = "*"
+
+
+_POD_KINDS = frozenset({EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD})
+_PLAIN_ACTIONS: dict[Action, str] = {  # actions whose label is not their name in camel case
+    Action.UPDATE: "Update",
+    Action.UPDATE_POD_OTHER: "Update",
+    Action.ALL: "All",
+}
+
+
+def action_label(action: Action) -> str:
+    """`UpdateNodeTaint` for UPDATE_NODE_TAINT; combinations that have no name are joined with "|"."""
+    plain = _PLAIN_ACTIONS.get(action)
+    if plain is not None:
+        return plain
+    names = [single.name or "" for single in Action if single in action and single.bit_count() == 1]
+    return "|".join("".join(word.capitalize() for word in name.split("_")) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A resource and an action; `label` follows from them unless the event has a special name."""
+
+    resource: EventResource | str
+    action: Action
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            resource = self.resource.value if isinstance(self.resource, EventResource) else self.resource
+            object.__setattr__(self, "label", resource + action_label(self.action))
+
+    def __hash__(self) -> int:
+        return hash(self.label)  # a str remembers its hash; enums and tuples work theirs out each time
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource == EventResource.WILDCARD and self.action == Action.ALL
+
+
+# Special labels that name no cluster event, only why a pod moved between queues.
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF_QUEUE = "PopFromBackoffQ"
+
+ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD)
+ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE)
+ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
+UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.ADD)
+UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.UPDATE)
+UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.DELETE)
+NODE_ADD = ClusterEvent(EventResource.NODE, Action.ADD)
+NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
+
+
+def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:
+    """Is `happened` something that `registered` asks for?
+
+    A general registration (Node UPDATE) takes a specific event (Node UPDATE_NODE_LABEL), not the other way round:
+    a general event means that no specific one applies. A wildcard event is asked for by wildcards only.
+    """
+    if registered.is_wildcard:
+        return True
+    return _resource_matches(registered.resource, happened.resource) and not happened.action & ~registered.action
+
+
+def _resource_matches(registered: str, happened: str) -> bool:
+    return (
+        registered == happened
+        or registered == EventResource.WILDCARD
+        or (registered == EventResource.POD and happened in _POD_KINDS)
+    )
+
+
+# --- registrations ----------------------------------------------------------------------------------------------
+
+# (the waiting pod, the object before, the object after) -> can the event make this pod schedulable? The objects are
+# None where there is none: before an ADD, after a DELETE. An exception counts as yes, so that no pod gets stuck.
+QueueingHint = Callable[[Pod, object, object], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A plugin's wish to be asked about an event; without a hint the event wakes every pod the plugin rejected."""
+
+    event: ClusterEvent
+    hint: QueueingHint | None = None
+
+
+def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
+    """A plugin's registrations as the queue uses them.
+
+    Who asks for new nodes but not for taints is woken by taints too: a node may be added with a taint that keeps it
+    out of the plugin's sight, and be freed of it later (kube-scheduler does the same).
+    """
+    wishes = [wish if isinstance(wish, Registration) else Registration(wish) for wish in registered]
+    of_nodes = [wish.event.action for wish in wishes if wish.event.resource == EventResource.NODE]
+    if any(Action.ADD in action for action in of_nodes) and not any(
+        Action.UPDATE_NODE_TAINT in action for action in of_nodes
+    ):
+        wishes.append(Registration(ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_TAINT)))
+    return tuple(wishes)
+
+
+# --- what changed between two versions of an object ---------------------------------------------------------------
+
+_NODE_UPDATES: dict[Action, ClusterEvent] = {
+    action: ClusterEvent(EventResource.NODE, action)
+    for action in (
+        Action.UPDATE_NODE_ALLOCATABLE,
+        Action.UPDATE_NODE_LABEL,
+        Action.UPDATE_NODE_TAINT,
+        Action.UPDATE_NODE_CONDITION,
+        Action.UPDATE_NODE_ANNOTATION,
+        Action.UPDATE_NODE_DECLARED_FEATURE,
+    )
+}
+_POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
+    (resource, action): ClusterEvent(resource, action)
+    for resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+    for action in (
+        Action.UPDATE_POD_LABEL,
+        Action.UPDATE_POD_SCALE_DOWN,
+        Action.UPDATE_POD_TOLERATION,
+        Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        Action.UPDATE_POD_OTHER,
+    )
+}
+
+
+def node_events(old: Node, new: Node) -> list[ClusterEvent]:
+    """The events in the step from one version of a node to the next; none for a heartbeat.
+
+    Quantities are compared as text: the kubelet writes one form, and another spelling only costs a needless wake-up.
+    """
+    changed: list[Action] = []
+    if _differ(old.status.allocatable, new.status.allocatable):
+        changed.append(Action.UPDATE_NODE_ALLOCATABLE)
+    if _differ(old.metadata.labels, new.metadata.labels):
+        changed.append(Action.UPDATE_NODE_LABEL)
+    if (old.spec.unschedulable and not new.spec.unschedulable) or _differ(old.spec.taints, new.spec.taints):
+        changed.append(Action.UPDATE_NODE_TAINT)
+    if _conditions(old) != _conditions(new):
+        changed.append(Action.UPDATE_NODE_CONDITION)
+    if _differ(old.metadata.annotations, new.metadata.annotations):
+        changed.append(Action.UPDATE_NODE_ANNOTATION)
+    if _differ(old.status.declared_features, new.status.declared_features):
+        changed.append(Action.UPDATE_NODE_DECLARED_FEATURE)
+    return [_NODE_UPDATES[action] for action in changed]
+
+
+def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+    """The events in the step from one version of a pod to the next; at least one: a change without a name is "Update".
+
+    Generated resource claims are not looked at: nothing reads them yet.
+    """
+    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
+    changed: list[Action] = []
+    if _differ(old.metadata.labels, new.metadata.labels):
+        changed.append(Action.UPDATE_POD_LABEL)
+    if _is_scaled_down(old, new):
+        changed.append(Action.UPDATE_POD_SCALE_DOWN)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        changed.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
+        # The API lets tolerations be added only, so their number tells.
+        changed.append(Action.UPDATE_POD_TOLERATION)
+    return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
+
+
+def _differ(old: object, new: object) -> bool:
+    """Absent and empty are the same."""
+    return (old or None) != (new or None)
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    """Type -> status: the times and texts in a condition change with every heartbeat."""
+    return {condition.type: condition.status for condition in node.status.conditions or ()}
+
+
+def _is_scaled_down(old: Pod, new: Pod) -> bool:
+    """Does the pod ask for less of any resource than before? Quantities are parsed only if something was touched."""
+    if _sources_of_requests(old) == _sources_of_requests(new):
+        return False
+    before, after = pod_resources(old).requests, pod_resources(new).requests
+    return any(amount > after.get(name, 0) for name, amount in before.items())
+
+
+def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
+    spec, status = pod.spec, pod.status
+    return (
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+        status.container_statuses,
+        status.init_container_statuses,
+    )

@@ -1,0 +1,243 @@
+"""The scheduler: owns cache, queue, profiles and informers; starts, drains and stops them.
+
+Two coroutines run side by side. `observe` keeps cache and queue as the watch says, from the start, also on a
+standby replica. `schedule` takes pods and places them; the caller runs it only while this replica may bind, and
+cancelling it stops binding at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.binding_tasks import BindingTasks
+from kscheduler.cache.cache import Cache
+from kscheduler.client.binder import Binder
+from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.informer import Informer
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, Binding, Client
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.clock import Clock
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.eventhandlers import NodeEvents, PodEvents
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status
+from kscheduler.measurements import Measurements
+from kscheduler.metrics import Metrics
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.schedule_one import ScheduleOne
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.waiting_pods import WaitingPods
+
+log = logging.getLogger(__name__)
+
+# One slice of decisions before the event loop may breathe. The time keeps watch events and binds moving; the count
+# bounds a slice where time stands still, as in a simulation.
+SLICE_S = 0.005
+SLICE_PODS = 256
+IDLE_S = 3600.0  # how long to wait for work when no timer of the queue is running; anything wakes the loop earlier
+EXPIRY_PERIOD_S = 1.0
+DRAIN_S = 10.0  # in-flight binds are given this long when stopping
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line decides beyond kube-scheduler's configuration file."""
+
+    first_on_tie: bool = False  # among equal scores take the first node, not a random one
+    bind_concurrency: int = 64  # binding cycles in flight; decisions wait when it is reached
+    max_in_unschedulable_s: float = 300.0
+    assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
+    identity: str = "kscheduler"  # reporting instance of Events
+
+
+class Scheduler:
+    """Raises ConfigError for a configuration that asks for what is not there."""
+
+    def __init__(
+        self,
+        client: Client,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+        stopwatch: Callable[[], float],
+        options: Options = Options(),
+    ) -> None:
+        if config.extenders:
+            raise ConfigError("extenders: extenders are not supported yet; remove them or keep kube-scheduler")
+        self.measurements = Measurements(metrics)
+        self._clock = clock
+        self._rng = rng
+        self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
+        self.waiting_pods = WaitingPods()
+        self._work = asyncio.Event()
+        self._draining = False
+        self._assumed_ttl_s = options.assumed_pod_ttl_s
+        self._next_expiry = 0.0
+        self._binder = Binder(client, rng)
+        self.profiles = self._build_profiles(config, stopwatch, options)
+        self.queue = self._build_queue(config, options)
+        self.recorder = EventRecorder(client, clock=clock, rng=rng, instance=options.identity)
+        self.statuses = PodStatusLane(client)
+        self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
+        self.pods, self.nodes = self._build_informers(client)
+        self._schedule_one = ScheduleOne(
+            self.cache,
+            self.queue,
+            self.profiles,
+            clock=clock,
+            measurements=self.measurements,
+            stopwatch=stopwatch,
+            recorder=self.recorder,
+            statuses=self.statuses,
+            waiting_pods=self.waiting_pods,
+            current_pod=self.pods.store.get,
+        )
+        self.measurements.show(self.queue.counts, self.cache.sizes, self.bindings.__len__)
+
+    # --- construction ---
+
+    def _build_profiles(
+        self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
+    ) -> dict[str, Framework]:
+        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind)
+        profiles = {}
+        for profile in config.profiles:
+            percentage = profile.percentage_of_nodes_to_score
+            profiles[profile.scheduler_name] = Framework(
+                profile.scheduler_name,
+                build(profile, handle),
+                handle,
+                observer=self.measurements,
+                stopwatch=stopwatch,
+                percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if percentage is None else percentage,
+                first_on_tie=options.first_on_tie,
+            )
+        return profiles
+
+    def _build_queue(self, config: SchedulerConfig, options: Options) -> SchedulingQueue:
+        first = next(iter(self.profiles.values()))  # all profiles sort alike: validation saw to it
+        registered = {}
+        for framework in self.profiles.values():
+            registered.update(framework.events_by_plugin())
+        return SchedulingQueue(
+            lambda queued: first.sort_key(queued.pod_info.priority, queued.timestamp),
+            self._pre_enqueue,
+            initial_backoff_s=config.pod_initial_backoff_seconds,
+            max_backoff_s=config.pod_max_backoff_seconds,
+            max_in_unschedulable_s=options.max_in_unschedulable_s,
+            registered=registered,
+            observer=self.measurements,
+        )
+
+    def _build_informers(self, client: Client) -> tuple[Informer[Pod], Informer[Node]]:
+        pod_events = PodEvents(
+            self.cache,
+            self.queue,
+            self.profiles,
+            clock=self._clock,
+            measurements=self.measurements,
+            wake=self._work.set,
+            on_gone=self.statuses.forget,
+        )
+        node_events = NodeEvents(
+            self.cache, self.queue, clock=self._clock, measurements=self.measurements, wake=self._work.set
+        )
+        pods = Informer(client, PODS, pod_events, clock=self._clock, rng=self._rng, field_selector=UNFINISHED_PODS)
+        nodes = Informer(client, NODES, node_events, clock=self._clock, rng=self._rng)
+        return pods, nodes
+
+    def _pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
+
+    async def _bind(self, pod: PodInfo, node_name: str) -> None:
+        metadata = pod.pod.metadata
+        await self._binder.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
+
+    # --- running ---
+
+    async def observe(self) -> None:
+        """Keep cache and queue as the apiserver says, and write Events and conditions. Runs until cancelled."""
+        await run_together(self.pods.run(), self.nodes.run(), self.recorder.run(), self.statuses.run())
+
+    @property
+    def is_synced(self) -> bool:
+        return self.pods.synced.is_set() and self.nodes.synced.is_set()
+
+    async def wait_for_sync(self) -> None:
+        """Wait until the cache holds every node and pod once."""
+        await self.nodes.synced.wait()
+        await self.pods.synced.wait()
+
+    async def schedule(self) -> None:
+        """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""
+        await self.wait_for_sync()
+        log.info("scheduling starts", extra={**self.cache.sizes(), "pending": self.queue.counts().active})
+        try:
+            while not self._draining:
+                if self._schedule_slice():
+                    await asyncio.sleep(0)
+                else:
+                    await self._wait_for_work()
+            if left := await self.bindings.drain(DRAIN_S):
+                log.warning("stopping with binds unanswered", extra={"binds": left})
+        finally:
+            await self.bindings.cancel()
+
+    def drain(self) -> None:
+        """Take no more pods; `schedule` then returns when the binds in flight have ended."""
+        self._draining = True
+        self._work.set()
+
+    def _schedule_slice(self) -> bool:
+        """Decide pods for a few milliseconds. False when nothing can be decided now."""
+        now = self._clock.now()
+        self._work.clear()
+        self.queue.flush(now)
+        if self._assumed_ttl_s > 0 and now >= self._next_expiry:
+            self._expire(now)
+        end = now + SLICE_S
+        for _ in range(SLICE_PODS):
+            if not self.bindings.has_room:
+                return False
+            queued = self.queue.pop(now)
+            if queued is None:
+                return False
+            self._schedule(queued)
+            now = self._clock.now()
+            if now >= end:
+                break
+        return True
+
+    def _expire(self, now: float) -> None:
+        self._next_expiry = now + EXPIRY_PERIOD_S
+        for pod in self.cache.expire(now):
+            log.warning("binding was written but never seen; its room is free again", extra={"pod": pod.key})
+
+    def _schedule(self, queued: QueuedPodInfo) -> None:
+        try:
+            cycle = self._schedule_one.schedule(queued)
+        except Exception:
+            # A bug of ours must cost this pod an attempt, not everybody the scheduler.
+            log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
+            self.cache.forget(queued.pod_info.uid)
+            self.queue.requeue_after_error(queued, self._clock.now())
+            return
+        if cycle is not None:
+            self.bindings.start(self._schedule_one.bind(cycle))
+
+    async def _wait_for_work(self) -> None:
+        now = self._clock.now()
+        deadline = self.queue.next_deadline(now)
+        await wait_event(self._work, IDLE_S if deadline is None else max(deadline - now, 0.0))
