@@ -1,0 +1,183 @@
+"""Log records as lines: fields, levels, and values that resist being written."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kscheduler import logs
+from kscheduler.errors import ConfigError
+from kscheduler.logs import TRACE, JSONFormatter, TextFormatter, configure, level_of, set_verbosity
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root, own = logging.getLogger(), logging.getLogger(logs.ROOT)
+    before = (list(root.handlers), root.level, own.level)
+    yield io.StringIO()
+    root.handlers[:], root.level = before[0], before[1]
+    own.setLevel(before[2])
+
+
+def record(message: str = "pod bound", level: int = logging.INFO, **extra: Any) -> logging.LogRecord:
+    made = logging.getLogger("kscheduler.queue").makeRecord(
+        "kscheduler.queue", level, "queue.py", 1, message, (), None, extra=extra
+    )
+    made.created = 1_763_712_000.25  # 2025-11-21 08:00:00.25 UTC
+    return made
+
+
+def as_json(made: logging.LogRecord) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(JSONFormatter().format(made))
+    return document
+
+
+def failing(error: Exception, level: int = logging.ERROR) -> logging.LogRecord:
+    made = record("plugin failed", level)
+    try:
+        raise error
+    except Exception as caught:
+        made.exc_info = (type(caught), caught, caught.__traceback__)
+    return made
+
+
+def test_a_text_line_has_klogs_head_the_quoted_message_and_the_fields() -> None:
+    line = TextFormatter().format(record(pod="ns/name", node="n1", feasible=812, cached=True))
+    assert line == 'I1121 08:00:00.250000 queue] "pod bound" pod="ns/name" node="n1" feasible=812 cached=true'
+
+
+@pytest.mark.parametrize(
+    ("level", "letter"),
+    [(logging.ERROR, "E"), (logging.WARNING, "W"), (logging.DEBUG, "I"), (TRACE, "I"), (logging.CRITICAL, "F")],
+)
+def test_the_first_letter_is_the_severity(level: int, letter: str) -> None:
+    assert TextFormatter().format(record(level=level)).startswith(letter)
+
+
+def test_a_text_record_stays_one_line_whatever_its_values_hold() -> None:
+    line = TextFormatter().format(
+        record("a\nb", pod="x\ny", reasons=["p\nq"], error=failing(ValueError("v\nw")).exc_info)
+    )
+    assert "\n" not in line
+
+
+def test_json_has_klogs_keys_and_the_fields() -> None:
+    assert as_json(record(pod="ns/name", node="n1")) == {
+        "ts": 1_763_712_000.25,
+        "v": 2,
+        "logger": "queue",
+        "msg": "pod bound",
+        "pod": "ns/name",
+        "node": "n1",
+    }
+
+
+def test_a_field_cannot_replace_the_keys_of_the_record() -> None:
+    assert as_json(record(ts="yesterday", v="x"))["ts"] == 1_763_712_000.25
+
+
+def test_json_names_the_level_of_warnings_and_errors() -> None:
+    assert as_json(record(level=logging.WARNING))["level"] == "warning"
+
+
+def test_an_exception_becomes_err_and_for_errors_stack() -> None:
+    document = as_json(failing(ConfigError("no such file")))
+    assert document["err"] == "no such file"
+    assert "Traceback" in document["stack"]
+
+
+def test_a_warnings_exception_has_no_stack() -> None:
+    assert "stack" not in as_json(failing(ConfigError("x"), logging.WARNING))
+
+
+def test_a_builtin_exception_names_its_type() -> None:
+    assert as_json(failing(KeyError("x")))["err"] == "KeyError: 'x'"
+
+
+def test_values_without_a_json_form_are_written_by_repr() -> None:
+    assert as_json(record(value=object))["value"] == "<class 'object'>"
+
+
+@pytest.mark.parametrize("formatter", [JSONFormatter(), TextFormatter()])
+@pytest.mark.parametrize(
+    "value",
+    [Unprintable(), UnprintableError(), {1: Unprintable()}, float("nan"), "\ud800", b"\xff", 10**30, {("a",): 1}],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_value_makes_formatting_raise(formatter: logging.Formatter, value: Any) -> None:
+    assert "pod bound" in formatter.format(record(value=value))
+
+
+@pytest.mark.parametrize("formatter", [JSONFormatter(), TextFormatter()])
+def test_a_value_that_holds_itself_is_still_written(formatter: logging.Formatter) -> None:
+    value: list[Any] = []
+    value.append(value)
+    assert "pod bound" in formatter.format(record(value=value))
+
+
+def test_a_message_that_does_not_fit_its_arguments_is_kept() -> None:
+    made = record("%d pods")
+    made.args = ("many",)
+    assert "%d pods" in TextFormatter().format(made)
+
+
+def test_an_exception_whose_text_fails_is_written_by_its_repr() -> None:
+    assert "UnprintableError" in as_json(failing(UnprintableError()))["err"]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "level"),
+    [(0, logging.WARNING), (2, logging.INFO), (3, logging.INFO), (4, logging.DEBUG), (9, logging.DEBUG), (10, TRACE)],
+)
+def test_verbosity_maps_to_a_level(verbosity: int, level: int) -> None:
+    assert level_of(verbosity) == level
+
+
+def test_configure_writes_to_the_stream_and_replaces_itself(stream: io.StringIO) -> None:
+    configure("json", 2, stream)
+    configure("json", 2, stream)
+    logging.getLogger("kscheduler.queue").info("pod added", extra={"pod": "ns/name"})
+    lines = stream.getvalue().splitlines()
+    assert [json.loads(line)["pod"] for line in lines] == ["ns/name"]
+
+
+def test_verbosity_changes_while_running(stream: io.StringIO) -> None:
+    configure("text", 2, stream)
+    log = logging.getLogger("kscheduler.queue")
+    log.debug("not shown")
+    set_verbosity(10)
+    log.log(TRACE, "shown")
+    assert "not shown" not in stream.getvalue()
+    assert "shown" in stream.getvalue()
+
+
+def test_libraries_are_quiet_until_asked(stream: io.StringIO) -> None:
+    configure("text", 2, stream)
+    logging.getLogger("library").info("chatter")
+    assert stream.getvalue() == ""
+
+
+def test_a_closed_stream_loses_the_record_and_nothing_else(stream: io.StringIO) -> None:
+    configure("text", 2, stream)
+    stream.close()
+    logging.getLogger("kscheduler.queue").info("pod added")
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="xml"):
+        configure("xml")
