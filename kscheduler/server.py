@@ -1,0 +1,193 @@
+"""The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and what others register.
+
+Every request passes the authorizer, but those of the always-allowed paths. Faults are answered as metav1.Status, as
+the apiserver answers them. Answers are made on the event loop that schedules, so a handler must be short.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from kscheduler.errors import ConfigError, InternalError
+from kscheduler.metrics import CONTENT_TYPE, Metrics
+from kscheduler.serving.authorization import AllowAll, Authorizer
+from kscheduler.serving.health import Answer, Health
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+KEEPALIVE_S = 30.0  # an idle connection is closed after this
+SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
+MAX_BODY = 64 * 1024
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, no-store, must-revalidate"}
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen. Port 0 takes a free one; that --secure-port=0 means no server is the caller's business."""
+
+    address: str = "0.0.0.0"
+    port: int = 10259
+    tls: ssl.SSLContext | None = None  # None: plain HTTP
+
+
+class Server:
+    """Starts listening with `start`, and leaves no socket behind after `stop`."""
+
+    def __init__(
+        self,
+        listen: Listen,
+        *,
+        metrics: Metrics,
+        health: Health,
+        config: Callable[[], dict[str, Any]] = dict,
+        authorizer: Authorizer | None = None,
+        always_allow: Sequence[str] = ALWAYS_ALLOWED,
+    ) -> None:
+        """`config` gives the body of /configz: `{"componentconfig": to_v1(config)}`.
+
+        A path in `always_allow` that ends in * stands for all that begin so. Without `authorizer` all may read all.
+        """
+        self._listen = listen
+        self._metrics = metrics
+        self._health = health
+        self._config = config
+        self._authorizer = authorizer or AllowAll()
+        self._always_allow = tuple(always_allow)
+        self._runner: web.AppRunner | None = None
+        self._app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        self._add_own_handlers()
+
+    def add_handler(self, path: str, handler: Handler, *, method: str = "GET") -> None:
+        """Answer `path` with `handler`, for those the authorizer lets in; before `start` only."""
+        if method == "GET":
+            self._app.router.add_get(path, handler)
+        else:
+            self._app.router.add_route(method, path, handler)
+
+    @property
+    def port(self) -> int:
+        """The port in use; InternalError unless started."""
+        if self._runner is None or not self._runner.addresses:
+            raise InternalError("the server's port was asked for, but it is not listening")
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        """Listen; ConfigError if the address cannot be had."""
+        runner = web.AppRunner(
+            self._app,
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=SHUTDOWN_S,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._listen.address, self._listen.port, ssl_context=self._listen.tls).start()
+        except OSError as error:
+            await runner.cleanup()
+            where = f"--bind-address {self._listen.address}, --secure-port {self._listen.port}"
+            raise ConfigError(f"{where}: cannot listen: {error.strerror or error}") from error
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
+
+    async def stop(self) -> None:
+        """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    @property
+    def _is_tls(self) -> bool:
+        return self._listen.tls is not None
+
+    # --- every request ---
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Authorize, answer, and turn every fault into a Status."""
+        try:
+            if not self._is_free(request.path):
+                decision = await self._authorizer.authorize(_bearer(request), request.method.lower(), request.path)
+                if not decision.allowed:
+                    return status_response(decision.status, decision.message)
+            response = await handler(request)
+        except web.HTTPException as error:
+            return status_response(error.status, error.text or error.reason)
+        except Exception:
+            log.exception("a request could not be answered", extra={"path": request.path})
+            return status_response(500, "the request could not be answered; the scheduler's log says why")
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+        return response
+
+    def _is_free(self, path: str) -> bool:
+        return any(path.startswith(free[:-1]) if free.endswith("*") else path == free for free in self._always_allow)
+
+    # --- our own endpoints ---
+
+    def _add_own_handlers(self) -> None:
+        for endpoint in self._health.endpoints:
+            self.add_handler(f"/{endpoint}", self._answer_health)
+            self.add_handler(f"/{endpoint}/{{check}}", self._answer_check)
+        self.add_handler("/metrics", self._answer_metrics)
+        self.add_handler("/configz", self._answer_config)
+
+    async def _answer_health(self, request: web.Request) -> web.Response:
+        endpoint = request.path.strip("/")
+        exclude = request.query.getall("exclude", [])
+        return _health_response(self._health.ask(endpoint, verbose="verbose" in request.query, exclude=exclude))
+
+    async def _answer_check(self, request: web.Request) -> web.Response:
+        endpoint = request.path.strip("/").partition("/")[0]
+        answer = self._health.ask_one(endpoint, request.match_info["check"])
+        if answer is None:
+            raise web.HTTPNotFound(text=f"there is no check {request.match_info['check']!r} in {endpoint}")
+        return _health_response(answer)
+
+    async def _answer_metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _answer_config(self, request: web.Request) -> web.Response:
+        return web.json_response(self._config())
+
+
+def status_response(status: int, message: str) -> web.Response:
+    """A fault as metav1.Status."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS.get(status, "InternalError"),
+        "code": status,
+    }
+    headers = _HEADERS | ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
+    return web.Response(status=status, body=json.dumps(body).encode(), content_type="application/json", headers=headers)
+
+
+def _health_response(answer: Answer) -> web.Response:
+    return web.Response(status=200 if answer.ok else 500, text=answer.text)
+
+
+def _bearer(request: web.Request) -> str | None:
+    """The token of `Authorization: Bearer …`; None if there is none, "" if the header is of another kind."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    scheme, _, token = header.strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

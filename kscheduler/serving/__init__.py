@@ -1,0 +1,1 @@
+"""Parts of the HTTPS endpoint: who may ask, what is healthy, and which certificate answers."""

@@ -1,0 +1,135 @@
+"""The certificate of the HTTPS endpoint: the user's files, else one made at start and signed by itself.
+
+A private key of our own making touches the disk only in a directory nobody else may enter, and is removed at once;
+with `cert_dir` it stays there for the next start, under kube-scheduler's file names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import os
+import socket
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kscheduler.errors import ConfigError
+
+LIFETIME = datetime.timedelta(days=365)
+PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """PEM, certificate and private key."""
+
+    certificate: bytes
+    key: bytes
+
+
+def server_context(cert_file: str = "", key_file: str = "", cert_dir: str = "") -> ssl.SSLContext:
+    """TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
+
+    ConfigError names the file that is missing, unreadable or does not fit the other.
+    """
+    if bool(cert_file) != bool(key_file):
+        given, other = ("certificate", "private key") if cert_file else ("private key", "certificate")
+        raise ConfigError(
+            f"--tls-cert-file and --tls-private-key-file: expected both or none, got a {given} without a {other}"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if cert_file:
+        load_files(context, cert_file, key_file)
+    elif cert_dir:
+        load_files(context, *_pair_in(Path(cert_dir)))
+    else:
+        _load_in_memory(context, self_signed())
+    return context
+
+
+def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
+    """Serve this pair from the next handshake on; ConfigError leaves the context as it was."""
+    for path in (cert_file, key_file):
+        if not os.access(path, os.R_OK):
+            raise ConfigError(f"{path}: expected a readable PEM file")
+    try:
+        context.load_cert_chain(cert_file, key_file, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ConfigError(
+            f"{cert_file} and {key_file}: expected a PEM certificate and its private key: {reason}"
+        ) from error
+
+
+def _no_password() -> str:
+    raise ValueError("the private key is encrypted, and there is nobody to ask for the password")
+
+
+def self_signed() -> KeyPair:
+    """A new P-256 key and a certificate for this host, localhost and the loopback addresses, good for a year."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    host = socket.gethostname() or "localhost"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of readers may be behind ours
+        .not_valid_after(now + LIFETIME)
+        .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    )
+    certificate = builder.sign(key, hashes.SHA256())
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+
+
+def _names(host: str) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
+    if host != "localhost" and host.isascii():
+        names.append(x509.DNSName(host))
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "::1")]
+    return names
+
+
+def _load_in_memory(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """OpenSSL's binding reads files only, so the pair passes through a private directory for a moment."""
+    with tempfile.TemporaryDirectory(prefix="kscheduler-") as directory:
+        load_files(context, *_write_pair(Path(directory), pair))
+
+
+def _pair_in(directory: Path) -> tuple[str, str]:
+    """The pair kept in `directory`, made now if it is not there."""
+    certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
+    if certificate.exists() and key.exists():
+        return str(certificate), str(key)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return _write_pair(directory, self_signed())
+    except OSError as error:
+        raise ConfigError(f"--cert-dir {directory}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_pair(directory: Path, pair: KeyPair) -> tuple[str, str]:
+    certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
+    certificate.write_bytes(pair.certificate)
+    with contextlib.suppress(FileNotFoundError):
+        key.unlink()  # so that the file is created anew, with the mode below
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(pair.key)
+    return str(certificate), str(key)

@@ -1,0 +1,101 @@
+"""Named checks behind /healthz, /livez and /readyz, in kube-scheduler's text form.
+
+A check is a plain function that returns None, or the reason why not. The collective answer names the checks and
+withholds the reasons, since anyone may read it; a single check at its own path gives its reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from kscheduler.clock import Clock
+
+log = logging.getLogger(__name__)
+
+Check = Callable[[], "str | None"]  # None: all is well; else the reason
+
+WATCHDOG_S = 20.0  # kube-scheduler's: how far past its lease a leader may be before it counts as stuck
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    ok: bool
+    text: str
+
+
+class Health:
+    """The checks of each endpoint, in the order they were added."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, dict[str, Check]] = {}  # endpoint -> check name -> check
+        for endpoint in ("healthz", "livez", "readyz"):
+            self.add(endpoint, "ping", lambda: None)
+
+    @property
+    def endpoints(self) -> list[str]:
+        return list(self._checks)
+
+    def add(self, endpoint: str, name: str, check: Check) -> None:
+        """Add a check to "healthz", "livez" or "readyz"; one of the same name is replaced."""
+        self._checks.setdefault(endpoint, {})[name] = check
+
+    def ask(self, endpoint: str, *, verbose: bool = False, exclude: Collection[str] = ()) -> Answer:
+        """All checks of an endpoint but the excluded; a failure always shows the list."""
+        lines = []
+        failed = []
+        for name, check in self._checks.get(endpoint, {}).items():
+            reason = None if name in exclude else _run(check)
+            if reason is not None:
+                failed.append(f"{name}: {reason}")
+            lines.append(_line(name, excluded=name in exclude, failed=reason is not None))
+        if failed:
+            log.warning("health check failed", extra={"endpoint": endpoint, "reasons": failed})
+            return Answer(False, "\n".join([*lines, f"{endpoint} check failed\n"]))
+        return Answer(True, "\n".join([*lines, f"{endpoint} check passed\n"]) if verbose else "ok")
+
+    def ask_one(self, endpoint: str, name: str) -> Answer | None:
+        """One check with its reason; None if there is no such check."""
+        check = self._checks.get(endpoint, {}).get(name)
+        if check is None:
+            return None
+        reason = _run(check)
+        return Answer(True, "ok") if reason is None else Answer(False, f"internal server error: {reason}\n")
+
+
+def _run(check: Check) -> str | None:
+    """A check that raises has failed."""
+    try:
+        return check()
+    except Exception as error:
+        log.exception("health check raised")
+        return f"{type(error).__name__}: {error}"
+
+
+def _line(name: str, *, excluded: bool, failed: bool) -> str:
+    if excluded:
+        return f"[+]{name} excluded: ok"
+    return f"[-]{name} failed: reason withheld" if failed else f"[+]{name} ok"
+
+
+class LeaderWatchdog:
+    """Fails when this process still believes to lead although its lease ran out `WATCHDOG_S` ago.
+
+    That is a process whose renewing is stuck: restarting it is right. A standby is always well.
+    """
+
+    def __init__(
+        self, clock: Clock, lease_name: str, lease_duration_s: float, last_renewal: Callable[[], float | None]
+    ) -> None:
+        """`last_renewal` gives `clock.now()` of the last renewal while leading, None while standing by."""
+        self._clock = clock
+        self._lease_name = lease_name
+        self._limit_s = lease_duration_s + WATCHDOG_S
+        self._last_renewal = last_renewal
+
+    def __call__(self) -> str | None:
+        renewed = self._last_renewal()
+        if renewed is None or self._clock.now() - renewed <= self._limit_s:
+            return None
+        return f"failed election to renew leadership on lease {self._lease_name}"
