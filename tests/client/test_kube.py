@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
+from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kube import KubeClient, status_patch_body
+from kscheduler.client.protocol import (
+    PODS,
+    UNFINISHED_PODS,
+    Binding,
+    EventType,
+    Page,
+    PodStatusPatch,
+    WatchEvent,
+)
+from kscheduler.errors import (
+    APIError,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+)
+from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
+from tests.client.test_protobuf import decode
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+CLOCK = RealClock()
+BINDING = Binding("default", "web-1", "uid-1", "node-7")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeAPIServer]:
+    async with FakeAPIServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: FakeAPIServer) -> AsyncIterator[KubeClient]:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=-1)
+    yield client
+    await client.close()
+
+
+async def list_pods(client: KubeClient, limit: int = 500) -> list[Page[Pod]]:
+    pages = [await client.list_page(PODS, limit=limit)]
+    while pages[-1].continue_token:
+        pages.append(await client.list_page(PODS, limit=limit, continue_token=pages[-1].continue_token))
+    return pages
+
+
+async def watch_pods(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
+    return [events async for events in client.watch(PODS, resource_version="7", timeout_s=timeout_s)]
+
+
+# --- lists ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_list_comes_in_pages(server: FakeAPIServer, client: KubeClient) -> None:
+    server.pods = [pod(f"p{i}", i + 1) for i in range(5)]
+    pages = await list_pods(client, limit=2)
+    assert [[p.metadata.name for p in page.items] for page in pages] == [["p0", "p1"], ["p2", "p3"], ["p4"]]
+    assert pages[-1].resource_version == "100"
+
+
+async def test_a_list_passes_selector_and_version(server: FakeAPIServer, client: KubeClient) -> None:
+    await client.list_page(PODS, field_selector=UNFINISHED_PODS, resource_version="0")
+    query = server.requests[-1].query
+    assert (query["fieldSelector"], query["resourceVersion"], query["limit"]) == (UNFINISHED_PODS, "0", "500")
+    assert server.requests[-1].headers["Accept-Encoding"] == "identity"
+
+
+async def test_a_bad_pod_in_a_list_is_logged_with_its_key_and_left_out(
+    server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.pods = [pod("good"), pod("bad", containers="three"), pod("fine")]
+    (page,) = await list_pods(client)
+    assert [p.metadata.name for p in page.items] == ["good", "fine"]
+    assert page.resource_version == "100"
+    (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert record.__dict__["object"] == "default/bad"
+    assert "$.spec.containers" in record.__dict__["error"]
+
+
+async def test_an_answer_that_is_no_list_is_an_api_error(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("GET", "/pods", body=b"<html>welcome to the hotel</html>")
+    with pytest.raises(APIError, match="list of pods"):
+        await client.list_page(PODS)
+
+
+async def test_an_old_continue_token_is_gone(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("GET", "/pods", status=410, reason="Expired")
+    with pytest.raises(Gone, match="410 Expired: as ordered"):
+        await client.list_page(PODS, continue_token="9")
+
+
+# --- watches ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_watch_yields_the_lines_of_each_chunk(server: FakeAPIServer, client: KubeClient) -> None:
+    first = line("ADDED", pod("a", 8)) + line("MODIFIED", pod("a", 9))
+    cut = line("DELETED", pod("a", 10))
+    server.watches = [WatchScript([first + cut[:20], cut[20:40], cut[40:], line("BOOKMARK", pod("", 12))])]
+    batches = await watch_pods(client)
+    assert [[(e.type, e.resource_version) for e in batch] for batch in batches] == [
+        [(EventType.ADDED, "8"), (EventType.MODIFIED, "9")],
+        [(EventType.DELETED, "10")],
+        [(EventType.BOOKMARK, "12")],
+    ]
+    assert batches[2][0].object is None
+    query = server.requests[-1].query
+    assert (query["resourceVersion"], query["allowWatchBookmarks"], query["timeoutSeconds"]) == ("7", "true", "300")
+
+
+async def test_a_line_longer_than_the_buffers_arrives_whole(server: FakeAPIServer, client: KubeClient) -> None:
+    big = pod("big", 8)
+    big["metadata"]["annotations"] = {"note": "x" * 3_000_000}
+    server.watches = [WatchScript([line("ADDED", big), line("ADDED", pod("small", 9))])]
+    batches = await watch_pods(client)
+    events = [event for batch in batches for event in batch]
+    assert [e.object.metadata.name for e in events if e.object] == ["big", "small"]
+
+
+async def test_a_watch_of_a_version_too_old_is_gone(server: FakeAPIServer, client: KubeClient) -> None:
+    status: dict[str, Any] = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}}
+    server.watches = [WatchScript([line("ADDED", pod("a", 8)) + line("ERROR", {**status, "status": "Failure"})])]
+    seen = []
+    with pytest.raises(Gone, match="410 Expired: too old"):
+        async for events in client.watch(PODS, resource_version="7"):
+            seen += events
+    assert [e.resource_version for e in seen] == ["8"]
+
+
+async def test_a_watch_refused_with_410_is_gone(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("GET", "/pods", status=410, reason="Expired")
+    with pytest.raises(Gone):
+        await watch_pods(client)
+
+
+async def test_an_error_event_of_another_kind_is_an_api_error(server: FakeAPIServer, client: KubeClient) -> None:
+    server.watches = [WatchScript([line("ERROR", {"code": 500, "status": "Failure", "message": "etcd says no"})])]
+    with pytest.raises(APIError, match="etcd says no") as caught:
+        await watch_pods(client)
+    assert caught.value.status == 500
+
+
+async def test_a_bad_object_in_a_watch_is_logged_and_keeps_its_version(
+    server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.watches = [WatchScript([line("MODIFIED", pod("bad", 8, containers=7)) + line("ADDED", pod("a", 9))])]
+    ((bad, good),) = await watch_pods(client)
+    assert (bad.type, bad.object, bad.resource_version) == (EventType.MODIFIED, None, "8")
+    assert good.object is not None
+    assert "default/bad" in [r.__dict__.get("object") for r in caplog.records]
+
+
+async def test_the_end_of_a_bad_object_still_says_which_one(server: FakeAPIServer, client: KubeClient) -> None:
+    server.watches = [WatchScript([line("DELETED", pod("bad", 8, containers=7))])]
+    ((event,),) = await watch_pods(client)
+    assert event.object is not None
+    assert event.object.key == "default/bad"
+
+
+async def test_a_line_of_bad_json_is_skipped(
+    server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.watches = [WatchScript([b'{"type":"ADDED","obj\n' + line("ADDED", pod("a", 9))])]
+    ((event,),) = await watch_pods(client)
+    assert event.resource_version == "9"
+    assert "watch line cannot be read" in caplog.text
+
+
+async def test_a_watch_that_is_cut_is_unreachable(server: FakeAPIServer, client: KubeClient) -> None:
+    server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="cut")]
+    with pytest.raises(Unreachable, match="WATCH /api/v1/pods"):
+        await watch_pods(client)
+
+
+@pytest.mark.slow
+async def test_a_silent_watch_is_unreachable(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.client.kube.WATCH_GRACE_S", 0.1)
+    server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="hang")]
+    with pytest.raises(Unreachable, match="silent for"):
+        await watch_pods(client, timeout_s=0.2)
+
+
+async def test_a_watch_given_up_in_the_middle_closes_its_connection(server: FakeAPIServer, client: KubeClient) -> None:
+    server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="hang")]
+    stream = client.watch(PODS, resource_version="7")
+    async for _ in stream:
+        break
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_binding_is_protobuf_with_the_uid(server: FakeAPIServer, client: KubeClient) -> None:
+    await client.bind(BINDING)
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("POST", "/api/v1/namespaces/default/pods/web-1/binding")
+    assert request.headers["Content-Type"] == "application/vnd.kubernetes.protobuf"
+    assert request.body[:4] == b"k8s\0"
+    raw = decode(decode(request.body[4:])[2])
+    assert decode(raw[1]) == {1: b"web-1", 3: b"default", 5: b"uid-1"}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "error"),
+    [
+        (409, "Conflict", Conflict),
+        (404, "NotFound", NotFound),
+        (403, "Forbidden", Forbidden),
+        (401, "Unauthorized", Forbidden),
+        (500, "InternalError", APIError),
+        (503, "", APIError),
+    ],
+)
+async def test_a_refused_binding_says_why(
+    server: FakeAPIServer, client: KubeClient, code: int, reason: str, error: type[APIError]
+) -> None:
+    server.fail("POST", "/binding", status=code, reason=reason)
+    with pytest.raises(error, match="as ordered") as caught:
+        await client.bind(BINDING)
+    assert (caught.value.status, caught.value.reason) == (code, reason)
+    await client.bind(BINDING)  # the connection is still good
+
+
+async def test_a_binding_waits_as_long_as_the_server_asks(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("POST", "/binding", status=429, reason="TooManyRequests", retry_after="0", times=2)
+    await client.bind(BINDING)
+    assert len(server.sent("POST", "/binding")) == 3
+
+
+async def test_a_429_without_a_time_is_raised(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("POST", "/binding", status=429, reason="TooManyRequests")
+    with pytest.raises(TooManyRequests):
+        await client.bind(BINDING)
+
+
+async def test_a_binding_cut_off_is_unreachable(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("POST", "/binding", cut=True)
+    with pytest.raises(Unreachable, match="POST .*/binding"):
+        await client.bind(BINDING)
+
+
+async def test_a_binding_without_an_answer_times_out(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.05)
+    server.fail("POST", "/binding", hang_s=5.0)
+    with pytest.raises(Unreachable, match="timed out"):
+        await client.bind(BINDING)
+
+
+async def test_an_unreachable_apiserver_is_named_with_the_cause() -> None:
+    client = KubeClient(Credentials(Endpoint("http://127.0.0.1:1", None), CLOCK), CLOCK)
+    with pytest.raises(Unreachable, match=r"http://127.0.0.1:1.*refused|Connect call failed"):
+        await client.bind(BINDING)
+    await client.close()
+
+
+async def test_a_closed_client_sends_nothing(client: KubeClient) -> None:
+    await client.close()
+    with pytest.raises(Unreachable, match="closed"):
+        await client.bind(BINDING)
+
+
+async def test_a_status_patch_carries_uid_and_condition(server: FakeAPIServer, client: KubeClient) -> None:
+    condition = PodCondition(
+        type="PodScheduled",
+        status="False",
+        reason="Unschedulable",
+        message="0/1 nodes are available",
+        last_transition_time="2026-01-01T00:00:00Z",
+        observed_generation=2,
+    )
+    target = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u1"))
+    await client.patch_pod_status(target, PodStatusPatch(condition, nominated_node_name=""))
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("PATCH", "/api/v1/namespaces/default/pods/web/status")
+    assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert json.loads(request.body) == {
+        "metadata": {"uid": "u1"},
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/1 nodes are available",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "observedGeneration": 2,
+                }
+            ],
+            "nominatedNodeName": None,
+        },
+    }
+
+
+def test_a_status_patch_leaves_alone_what_it_does_not_name() -> None:
+    assert json.loads(status_patch_body("u", PodStatusPatch(nominated_node_name="n1"))) == {
+        "metadata": {"uid": "u"},
+        "status": {"nominatedNodeName": "n1"},
+    }
+
+
+# --- leases -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_is_created_read_and_replaced(server: FakeAPIServer, client: KubeClient) -> None:
+    with pytest.raises(NotFound):
+        await client.get_lease("kube-system", "me")
+    spec = LeaseSpec("a", 15, "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000000Z", 0)
+    made = await client.create_lease(Lease(ObjectMeta(name="me", namespace="kube-system"), spec))
+    with pytest.raises(Conflict):
+        await client.create_lease(made)
+    read = await client.get_lease("kube-system", "me")
+    assert read == made
+    assert server.leases["me"]["kind"] == "Lease"
+    replaced = await client.update_lease(Lease(read.metadata, LeaseSpec("", 1, lease_transitions=0, strategy="x")))
+    assert replaced.spec.holder_identity == ""
+    assert server.leases["me"]["spec"]["strategy"] == "x"
+    with pytest.raises(Conflict, match="modified"):
+        await client.update_lease(read)
+
+
+# --- credentials in use -----------------------------------------------------------------------------------------
+
+
+async def test_a_refused_token_is_read_again_and_the_request_repeated(server: FakeAPIServer) -> None:
+    server.accepted_tokens = {"Bearer new"}
+    forced: list[bool] = []
+
+    async def reload(force: bool) -> str:
+        forced.append(force)
+        return "Bearer new"
+
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK, header="Bearer old", reload=reload), CLOCK)
+    await client.bind(BINDING)
+    await client.bind(BINDING)
+    assert forced == [True]
+    assert [r.headers["Authorization"] for r in server.requests] == ["Bearer old", "Bearer new", "Bearer new"]
+    await client.close()
+
+
+async def test_a_token_that_stays_refused_is_forbidden(server: FakeAPIServer) -> None:
+    server.accepted_tokens = set()
+
+    async def reload(force: bool) -> str:
+        return "Bearer same"
+
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK, header="Bearer same", reload=reload), CLOCK)
+    with pytest.raises(Forbidden, match="401 Unauthorized"):
+        await client.bind(BINDING)
+    await client.close()
+
+
+async def test_requests_are_observed(server: FakeAPIServer) -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    class Observer:
+        def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+            assert duration_s >= 0
+            seen.append((verb, host, code))
+
+        def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+            raise AssertionError("nothing was limited")
+
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, observer=Observer())
+    server.fail("POST", "/binding", status=404, reason="NotFound")
+    server.faults.append(server.faults[0].__class__("POST", "/binding", cut=True))
+    for _ in range(3):
+        try:
+            await client.bind(BINDING)
+        except APIError:
+            pass
+    host = server.url.removeprefix("http://")
+    assert seen == [("POST", host, "404"), ("POST", host, "<error>"), ("POST", host, "201")]
+    await client.close()
