@@ -255,8 +255,13 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
     """Does the pod ask for less of any resource than before? Quantities are parsed only if something was touched."""
     if _sources_of_requests(old) == _sources_of_requests(new):
         return False
-    before, after = pod_resources(old).requests, pod_resources(new).requests
-    return any(amount > after.get(name, 0) for name, amount in before.items())
+    before, after = pod_resources(old).total, pod_resources(new).total
+    return (
+        before.cpu_milli > after.cpu_milli
+        or before.memory > after.memory
+        or before.ephemeral_storage > after.ephemeral_storage
+        or any(amount > after.scalars.get(name, 0) for name, amount in before.scalars.items())
+    )
 
 
 def _sources_of_requests(pod: Pod) -> tuple[object, ...]:

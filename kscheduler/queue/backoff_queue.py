@@ -1,0 +1,65 @@
+"""Pods that failed and wait out their backoff: rejected ones, and apart from them those that hit a fault.
+
+Both leave when their one-second window has passed. Only rejected ones may be taken early, when nothing else is left to
+schedule: trying again soon after a fault would hammer whatever is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+
+from kscheduler.queue.active_queue import LessKey
+from kscheduler.queue.backoff import WINDOW_S, window
+from kscheduler.queue.pod_heap import PodHeap
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+
+
+class BackoffQueue:
+    __slots__ = ("_faulted", "_less_key", "_rejected")
+
+    def __init__(self, less_key: LessKey, tickets: Iterator[int]) -> None:
+        self._less_key = less_key  # orders pods within a window
+        self._rejected = PodHeap(tickets)
+        self._faulted = PodHeap(tickets)
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._faulted)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return chain(self._rejected, self._faulted)
+
+    def push(self, qpi: QueuedPodInfo) -> None:
+        """Whether a pod was rejected or hit a fault shows in its rejectors: a fault has none."""
+        qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
+        self._heap_of(qpi).push(qpi, (qpi.backoff_expiration, self._less_key(qpi)))
+
+    def pop_early(self) -> QueuedPodInfo | None:
+        """The rejected pod whose wait ends first, over or not."""
+        return self._rejected.pop()
+
+    def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
+        """Take the pods whose window has passed: rejected ones first, each kind by window, then in queue order."""
+        current = window(now)
+        for heap in (self._rejected, self._faulted):
+            while (first := heap.first()) is not None and first.backoff_expiration < current:
+                heap.pop()
+                yield first
+
+    def remove(self, qpi: QueuedPodInfo) -> None:
+        self._heap_of(qpi).remove(qpi)
+
+    def next_completion(self) -> float:
+        """When the first wait is over; infinity if nobody waits."""
+        firsts = (heap.first() for heap in (self._rejected, self._faulted))
+        return min((first.backoff_expiration + WINDOW_S for first in firsts if first is not None), default=math.inf)
+
+    def _heap_of(self, qpi: QueuedPodInfo) -> PodHeap:
+        return self._rejected if qpi.pool is Pool.BACKOFF else self._faulted
+
+    def check(self) -> None:
+        self._rejected.check()
+        self._faulted.check()
+        assert all(qpi.pool is Pool.BACKOFF for qpi in self._rejected), "a pod in the backoff heap says elsewhere"
+        assert all(qpi.pool is Pool.ERROR_BACKOFF for qpi in self._faulted), "a pod in the error heap says elsewhere"

@@ -1,0 +1,99 @@
+"""Pods that are being scheduled, and the cluster events they may miss meanwhile.
+
+An event that comes while a pod is in a cycle may be the very one that would make it schedulable, and the cycle's
+snapshot may not have seen it. Events are kept once, in a list that all pods in flight share; each pod remembers where
+it began to listen. What only concerns one pod (its own update, its activation) is kept with that pod.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+class Happening(NamedTuple):
+    """An event with the object it is about, before and after; None where there is none."""
+
+    event: ClusterEvent
+    old: object
+    new: object
+
+
+class Flight:
+    """One pod's time between pop and return."""
+
+    __slots__ = ("began_at", "is_deleted", "latest", "own", "qpi")
+
+    def __init__(self, qpi: QueuedPodInfo, began_at: int) -> None:
+        self.qpi = qpi
+        self.began_at = began_at  # the number of the first shared event the pod may have missed
+        self.own: list[Happening] | None = None  # what concerns this pod only
+        self.latest: PodInfo | None = None  # the pod as last updated, if it was
+        self.is_deleted = False
+
+    def note(self, happening: Happening) -> None:
+        self.own = [*(self.own or ()), happening]
+
+
+class InFlightPods:
+    __slots__ = ("_events", "_first_event", "_flights")
+
+    def __init__(self) -> None:
+        self._flights: OrderedDict[str, Flight] = OrderedDict()  # pod uid -> flight; began_at never decreases
+        self._events: list[Happening] = []
+        self._first_event = 0  # the number of _events[0]; events are numbered from the start of time
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._flights
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (flight.qpi for flight in self._flights.values())
+
+    def get(self, uid: str) -> Flight | None:
+        return self._flights.get(uid)
+
+    def begin(self, qpi: QueuedPodInfo) -> None:
+        self._flights[qpi.uid] = Flight(qpi, self._first_event + len(self._events))
+
+    def end(self, uid: str) -> None:
+        """The pod is back or bound; ending twice does nothing. Events that nobody in flight can have missed go."""
+        if self._flights.pop(uid, None) is None:
+            return
+        if not self._flights:
+            self._first_event += len(self._events)
+            self._events.clear()
+            return
+        unneeded = next(iter(self._flights.values())).began_at - self._first_event
+        if unneeded > len(self._events) // 2:  # trimmed by halves, so that trimming costs O(1) an event
+            del self._events[:unneeded]
+            self._first_event += unneeded
+
+    def record(self, happening: Happening) -> None:
+        """Keep an event for the pods in flight, if there are any."""
+        if self._flights:
+            self._events.append(happening)
+
+    def missed(self, flight: Flight) -> Iterator[Happening]:
+        """What happened since the pod was popped."""
+        shared = islice(self._events, flight.began_at - self._first_event, None)
+        return chain(flight.own, shared) if flight.own else shared
+
+    def event_counts(self) -> Counter[str]:
+        """Event label -> events kept."""
+        return Counter(happening.event.label for happening in self._events)
+
+    def check(self) -> None:
+        began = [flight.began_at for flight in self._flights.values()]
+        end = self._first_event + len(self._events)
+        assert began == sorted(began), "pods in flight are not in the order they were popped"
+        assert all(self._first_event <= number <= end for number in began), "a pod in flight lost events"
+        assert began or not self._events, "events are kept for nobody"

@@ -1,0 +1,74 @@
+"""A heap of queued pods that forgets removed ones lazily: removing is O(1), the entry is skipped when it surfaces.
+
+An entry is valid while its pod carries its ticket. Tickets are never used twice by all heaps that share a counter, so
+a pod may leave one heap for another without the first one noticing. Equal keys leave in the order they came.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
+from kscheduler.queue.pod_info import QueuedPodInfo
+
+SortKey = tuple[Any, ...]  # numbers and nested tuples of them; all keys of one heap have one shape
+
+
+class PodHeap:
+    __slots__ = ("_entries", "_live", "_tickets")
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        self._entries: list[tuple[SortKey, int, QueuedPodInfo]] = []  # a heap: sort key, ticket, pod
+        self._tickets = tickets  # counts from 1
+        self._live = 0  # entries that are valid
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """The pods in no particular order."""
+        return (qpi for _, ticket, qpi in self._entries if qpi.ticket == ticket)
+
+    def push(self, qpi: QueuedPodInfo, key: SortKey) -> None:
+        qpi.ticket = ticket = next(self._tickets)
+        heapq.heappush(self._entries, (key, ticket, qpi))
+        self._live += 1
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take the pod with the smallest key; None if there is none."""
+        entries = self._entries
+        while entries:
+            _, ticket, qpi = heapq.heappop(entries)
+            if qpi.ticket == ticket:
+                qpi.ticket = 0
+                self._live -= 1
+                return qpi
+        return None
+
+    def first(self) -> QueuedPodInfo | None:
+        """The pod that `pop` would take."""
+        entries = self._entries
+        while entries:
+            _, ticket, qpi = entries[0]
+            if qpi.ticket == ticket:
+                return qpi
+            heapq.heappop(entries)
+        return None
+
+    def remove(self, qpi: QueuedPodInfo) -> None:
+        """Remove a pod that is in this heap."""
+        qpi.ticket = 0
+        self._live -= 1
+        if len(self._entries) > 2 * self._live + 64:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop dead entries; happens after as many removals as pods are left, so it is O(log n) a removal."""
+        self._entries = [entry for entry in self._entries if entry[2].ticket == entry[1]]
+        heapq.heapify(self._entries)
+
+    def check(self) -> None:
+        live = list(self)
+        assert len(live) == self._live, f"heap counts {self._live} pods and holds {len(live)}"
+        assert len({id(qpi) for qpi in live}) == self._live, "a pod stands twice in one heap"

@@ -1,0 +1,64 @@
+"""A pod that waits for a node, with the history of its attempts.
+
+Exactly one pool holds it, or a scheduling cycle does:
+
+    ACTIVE --pop--> IN_FLIGHT --rejected--> UNSCHEDULABLE --event--> BACKOFF --second over--> ACTIVE
+                        |                        |                                             ^
+                        +--fault--> ERROR_BACKOFF+--event, backoff over------------------------+
+
+A pod that a PreEnqueue plugin holds back is GATED; it lives beside the unschedulable ones.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+
+from kscheduler.snapshot.pod_info import PodInfo
+
+NO_BACKOFF = -math.inf  # an expiration that lies before every moment
+
+
+class Pool(enum.Enum):
+    ACTIVE = "active"
+    BACKOFF = "backoff"  # rejected, may be popped early when nothing is active
+    ERROR_BACKOFF = "error-backoff"  # hit a fault, never popped early
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in-flight"  # popped, not back yet
+    GONE = "gone"  # bound, deleted, or never added
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPodInfo:
+    """Changed by the queue only. Times are monotonic seconds."""
+
+    pod_info: PodInfo
+    timestamp: float  # when it was last queued: added, or returned from an attempt
+    initial_attempt_timestamp: float | None = None  # when it first became active; None while gated from the start
+    attempts: int = 0  # times popped
+    unschedulable_count: int = 0  # times rejected, never reset
+    consecutive_errors_count: int = 0  # faults since the last rejection
+    unschedulable_plugins: set[str] = field(default_factory=set)  # who rejected it in the last attempt, or gates it
+    pending_plugins: set[str] = field(default_factory=set)  # who rejected it with PENDING: their events skip backoff
+    gated_by: str | None = None  # the PreEnqueue plugin that holds it back
+    backoff_expiration: float = NO_BACKOFF
+    was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
+    pool: Pool = Pool.GONE
+    ticket: int = 0  # its valid entry in the heap of its pool; 0 = in no heap
+
+    @property
+    def uid(self) -> str:
+        return self.pod_info.uid
+
+    @property
+    def key(self) -> str:
+        return self.pod_info.key
+
+    @property
+    def has_rejectors(self) -> bool:
+        return bool(self.unschedulable_plugins or self.pending_plugins)
+
+    def is_rejected_by(self, plugin: str) -> bool:
+        return plugin in self.unschedulable_plugins or plugin in self.pending_plugins

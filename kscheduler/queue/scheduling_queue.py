@@ -1,0 +1,464 @@
+"""Pods that want a node: active, backing off, unschedulable, gated, or being scheduled. kube-scheduler's rules.
+
+The face of the queue: each method says where a pod goes next and keeps every pod in exactly one pool. How pools are
+ordered, how long a backoff is and whether an event is worth another attempt is decided by the modules beside this one.
+No I/O, no clock: `now` is monotonic seconds and never decreases. Nothing here knows nodes or plugins beyond names.
+
+Two rules differ from kube-scheduler's on purpose. A pod deleted while it is being scheduled does not come back: its
+return is dropped here instead of being looked up elsewhere. And an update of one waiting pod is no news for others in
+flight.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from itertools import chain, count, takewhile
+from typing import Any, NamedTuple, Protocol
+
+from kscheduler.api.objects import Pod
+from kscheduler.errors import InternalError
+from kscheduler.framework.events import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    POP_FROM_BACKOFF_QUEUE,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
+    ClusterEvent,
+    pod_events,
+)
+from kscheduler.framework.status import Code, Status
+from kscheduler.queue.active_queue import ActiveQueue, LessKey
+from kscheduler.queue.backoff import Backoff, is_backing_off
+from kscheduler.queue.backoff_queue import BackoffQueue
+from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
+from kscheduler.queue.pod_info import NO_BACKOFF, Pool, QueuedPodInfo
+from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
+from kscheduler.queue.unschedulable_pods import UnschedulablePods
+from kscheduler.snapshot.pod_info import PodInfo
+
+UNSCHEDULABLE_FLUSH_S = 30.0  # kube-scheduler looks for pods that waited too long this often
+_DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
+
+
+class QueueObserver(Protocol):
+    def incoming(self, queue: str, event: str) -> None:
+        """A pod entered `active`, `backoff` or `unschedulable`; `event` is the label of what brought it there."""
+        ...
+
+
+class _Nobody:
+    def incoming(self, queue: str, event: str) -> None:
+        pass
+
+
+class QueueCounts(NamedTuple):
+    """Pods by pool, as the pending_pods metric splits them; pods in flight are in none."""
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        less_key: LessKey,
+        pre_enqueue: Callable[[PodInfo], Status | None],
+        *,
+        registered: Registered,
+        initial_backoff_s: float = 1.0,
+        max_backoff_s: float = 10.0,
+        max_in_unschedulable_s: float = 300.0,
+        observer: QueueObserver | None = None,
+    ) -> None:
+        """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it."""
+        tickets = count(1)
+        self._less_key = less_key
+        self._pre_enqueue = pre_enqueue
+        self._rules = RequeueRules(registered)
+        self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
+        self._max_in_unschedulable_s = max_in_unschedulable_s
+        self._observer: QueueObserver = observer or _Nobody()
+        self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in any pool; not those in flight
+        self._active = ActiveQueue(less_key, tickets)
+        self._backoff = BackoffQueue(less_key, tickets)
+        self._unschedulable = UnschedulablePods()
+        self._in_flight = InFlightPods()
+        self._last_tick = -math.inf  # the last moment of the 30 s grid at which timeouts were looked for
+        if _DEBUG:
+            self._check_always()
+
+    # --- pods come, change and go --------------------------------------------------------------------------------
+
+    def add(self, pod_info: PodInfo, now: float) -> None:
+        """A new pod without a node. One that is known already counts as updated."""
+        uid = pod_info.uid
+        if uid in self._pods or uid in self._in_flight:
+            self.update(None, pod_info, now)
+        else:
+            self._place(QueuedPodInfo(pod_info, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_ADD.label, now)
+
+    def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
+        """A pod without a node changed, wherever it is. `old` defaults to the version known here."""
+        flight = self._in_flight.get(new.uid)
+        if flight is not None:
+            self._update_in_flight(flight, old, new)
+            return
+        qpi = self._pods.get(new.uid)
+        if qpi is None:
+            self._place(QueuedPodInfo(new, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_UPDATE.label, now)
+        elif qpi.pool is Pool.UNSCHEDULABLE or qpi.pool is Pool.GATED:
+            self._update_unschedulable(qpi, old, new, now)
+        else:
+            self._update_in_place(qpi, new)
+
+    def _update_in_flight(self, flight: Flight, old: Pod | None, new: PodInfo) -> None:
+        """The running cycle goes on with the pod as popped; the update counts when the pod returns."""
+        known = flight.latest or flight.qpi.pod_info
+        for event in pod_events(old or known.pod, new.pod):
+            flight.note(Happening(event, old or known.pod, new.pod))
+        flight.latest = new
+        flight.is_deleted = False
+
+    def _update_unschedulable(self, qpi: QueuedPodInfo, old: Pod | None, new: PodInfo, now: float) -> None:
+        before = old or qpi.pod_info.pod
+        qpi.pod_info = new
+        for event in pod_events(before, new.pod):
+            strategy = self._rules.decide(qpi, Happening(event, before, new.pod))
+            if strategy is not Strategy.SKIP:
+                self._unschedulable.remove(qpi)
+                self._place(qpi, strategy, event.label, now)
+                if qpi.gated_by is None:
+                    return
+
+    def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
+        """Active and backing-off pods keep timestamp and place; only a changed sort key moves them."""
+        key_before = self._less_key(qpi)
+        qpi.pod_info = new
+        if self._less_key(qpi) != key_before:
+            pool: ActiveQueue | BackoffQueue = self._active if qpi.pool is Pool.ACTIVE else self._backoff
+            pool.remove(qpi)
+            pool.push(qpi)
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone, or has a node; unknown pods are ignored. One in flight will not come back."""
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            flight.is_deleted = True
+            return
+        qpi = self._pods.get(uid)
+        if qpi is not None:
+            self._take(qpi)
+
+    # --- one attempt ---------------------------------------------------------------------------------------------
+
+    def pop(self, now: float) -> QueuedPodInfo | None:
+        """The next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
+
+        When nothing is active, a rejected pod is taken out of its backoff early rather than leaving the scheduler idle.
+        """
+        qpi = self._active.pop()
+        if qpi is None:
+            qpi = self._backoff.pop_early()
+            if qpi is None:
+                return None
+            self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+        del self._pods[qpi.uid]
+        if qpi.initial_attempt_timestamp is None:
+            qpi.initial_attempt_timestamp = now
+        qpi.attempts += 1
+        qpi.pool = Pool.IN_FLIGHT
+        qpi.backoff_expiration = NO_BACKOFF
+        qpi.unschedulable_plugins.clear()
+        qpi.pending_plugins.clear()
+        self._in_flight.begin(qpi)
+        return qpi
+
+    def done(self, uid: str) -> None:
+        """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm."""
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            flight.qpi.pool = Pool.GONE
+            self._in_flight.end(uid)
+
+    def add_unschedulable_if_not_present(
+        self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = frozenset()
+    ) -> Pool:
+        """Return a pod that plugins rejected; it waits for an event that one of them registered.
+
+        If such an event came while the pod was in flight, it is tried again after its backoff. Ends its flight.
+        Returns where the pod went; GONE if it was deleted meanwhile. Without plugins it counts as a fault.
+        """
+        if not plugins and not pending_plugins:
+            return self.requeue_after_error(qpi, now)
+        if qpi.uid in self._pods:
+            return self._pods[qpi.uid].pool
+        qpi.unschedulable_count += 1
+        qpi.consecutive_errors_count = 0
+        qpi.unschedulable_plugins = set(plugins)
+        qpi.pending_plugins = set(pending_plugins)
+        return self._return(qpi, now)
+
+    def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
+        """Return a pod whose attempt met a fault; it is tried again after the error backoff. Ends its flight."""
+        if qpi.uid in self._pods:
+            return self._pods[qpi.uid].pool
+        qpi.consecutive_errors_count += 1
+        qpi.unschedulable_plugins.clear()
+        qpi.pending_plugins.clear()
+        return self._return(qpi, now)
+
+    def _return(self, qpi: QueuedPodInfo, now: float) -> Pool:
+        # 1. Stamp it: the backoff counts from now.
+        qpi.timestamp = now
+        qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
+        qpi.was_flushed = False
+        # 2. See what it missed.
+        flight = self._in_flight.get(qpi.uid)
+        strategy = self._strategy_after_flight(qpi, flight)
+        self._in_flight.end(qpi.uid)
+        if flight is not None and flight.is_deleted:
+            qpi.pool = Pool.GONE
+            return Pool.GONE
+        if flight is not None and flight.latest is not None:
+            qpi.pod_info = flight.latest
+        # 3. Put it where that leads.
+        return self._place(qpi, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
+
+    def _strategy_after_flight(self, qpi: QueuedPodInfo, flight: Flight | None) -> Strategy:
+        if flight is None or not qpi.has_rejectors:
+            return Strategy.AFTER_BACKOFF  # nobody knows what it missed, or a fault: no event would wake it
+        best = Strategy.SKIP
+        for happening in self._in_flight.missed(flight):
+            best = max(best, self._rules.decide(qpi, happening))
+            if best is Strategy.IMMEDIATELY or (best is Strategy.AFTER_BACKOFF and not qpi.pending_plugins):
+                break
+        return best
+
+    # --- waking pods ---------------------------------------------------------------------------------------------
+
+    def move_all_to_active_or_backoff(self, event: ClusterEvent, old_obj: object, new_obj: object, now: float) -> int:
+        """Something changed in the cluster: wake the pods for which it may matter, and tell how many woke.
+
+        An event that no waiting pod's plugin registered costs a dictionary look-up for each plugin that did.
+        """
+        if not event.is_wildcard and not self._rules.interested(event):
+            return 0
+        happening = Happening(event, old_obj, new_obj)
+        woken = self._wake(self._candidates(event), happening, now)
+        self._in_flight.record(happening)
+        return woken
+
+    def _candidates(self, event: ClusterEvent) -> Collection[QueuedPodInfo]:
+        """Waiting pods the event may wake: those of interested plugins; for a wildcard, all it applies to."""
+        if event.is_wildcard:
+            return [*self._unschedulable.rejected.values(), *self._gated_but_timed()]
+        by_plugin = map(self._unschedulable.of_plugin, self._rules.interested(event))
+        waiting = [pods for pods in by_plugin if pods]
+        if len(waiting) < 2:
+            return list(waiting[0]) if waiting else ()
+        return {qpi.uid: qpi for qpi in chain.from_iterable(waiting)}.values()
+
+    def _wake(self, candidates: Iterable[QueuedPodInfo], happening: Happening, now: float) -> int:
+        woken = 0
+        for qpi in candidates:
+            strategy = self._rules.decide(qpi, happening)
+            if strategy is not Strategy.SKIP:
+                self._unschedulable.remove(qpi)
+                self._place(qpi, strategy, happening.event.label, now)
+                woken += qpi.gated_by is None
+        return woken
+
+    def activate(self, uids: Iterable[str], now: float) -> int:
+        """A plugin asks for these pods: make them active without regard to backoff, and tell how many moved.
+
+        Pods in flight are tried again after their backoff, should they be rejected; unknown ones are ignored.
+        """
+        moved = 0
+        for uid in uids:
+            qpi = self._pods.get(uid)
+            flight = self._in_flight.get(uid)
+            if flight is not None:
+                flight.note(Happening(FORCE_ACTIVATE, None, None))
+            elif qpi is not None and qpi.pool is not Pool.ACTIVE:
+                moved += self._activate(qpi, now)
+        return moved
+
+    def _activate(self, qpi: QueuedPodInfo, now: float) -> bool:
+        was_admitted = qpi.pool is Pool.BACKOFF or qpi.pool is Pool.ERROR_BACKOFF
+        self._take(qpi)
+        if was_admitted:
+            self._enter_active(qpi, FORCE_ACTIVATE.label, now)
+            return True
+        return self._place(qpi, Strategy.IMMEDIATELY, FORCE_ACTIVATE.label, now) is Pool.ACTIVE
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def flush(self, now: float) -> int:
+        """Do what time has made due: backoffs that are over, pods unschedulable for too long. Tells how many moved.
+
+        kube-scheduler looks at backoffs each whole second and at timeouts every 30 s. Both grids are kept, on
+        multiples of this clock, however seldom or often flush is called.
+        """
+        moved = 0
+        for qpi in self._backoff.pop_completed(now):
+            del self._pods[qpi.uid]
+            self._enter_active(qpi, BACKOFF_COMPLETE, now)
+            moved += 1
+        tick = math.floor(now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
+        if tick > self._last_tick:
+            self._last_tick = tick
+            moved += self._flush_unschedulable(tick, now)
+        return moved
+
+    def _flush_unschedulable(self, tick: float, now: float) -> int:
+        def is_overdue(qpi: QueuedPodInfo) -> bool:
+            return tick > qpi.timestamp + self._max_in_unschedulable_s
+
+        overdue = list(takewhile(is_overdue, self._unschedulable.rejected.values()))  # longest waiting first
+        overdue += filter(is_overdue, self._gated_but_timed())
+        for qpi in overdue:
+            qpi.was_flushed = True
+        return self._wake(overdue, Happening(UNSCHEDULABLE_TIMEOUT, None, None), now)
+
+    def next_deadline(self, now: float) -> float | None:
+        """The earliest moment, not before `now`, at which `flush` has something to do; None if there is none."""
+        stamps = [qpi.timestamp for qpi in self._gated_but_timed()]
+        longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
+        if longest_waiting is not None:
+            stamps.append(longest_waiting.timestamp)
+        deadline = self._backoff.next_completion()
+        if stamps:
+            grid = math.floor((min(stamps) + self._max_in_unschedulable_s) / UNSCHEDULABLE_FLUSH_S) + 1
+            deadline = min(deadline, max(grid * UNSCHEDULABLE_FLUSH_S, self._last_tick + UNSCHEDULABLE_FLUSH_S))
+        return None if deadline == math.inf else max(deadline, now)
+
+    def _gated_but_timed(self) -> Iterator[QueuedPodInfo]:
+        """Gated pods that take part in timeouts: those of gates that registered every event there is. Rarely any."""
+        for gate in self._rules.wildcard_gates:
+            yield from (qpi for qpi in self._unschedulable.of_plugin(gate) if qpi.gated_by == gate)
+
+    # --- placing: the only ways into and out of a pool -------------------------------------------------------------
+
+    def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
+        """Put a pod that is in no pool where it belongs."""
+        if strategy is Strategy.SKIP or not self._admit(qpi):
+            self._pods[qpi.uid] = qpi
+            self._unschedulable.add(qpi)
+            self._observer.incoming("unschedulable", label)
+        elif strategy is Strategy.AFTER_BACKOFF and is_backing_off(qpi, now):
+            self._pods[qpi.uid] = qpi
+            self._backoff.push(qpi)
+            self._observer.incoming("backoff", label)
+        else:
+            self._enter_active(qpi, label, now)
+        return qpi.pool
+
+    def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
+        if qpi.initial_attempt_timestamp is None:
+            qpi.initial_attempt_timestamp = now
+        self._pods[qpi.uid] = qpi
+        self._active.push(qpi)
+        self._observer.incoming("active", label)
+
+    def _admit(self, qpi: QueuedPodInfo) -> bool:
+        """Ask the PreEnqueue plugins; on refusal note who gates the pod, so that its events find it."""
+        status = self._pre_enqueue(qpi.pod_info)
+        if status is None or status.code is Code.SUCCESS:
+            qpi.gated_by = None
+            return True
+        if not status.plugin:
+            raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {status}")
+        qpi.gated_by = status.plugin
+        qpi.unschedulable_plugins.add(status.plugin)
+        return False
+
+    def _take(self, qpi: QueuedPodInfo) -> None:
+        """Out of its pool and out of the queue."""
+        del self._pods[qpi.uid]
+        if qpi.pool is Pool.ACTIVE:
+            self._active.remove(qpi)
+        elif qpi.pool is Pool.BACKOFF or qpi.pool is Pool.ERROR_BACKOFF:
+            self._backoff.remove(qpi)
+        else:
+            self._unschedulable.remove(qpi)
+        qpi.pool = Pool.GONE
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Pods in all pools, without those in flight."""
+        return len(self._pods)
+
+    def contains(self, uid: str) -> bool:
+        """Is the pod in a pool? Pods in flight are in none."""
+        return uid in self._pods
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        return self._pods.get(uid)
+
+    def is_in_flight(self, uid: str) -> bool:
+        return uid in self._in_flight
+
+    def counts(self) -> QueueCounts:
+        return QueueCounts(
+            active=len(self._active),
+            backoff=len(self._backoff),
+            unschedulable=len(self._unschedulable.rejected),
+            gated=len(self._unschedulable.gated),
+        )
+
+    def pending_pods(self) -> Iterator[QueuedPodInfo]:
+        """All pods in pools: active, backing off, unschedulable, gated; within a pool in no particular order."""
+        return chain(self._active, self._backoff, self._unschedulable)
+
+    def in_flight_pods(self) -> Iterator[QueuedPodInfo]:
+        """Pods that were popped and are not back, longest first."""
+        return iter(self._in_flight)
+
+    def in_flight_events(self) -> Counter[str]:
+        """Event label -> events kept for pods in flight."""
+        return self._in_flight.event_counts()
+
+    def rejections(self) -> Counter[tuple[str, str]]:
+        """(plugin, profile) -> pods in pools which that plugin rejected last. Walks all pods: for a scrape."""
+        return Counter(
+            (plugin, qpi.pod_info.pod.spec.scheduler_name)
+            for qpi in self._pods.values()
+            for plugin in qpi.unschedulable_plugins | qpi.pending_plugins
+        )
+
+    def check(self) -> None:
+        """Assert that every pod is in exactly one pool and that all indexes agree. O(pods)."""
+        for part in (self._active, self._backoff, self._unschedulable, self._in_flight):
+            part.check()
+        held = [qpi.uid for qpi in self.pending_pods()]
+        assert len(held) == len(set(held)), "a pod is in two pools"
+        assert set(held) == set(self._pods), f"pools and index differ by {set(held) ^ set(self._pods)}"
+        assert sum(self.counts()) == len(self._pods), f"{self.counts()} for {len(self._pods)} pods"
+        flying = [qpi.uid for qpi in self._in_flight]
+        assert not set(flying) & set(held), f"queued and in flight at once: {set(flying) & set(held)}"
+        assert all(qpi.pool is Pool.IN_FLIGHT for qpi in self._in_flight), "a pod in flight says it is in a pool"
+
+    def _check_always(self) -> None:
+        for method in (
+            self.add, self.update, self.delete, self.pop, self.done, self.add_unschedulable_if_not_present,
+            self.requeue_after_error, self.move_all_to_active_or_backoff, self.activate, self.flush,
+        ):  # fmt: skip
+            setattr(self, method.__name__, self._checked(method))
+
+    def _checked(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call_and_check(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            self.check()
+            return result
+
+        return call_and_check
