@@ -100,7 +100,16 @@ class PodRequest:
 class _Row:
     """One node: what is asked of it so far, and what it has."""
 
-    __slots__ = ("alive", "allocatable", "allowed_pods", "non_zero_cpu", "non_zero_memory", "pods", "profile", "requested")
+    __slots__ = (
+        "alive",
+        "allocatable",
+        "allowed_pods",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "pods",
+        "profile",
+        "requested",
+    )
 
     def __init__(self, resources: int, *, alive: bool) -> None:
         self.alive = alive
@@ -641,13 +650,15 @@ def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
 
 
 def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
-    """Add to the raw scores of some rows, feasible or not; `rows` is array('i')."""
+    """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
+
+    After a ValueError, for a sum beyond MAX_RAW, the rows before that one have been added to.
+    """
     _within("amount", amount, -MAX_RAW, MAX_RAW)
     for row in rows:
         _index("row", row, scores.rows)
-        _within("raw score", scores._raw[row] + amount, -MAX_RAW, MAX_RAW)
     for row in rows:
-        scores._raw[row] += amount
+        scores._raw[row] = _within("raw score", scores._raw[row] + amount, -MAX_RAW, MAX_RAW)
 
 
 def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_threshold: int) -> None:

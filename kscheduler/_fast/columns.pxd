@@ -1,0 +1,44 @@
+# Invariants: rows <= capacity = length of every column. A dead row is zero everywhere, its profile -1.
+# Kernels read the columns and never write them.
+
+from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t
+
+
+cdef struct EntryC:
+    amount_t amount  # above zero
+    resource_t resource
+
+
+cdef class PodRequest:
+    cdef EntryC* c  # in ascending order of resource; owned
+    cdef Py_ssize_t count
+    cdef amount_t cpu  # non-zero: with the scoring defaults
+    cdef amount_t memory  # non-zero
+    cdef readonly tuple entries  # the same as c, for Python
+
+    cdef amount_t amount_of(self, resource_t resource) noexcept nogil
+
+
+cdef class NodeColumns:
+    cdef readonly Py_ssize_t rows  # in use at once, ever; what kernels scan
+    cdef readonly Py_ssize_t capacity
+    cdef readonly Py_ssize_t alive_count
+    cdef readonly Py_ssize_t resource_count
+    cdef readonly object generation  # bumped by every change
+    cdef row_t lowest_free  # no dead row is below this one
+
+    cdef amount_t[:, ::1] allocated  # [resource, row] what the node has
+    cdef amount_t[:, ::1] used  # [resource, row] what its pods request
+    cdef amount_t[::1] used_cpu  # [row] non-zero requests
+    cdef amount_t[::1] used_memory  # [row] non-zero requests
+    cdef amount_t[::1] pods  # [row]
+    cdef amount_t[::1] pods_allowed  # [row]
+    cdef profile_t[::1] profiles  # [row]
+    cdef code_t[::1] alive  # [row] 1 or 0
+
+    cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1
+    cdef int _clear(self, row_t row) except -1
+    cdef int _changed(self, row_t row) except -1
+    cdef int _check_alive(self, object row) except -1
+    cdef int _check_resources(self, PodRequest request) except -1
+    cdef int _count(self, row_t row, PodRequest request, int sign) except -1

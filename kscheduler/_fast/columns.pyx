@@ -1,0 +1,304 @@
+"""Nodes as columns of integers, and the requests of pods in terms of those columns.
+
+Sole owner of this memory: Python writes rows here and nowhere else, kernels only read. See reference.py for what
+each method means.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cython cimport view
+
+from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.codes cimport EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_ENTRIES
+from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t
+
+cdef object _INT32_MAX = (1 << 31) - 1
+
+
+@cython.final
+cdef class PodRequest:
+    """What one pod asks for: (resource column, amount above zero) in column order. Equal by value, immutable.
+
+    `non_zero_cpu` (milli) and `non_zero_memory` (bytes) count the scoring defaults for containers without a request.
+    """
+
+    def __cinit__(self, entries, non_zero_cpu, non_zero_memory):
+        if len(entries) > MAX_ENTRIES:
+            raise ValueError(f"entries: expected at most {MAX_ENTRIES} resources, got {len(entries)}")
+        self.c = <EntryC*>PyMem_Malloc(max(1, len(entries)) * sizeof(EntryC))
+        if self.c is NULL:
+            raise MemoryError()
+        cdef resource_t previous = -1
+        kept = []
+        for resource, amount in entries:
+            within("resource", resource, 0, _INT32_MAX)
+            if resource <= previous:
+                raise ValueError(f"entries: expected ascending resources, got {resource} after {previous}")
+            self.c[self.count].amount = within("amount", amount, 1, MAX_AMOUNT)
+            self.c[self.count].resource = previous = resource
+            self.count += 1
+            kept.append((resource, amount))
+        self.entries = tuple(kept)
+        self.cpu = within("non_zero_cpu", non_zero_cpu, 0, MAX_AMOUNT)
+        self.memory = within("non_zero_memory", non_zero_memory, 0, MAX_AMOUNT)
+
+    def __dealloc__(self):
+        PyMem_Free(self.c)
+
+    @property
+    def non_zero_cpu(self):
+        return self.cpu
+
+    @property
+    def non_zero_memory(self):
+        return self.memory
+
+    cdef amount_t amount_of(self, resource_t resource) noexcept nogil:
+        """What is asked of one resource column; 0 if nothing."""
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.c[i].resource == resource:
+                return self.c[i].amount
+        return 0
+
+    def __eq__(self, other):
+        if not isinstance(other, PodRequest):
+            return NotImplemented
+        cdef PodRequest that = other
+        return self.cpu == that.cpu and self.memory == that.memory and self.entries == that.entries
+
+    def __hash__(self):
+        return hash((self.entries, self.cpu, self.memory))
+
+    def __repr__(self):
+        return f"PodRequest({self.entries!r}, {self.cpu}, {self.memory})"
+
+
+@cython.final
+cdef class NodeColumns:
+    """All nodes as integers, one row a node. The only place where these numbers are kept; one writer.
+
+    A new row is empty: everything 0, no profile (-1). Resource columns 0..2 exist from the start.
+    """
+
+    def __cinit__(self, capacity=64):
+        self.resource_count = EPHEMERAL_STORAGE + 1
+        self.generation = 0
+        self._grow(8, within("capacity", capacity, 1, _INT32_MAX))
+
+    # --- shape ---
+
+    def add_resource(self):
+        """A new resource column, zero everywhere; returns its index."""
+        if self.resource_count == self.allocated.shape[0]:
+            self._grow(2 * self.resource_count, self.capacity)
+        self.resource_count += 1
+        self.generation += 1
+        return self.resource_count - 1
+
+    def add_row(self):
+        """A row for a new node: the lowest freed one, or else one more at the end."""
+        cdef row_t row = self.lowest_free
+        while row < self.rows and self.alive[row]:
+            row += 1
+        if row == self.capacity:
+            self._grow(self.allocated.shape[0], 2 * self.capacity)
+        if row == self.rows:
+            self.rows += 1
+        self._clear(row)
+        self.alive[row] = 1
+        self.alive_count += 1
+        self.lowest_free = row + 1
+        self._changed(row)
+        return row
+
+    def free_row(self, row):
+        """The node is gone, with whatever was counted on it."""
+        self._check_alive(row)
+        self._clear(row)
+        self.alive_count -= 1
+        self.lowest_free = min(self.lowest_free, <row_t>row)
+        self._changed(row)
+
+    # --- writing ---
+
+    def set_allocatable(self, row, resource, amount):
+        self._check_alive(row)
+        index("resource", resource, self.resource_count)
+        self.allocated[<resource_t>resource, <row_t>row] = within("amount", amount, -MAX_AMOUNT, MAX_AMOUNT)
+        self._changed(row)
+
+    def set_allowed_pods(self, row, count):
+        self._check_alive(row)
+        self.pods_allowed[<row_t>row] = within("count", count, -MAX_AMOUNT, MAX_AMOUNT)
+        self._changed(row)
+
+    def set_profile(self, row, profile):
+        self._check_alive(row)
+        self.profiles[<row_t>row] = <profile_t>within("profile", profile, 0, _INT32_MAX)
+        self._changed(row)
+
+    def add_pod(self, row, PodRequest request not None):
+        """Count a pod on a node, fitting or not. OverflowError, and no change, if a sum passes MAX_AMOUNT."""
+        self._check_alive(row)
+        self._check_resources(request)
+        cdef row_t at = row
+        cdef Py_ssize_t i
+        cdef EntryC entry
+        for i in range(request.count):
+            entry = request.c[i]
+            if self.used[entry.resource, at] > MAX_AMOUNT - entry.amount:
+                raise _too_much(at, f"resource {entry.resource}", self.used[entry.resource, at], entry.amount)
+        if self.used_cpu[at] > MAX_AMOUNT - request.cpu:
+            raise _too_much(at, "non_zero_cpu", self.used_cpu[at], request.cpu)
+        if self.used_memory[at] > MAX_AMOUNT - request.memory:
+            raise _too_much(at, "non_zero_memory", self.used_memory[at], request.memory)
+        self._count(at, request, 1)
+
+    def remove_pod(self, row, PodRequest request not None):
+        """Take off what add_pod counted. ValueError, and no change, if that much was never counted."""
+        self._check_alive(row)
+        self._check_resources(request)
+        cdef row_t at = row
+        cdef Py_ssize_t i
+        cdef EntryC entry
+        if self.pods[at] < 1:
+            raise _too_little(at, "pod count", self.pods[at], 1)
+        for i in range(request.count):
+            entry = request.c[i]
+            if self.used[entry.resource, at] < entry.amount:
+                raise _too_little(at, f"resource {entry.resource}", self.used[entry.resource, at], entry.amount)
+        if self.used_cpu[at] < request.cpu:
+            raise _too_little(at, "non_zero_cpu", self.used_cpu[at], request.cpu)
+        if self.used_memory[at] < request.memory:
+            raise _too_little(at, "non_zero_memory", self.used_memory[at], request.memory)
+        self._count(at, request, -1)
+
+    # --- reading ---
+
+    def allocatable(self, row, resource):
+        index("row", row, self.rows)
+        index("resource", resource, self.resource_count)
+        return self.allocated[<resource_t>resource, <row_t>row]
+
+    def requested(self, row, resource):
+        index("row", row, self.rows)
+        index("resource", resource, self.resource_count)
+        return self.used[<resource_t>resource, <row_t>row]
+
+    def non_zero_cpu(self, row):
+        index("row", row, self.rows)
+        return self.used_cpu[<row_t>row]
+
+    def non_zero_memory(self, row):
+        index("row", row, self.rows)
+        return self.used_memory[<row_t>row]
+
+    def pod_count(self, row):
+        index("row", row, self.rows)
+        return self.pods[<row_t>row]
+
+    def allowed_pods(self, row):
+        index("row", row, self.rows)
+        return self.pods_allowed[<row_t>row]
+
+    def profile(self, row):
+        index("row", row, self.rows)
+        return self.profiles[<row_t>row]
+
+    def is_alive(self, row):
+        index("row", row, self.rows)
+        return self.alive[<row_t>row] != 0
+
+    # --- inside ---
+
+    cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
+        """Larger columns with the same content. Takes all memory first, so a MemoryError changes nothing."""
+        allocated = _table(self.allocated, self.resource_count, self.rows, resources, capacity)
+        used = _table(self.used, self.resource_count, self.rows, resources, capacity)
+        used_cpu = _column(self.used_cpu, self.rows, capacity)
+        used_memory = _column(self.used_memory, self.rows, capacity)
+        pods = _column(self.pods, self.rows, capacity)
+        pods_allowed = _column(self.pods_allowed, self.rows, capacity)
+        cdef profile_t[::1] profiles = view.array(shape=(capacity,), itemsize=sizeof(profile_t), format="i")
+        cdef code_t[::1] alive = view.array(shape=(capacity,), itemsize=sizeof(code_t), format="B")
+        profiles[:] = -1
+        alive[:] = 0
+        if self.rows:
+            profiles[: self.rows] = self.profiles[: self.rows]
+            alive[: self.rows] = self.alive[: self.rows]
+        self.allocated = allocated
+        self.used = used
+        self.used_cpu = used_cpu
+        self.used_memory = used_memory
+        self.pods = pods
+        self.pods_allowed = pods_allowed
+        self.profiles = profiles
+        self.alive = alive
+        self.capacity = capacity
+        return 0
+
+    cdef int _clear(self, row_t row) except -1:
+        cdef Py_ssize_t resource
+        for resource in range(self.resource_count):
+            self.allocated[resource, row] = 0
+            self.used[resource, row] = 0
+        self.used_cpu[row] = 0
+        self.used_memory[row] = 0
+        self.pods[row] = 0
+        self.pods_allowed[row] = 0
+        self.profiles[row] = -1
+        self.alive[row] = 0
+        return 0
+
+    cdef int _changed(self, row_t row) except -1:
+        """Every change to a row ends here: the place where a log of changed rows belongs."""
+        self.generation += 1
+        return 0
+
+    cdef int _check_alive(self, object row) except -1:
+        index("row", row, self.rows)
+        if not self.alive[<row_t>row]:
+            raise ValueError(f"row {row} holds no node")
+        return 0
+
+    cdef int _check_resources(self, PodRequest request) except -1:
+        if request.count:
+            index("resource", request.c[request.count - 1].resource, self.resource_count)
+        return 0
+
+    cdef int _count(self, row_t row, PodRequest request, int sign) except -1:
+        cdef Py_ssize_t i
+        for i in range(request.count):
+            self.used[request.c[i].resource, row] += sign * request.c[i].amount
+        self.used_cpu[row] += sign * request.cpu
+        self.used_memory[row] += sign * request.memory
+        self.pods[row] += sign
+        self._changed(row)
+        return 0
+
+
+cdef amount_t[::1] _column(amount_t[::1] old, Py_ssize_t rows, Py_ssize_t capacity):
+    cdef amount_t[::1] fresh = view.array(shape=(capacity,), itemsize=sizeof(amount_t), format="q")
+    fresh[:] = 0
+    if rows:
+        fresh[:rows] = old[:rows]
+    return fresh
+
+
+cdef amount_t[:, ::1] _table(
+    amount_t[:, ::1] old, Py_ssize_t resources, Py_ssize_t rows, Py_ssize_t new_resources, Py_ssize_t capacity
+):
+    cdef amount_t[:, ::1] fresh = view.array(shape=(new_resources, capacity), itemsize=sizeof(amount_t), format="q")
+    fresh[:, :] = 0
+    if rows:
+        fresh[:resources, :rows] = old[:resources, :rows]
+    return fresh
+
+
+cdef object _too_much(row_t row, str what, amount_t before, amount_t amount):
+    return OverflowError(f"row {row}: {what} at {before}, {amount} more pass {MAX_AMOUNT}")
+
+
+cdef object _too_little(row_t row, str what, amount_t before, amount_t amount):
+    return ValueError(f"row {row}: {what} at {before}, {amount} cannot be taken off")

@@ -1,0 +1,533 @@
+"""How good each feasible row is: columns and one pod in, a raw score a row out; then normalised, weighted, summed.
+
+Formulas are kube-scheduler 1.36's, bit for bit; reference.py says them plainly.
+"""
+
+cimport cython
+from cython cimport view
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.codes cimport (
+    CPU,
+    EPHEMERAL_STORAGE,
+    FEASIBLE,
+    MAX_RAW,
+    MAX_SCORED_RESOURCES,
+    MAX_WEIGHT,
+    MEMORY,
+)
+from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
+from kscheduler._fast.verdicts cimport Verdicts
+
+
+@cython.final
+cdef class Scores:
+    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
+
+    def reset(self, NodeColumns columns not None):
+        """Begin with a new pod: raw and total are 0 everywhere."""
+        if self.raws is None or self.raws.shape[0] < columns.rows:
+            self.raws = view.array(shape=(columns.capacity,), itemsize=sizeof(score_t), format="q")
+            self.totals = view.array(shape=(columns.capacity,), itemsize=sizeof(score_t), format="q")
+        self.rows = columns.rows
+        if self.rows:
+            memset(&self.raws[0], 0, self.rows * sizeof(score_t))
+            memset(&self.totals[0], 0, self.rows * sizeof(score_t))
+
+    def raw(self, row):
+        index("row", row, self.rows)
+        return self.raws[<row_t>row]
+
+    def total(self, row):
+        index("row", row, self.rows)
+        return self.totals[<row_t>row]
+
+    def set_raw(self, row, value):
+        index("row", row, self.rows)
+        self.raws[<row_t>row] = within("value", value, -MAX_RAW, MAX_RAW)
+
+    cdef int check_verdicts(self, Verdicts verdicts) except -1:
+        if self.rows < verdicts.rows:
+            raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {self.rows}: reset them together")
+        return 0
+
+
+# --- exact arithmetic ---
+
+
+# Unsigned products wrap, which is meant; the debug build would call it an overflow.
+@cython.overflowcheck(False)
+cdef inline score_t percent(amount_t part, amount_t whole) noexcept nogil:
+    """part * 100 // whole, exactly, for 0 <= part <= whole <= 2^62 and whole > 0, without an integer division.
+
+    The quotient of doubles is off by less than one, so its integer part by at most one. The remainder it leaves,
+    taken modulo 2^64, lies in -whole .. 2 * whole - 1 and so reads correctly as a signed number.
+    """
+    cdef score_t quotient = <score_t>(100.0 * <double>part / <double>whole)
+    cdef amount_t rest = <amount_t>(<uint64_t>part * 100 - <uint64_t>quotient * <uint64_t>whole)
+    return quotient - (rest < 0) + (rest >= whole)
+
+
+cdef inline score_t mean(score_t total, score_t weights) noexcept nogil:
+    """total // weights for 0 <= total < 2^53: a correctly rounded quotient of such integers never passes up one."""
+    return <score_t>(<double>total / <double>weights) if weights else 0
+
+
+# --- what the node would use ---
+
+
+cdef struct TermC:
+    # One resource to score, with everything that is the same on every row.
+    resource_t resource
+    score_t weight
+    amount_t amount  # what the pod adds, scoring defaults included
+
+
+cdef Py_ssize_t _terms(
+    TermC* terms, NodeColumns columns, PodRequest request, object resources, bint with_defaults
+) except -1:
+    """Fill `terms` from (resource, weight) pairs; leaves out scalars the pod does not ask for. Returns how many."""
+    if len(resources) > MAX_SCORED_RESOURCES:
+        raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
+    cdef Py_ssize_t count = 0
+    cdef resource_t column
+    cdef amount_t amount
+    for resource, weight in resources:
+        index("resource", resource, columns.resource_count)
+        within("weight", weight, 1, MAX_WEIGHT)
+        column = resource
+        amount = request.amount_of(column)
+        if column > EPHEMERAL_STORAGE and amount == 0:
+            continue
+        if with_defaults and column == CPU:
+            amount = request.cpu
+        elif with_defaults and column == MEMORY:
+            amount = request.memory
+        terms[count].resource = column
+        terms[count].weight = weight
+        terms[count].amount = amount
+        count += 1
+    return count
+
+
+cdef inline amount_t used_by_pods(
+    const amount_t[:, ::1] used,
+    const amount_t[::1] used_cpu,
+    const amount_t[::1] used_memory,
+    resource_t resource,
+    row_t row,
+) except? -1 nogil:
+    """What is requested on a row as scoring counts it."""
+    if resource == CPU:
+        return used_cpu[row]
+    if resource == MEMORY:
+        return used_memory[row]
+    return used[resource, row]
+
+
+# --- NodeResourcesFit ---
+
+cdef enum Strategy:
+    LEAST
+    MOST
+    RATIO
+
+
+def score_least_allocated(
+    NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
+    PodRequest request not None, resources,
+):
+    """NodeResourcesFit, LeastAllocated: the weighted mean of the free percentages with the pod there.
+
+    `resources` are (resource column, weight). cpu and memory count the scoring defaults.
+    """
+    _score_fit(columns, verdicts, scores, request, resources, LEAST, NULL)
+
+
+def score_most_allocated(
+    NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
+    PodRequest request not None, resources,
+):
+    """NodeResourcesFit, MostAllocated: the weighted mean of the used percentages with the pod there."""
+    _score_fit(columns, verdicts, scores, request, resources, MOST, NULL)
+
+
+def score_requested_to_capacity_ratio(
+    NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
+    PodRequest request not None, resources, shape,
+):
+    """NodeResourcesFit, RequestedToCapacityRatio: used percentages through a broken line, then the weighted mean.
+
+    `shape` are (utilization 0..100 ascending, score 0..10), as configured.
+    """
+    cdef score_t line[101]
+    _draw(line, shape)
+    _score_fit(columns, verdicts, scores, request, resources, RATIO, line)
+
+
+cdef int _score_fit(
+    NodeColumns columns, Verdicts verdicts, Scores scores, PodRequest request, object resources,
+    Strategy strategy, const score_t* line,
+) except -1:
+    cdef TermC terms[MAX_SCORED_RESOURCES]
+    verdicts.check_columns(columns)
+    scores.check_verdicts(verdicts)
+    cdef Py_ssize_t count = _terms(terms, columns, request, resources, True)
+    if verdicts.rows:
+        with nogil:
+            if strategy == LEAST:
+                _least(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                       terms, count, verdicts.codes, scores.raws, verdicts.rows)
+            elif strategy == MOST:
+                _most(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                      terms, count, verdicts.codes, scores.raws, verdicts.rows)
+            else:
+                _ratio(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                       terms, count, line, verdicts.codes, scores.raws, verdicts.rows)
+    return 0
+
+
+cdef int _least(
+    const amount_t[:, ::1] allocatable,
+    const amount_t[:, ::1] used,
+    const amount_t[::1] used_cpu,
+    const amount_t[::1] used_memory,
+    const TermC* terms,
+    Py_ssize_t count,
+    const code_t[::1] codes,
+    score_t[::1] raws,
+    row_t rows,
+) except -1 nogil:
+    cdef row_t row
+    cdef Py_ssize_t i
+    cdef amount_t has, free
+    cdef score_t total, weights
+    for row in range(rows):
+        if codes[row] != FEASIBLE:
+            continue
+        total = weights = 0
+        for i in range(count):
+            has = allocatable[terms[i].resource, row]
+            if has > 0:
+                # Two subtractions: the sum of what is used and what is added might pass 2^63 - 1.
+                free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
+                total += terms[i].weight * percent(free if free > 0 else 0, has)
+                weights += terms[i].weight
+        raws[row] = mean(total, weights)
+    return 0
+
+
+cdef int _most(
+    const amount_t[:, ::1] allocatable,
+    const amount_t[:, ::1] used,
+    const amount_t[::1] used_cpu,
+    const amount_t[::1] used_memory,
+    const TermC* terms,
+    Py_ssize_t count,
+    const code_t[::1] codes,
+    score_t[::1] raws,
+    row_t rows,
+) except -1 nogil:
+    cdef row_t row
+    cdef Py_ssize_t i
+    cdef amount_t has, free
+    cdef score_t total, weights
+    for row in range(rows):
+        if codes[row] != FEASIBLE:
+            continue
+        total = weights = 0
+        for i in range(count):
+            has = allocatable[terms[i].resource, row]
+            if has > 0:
+                free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
+                total += terms[i].weight * percent(has - free if free > 0 else has, has)
+                weights += terms[i].weight
+        raws[row] = mean(total, weights)
+    return 0
+
+
+cdef int _ratio(
+    const amount_t[:, ::1] allocatable,
+    const amount_t[:, ::1] used,
+    const amount_t[::1] used_cpu,
+    const amount_t[::1] used_memory,
+    const TermC* terms,
+    Py_ssize_t count,
+    const score_t* line,
+    const code_t[::1] codes,
+    score_t[::1] raws,
+    row_t rows,
+) except -1 nogil:
+    cdef row_t row
+    cdef Py_ssize_t i
+    cdef amount_t has, free
+    cdef score_t score, total, weights
+    for row in range(rows):
+        if codes[row] != FEASIBLE:
+            continue
+        total = weights = 0
+        for i in range(count):
+            has = allocatable[terms[i].resource, row]
+            if has <= 0:
+                continue
+            free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
+            score = line[percent(has - free if free > 0 else has, has)]
+            if score > 0:
+                total += terms[i].weight * score
+                weights += terms[i].weight
+        raws[row] = mean(2 * total + weights, 2 * weights)  # halves round up
+    return 0
+
+
+cdef int _draw(score_t* line, object shape) except -1:
+    """Utilization 0..100 -> score 0..100 on the broken line; flat outside its ends."""
+    if not shape:
+        raise ValueError("shape: expected at least one point, got none")
+    cdef int left = -1, right, at
+    cdef score_t left_score = 0, right_score, rise, step
+    for utilization, score in shape:
+        within("utilization", utilization, left + 1, 100)
+        within("score", score, 0, 10)
+        right = utilization
+        right_score = <score_t>score * 10
+        for at in range(left + 1, right + 1):
+            rise = 0 if left < 0 else (right_score - left_score) * (at - left)
+            # Go divides toward zero, and the line may fall.
+            step = 0 if left < 0 else (rise if rise >= 0 else -rise) // (right - left)
+            line[at] = right_score if left < 0 else left_score + (step if rise >= 0 else -step)
+        left, left_score = right, right_score
+    for at in range(left + 1, 101):
+        line[at] = left_score
+    return 0
+
+
+# --- NodeResourcesBalancedAllocation ---
+
+
+def score_balanced(
+    NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
+    PodRequest request not None, resources,
+):
+    """NodeResourcesBalancedAllocation: does the pod make the node's used fractions more alike or less? 50..100.
+
+    75 is neutral. Amounts are as requested, without scoring defaults. Doubles in kube-scheduler's order.
+    """
+    cdef TermC terms[MAX_SCORED_RESOURCES]
+    verdicts.check_columns(columns)
+    scores.check_verdicts(verdicts)
+    cdef Py_ssize_t count = _terms(terms, columns, request, [(resource, 1) for resource in resources], False)
+    if verdicts.rows:
+        with nogil:
+            _balanced(columns.allocated, columns.used, terms, count, verdicts.codes, scores.raws, verdicts.rows)
+
+
+cdef int _balanced(
+    const amount_t[:, ::1] allocatable,
+    const amount_t[:, ::1] used,
+    const TermC* terms,
+    Py_ssize_t count,
+    const code_t[::1] codes,
+    score_t[::1] raws,
+    row_t rows,
+) except -1 nogil:
+    cdef double before[MAX_SCORED_RESOURCES]
+    cdef double after[MAX_SCORED_RESOURCES]
+    cdef row_t row
+    cdef Py_ssize_t i, n
+    cdef amount_t has, free
+    for row in range(rows):
+        if codes[row] != FEASIBLE:
+            continue
+        n = 0
+        for i in range(count):
+            has = allocatable[terms[i].resource, row]
+            if has > 0:
+                free = has - used[terms[i].resource, row]
+                before[n] = fraction(free, has)
+                after[n] = fraction(free - terms[i].amount, has)
+                n += 1
+        # Each is between 50 and 100, as a deviation is at most a half.
+        raws[row] = 50 + (50 + evenness(after, n) - evenness(before, n)) // 2
+    return 0
+
+
+cdef inline double fraction(amount_t free, amount_t has) noexcept nogil:
+    return 1.0 if free <= 0 else <double>(has - free) / <double>has
+
+
+cdef inline score_t evenness(const double* fractions, Py_ssize_t count) noexcept nogil:
+    """100 less the standard deviation in percent, cut to an integer."""
+    cdef double total = 0.0, squares = 0.0, deviation = 0.0, average
+    cdef Py_ssize_t i
+    if count == 2:
+        deviation = fabs((fractions[0] - fractions[1]) / 2)
+    elif count > 2:
+        for i in range(count):
+            total += fractions[i]
+        average = total / count
+        for i in range(count):
+            squares = squares + (fractions[i] - average) * (fractions[i] - average)
+        deviation = sqrt(squares / count)
+    return <score_t>((1 - deviation) * 100)
+
+
+# --- scores that come from outside ---
+
+
+def score_profiles(
+    NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
+    const score_t[::1] value_by_profile not None,
+):
+    """Each node's raw score is its profile's value; `value_by_profile` is array('q')."""
+    verdicts.check_columns(columns)
+    scores.check_verdicts(verdicts)
+    cdef Py_ssize_t profile, count = value_by_profile.shape[0]
+    for profile in range(count):
+        if not -MAX_RAW <= value_by_profile[profile] <= MAX_RAW:
+            raise ValueError(
+                f"value of profile {profile}: expected {-MAX_RAW}..{MAX_RAW}, got {value_by_profile[profile]}"
+            )
+    cdef row_t bad
+    if verdicts.rows:
+        with nogil:
+            bad = _without_value(columns.profiles, verdicts.codes, verdicts.rows, count)
+        if bad >= 0:
+            raise IndexError(f"row {bad} has profile {columns.profiles[bad]}, there are values for {count}")
+        with nogil:
+            _gather(columns.profiles, value_by_profile, verdicts.codes, scores.raws, verdicts.rows)
+
+
+cdef row_t _without_value(
+    const profile_t[::1] profiles, const code_t[::1] codes, row_t rows, Py_ssize_t count
+) except? -2 nogil:
+    """The first feasible row whose profile has no value, or -1."""
+    cdef row_t row
+    for row in range(rows):
+        if codes[row] == FEASIBLE and not 0 <= profiles[row] < count:
+            return row
+    return -1
+
+
+cdef int _gather(
+    const profile_t[::1] profiles, const score_t[::1] values, const code_t[::1] codes, score_t[::1] raws, row_t rows
+) except -1 nogil:
+    cdef row_t row
+    for row in range(rows):
+        if codes[row] == FEASIBLE:
+            raws[row] = values[profiles[row]]
+    return 0
+
+
+def clear_raw(Verdicts verdicts not None, Scores scores not None):
+    """Raw is 0 on every row, before a plugin that adds to some."""
+    scores.check_verdicts(verdicts)
+    if scores.rows:
+        memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
+
+
+def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
+    """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
+
+    After a ValueError, for a sum beyond MAX_RAW, the rows before that one have been added to.
+    """
+    cdef score_t added = within("amount", amount, -MAX_RAW, MAX_RAW)
+    cdef Py_ssize_t i
+    cdef score_t result
+    for i in range(rows.shape[0]):
+        if not 0 <= rows[i] < scores.rows:
+            index("row", rows[i], scores.rows)
+    for i in range(rows.shape[0]):
+        result = scores.raws[rows[i]] + added
+        if not -MAX_RAW <= result <= MAX_RAW:
+            raise ValueError(f"raw score: expected {-MAX_RAW}..{MAX_RAW}, got {result}")
+        scores.raws[rows[i]] = result
+
+
+def score_images(Verdicts verdicts not None, Scores scores not None, min_threshold, max_threshold):
+    """ImageLocality: raw holds the bytes a node need not pull; becomes 0..100 between the two thresholds."""
+    scores.check_verdicts(verdicts)
+    cdef score_t low = within("min_threshold", min_threshold, 0, MAX_RAW)
+    cdef score_t high = within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
+    if verdicts.rows:
+        with nogil:
+            _images(verdicts.codes, scores.raws, verdicts.rows, low, high)
+
+
+cdef int _images(const code_t[::1] codes, score_t[::1] raws, row_t rows, score_t low, score_t high) except -1 nogil:
+    cdef row_t row
+    cdef score_t held
+    for row in range(rows):
+        if codes[row] == FEASIBLE:
+            held = min(max(raws[row], low), high)
+            raws[row] = percent(held - low, high - low)
+    return 0
+
+
+# --- from raw to total ---
+
+
+def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
+    """kube-scheduler's default: raw * 100 / the highest raw, cut toward zero; `reverse` takes that from 100.
+
+    If no raw is above 0 they stay as they are, or all become 100 with `reverse`.
+    """
+    scores.check_verdicts(verdicts)
+    if verdicts.rows:
+        with nogil:
+            _normalize(verdicts.codes, scores.raws, verdicts.rows, reverse)
+
+
+cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint reverse) except -1 nogil:
+    cdef row_t row
+    cdef score_t raw, highest = 0
+    for row in range(rows):
+        if codes[row] == FEASIBLE and raws[row] > highest:
+            highest = raws[row]
+    for row in range(rows):
+        if codes[row] != FEASIBLE:
+            continue
+        raw = raws[row]
+        if highest == 0:
+            raw = 0 if reverse else raw
+        elif raw >= 0:
+            raw = percent(raw, highest)
+        else:
+            raw = -((-raw * 100) // highest)  # Go divides toward zero
+        raws[row] = 100 - raw if reverse else raw
+    return 0
+
+
+def accumulate(Verdicts verdicts not None, Scores scores not None, weight):
+    """Add weight * raw to the totals. Returns -1, or the first row whose raw is outside 0..100; then adds nothing."""
+    scores.check_verdicts(verdicts)
+    cdef score_t c_weight = within("weight", weight, 0, MAX_WEIGHT)
+    cdef row_t bad = -1
+    if verdicts.rows:
+        with nogil:
+            bad = _out_of_range(verdicts.codes, scores.raws, verdicts.rows)
+            if bad == -1:
+                _accumulate(verdicts.codes, scores.raws, scores.totals, verdicts.rows, c_weight)
+    return bad
+
+
+cdef row_t _out_of_range(const code_t[::1] codes, const score_t[::1] raws, row_t rows) except? -2 nogil:
+    """The first feasible row whose raw is outside 0..100, or -1."""
+    cdef row_t row
+    for row in range(rows):
+        if codes[row] == FEASIBLE and not 0 <= raws[row] <= 100:
+            return row
+    return -1
+
+
+cdef int _accumulate(
+    const code_t[::1] codes, const score_t[::1] raws, score_t[::1] totals, row_t rows, score_t weight
+) except -1 nogil:
+    cdef row_t row
+    for row in range(rows):
+        if codes[row] == FEASIBLE:
+            totals[row] += weight * raws[row]
+    return 0
