@@ -1,0 +1,67 @@
+"""Starts a control plane in the foreground and prints its kubeconfig; Ctrl-C or SIGTERM ends it and cleans up."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+
+from tests.controlplane.harness.apiserver import ApiserverOptions
+from tests.controlplane.harness.binaries import cache_directory, ensure, kubernetes_version
+from tests.controlplane.harness.cluster import ControlPlane
+from tests.controlplane.harness.faults import HarnessError
+from tests.controlplane.harness.kubescheduler import KubeScheduler
+from tests.controlplane.harness.kwok import Kwok
+
+POLL_S = 0.5
+
+
+def main() -> int:
+    """Build, and unless only that is asked, run until told to end. Exit code 1 when something failed."""
+    arguments = _parser().parse_args()
+    try:
+        ensure()
+        if arguments.build:
+            print(f"Kubernetes {kubernetes_version()} is built in {cache_directory()}")
+            return 0
+        return _run(arguments)
+    except HarnessError as error:
+        print(f"controlplane: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    began = time.monotonic()
+    with ControlPlane(ApiserverOptions(audit=arguments.audit)) as control_plane:
+        if arguments.kwok:
+            Kwok(control_plane)
+        if arguments.kube_scheduler:
+            KubeScheduler(control_plane)
+        print(f"Kubernetes {kubernetes_version()} is up after {time.monotonic() - began:.1f} s: {control_plane.url}")
+        print(f"logs:       {control_plane.directory}")
+        print(f"kubeconfig: {control_plane.admin_kubeconfig}")
+        print(f"try:        kubectl get nodes --kubeconfig {control_plane.admin_kubeconfig}", flush=True)
+        while not ended.wait(POLL_S):
+            for process in control_plane.processes():
+                if not process.is_running:
+                    raise HarnessError(f"{process.name} ended by itself with exit code {process.exit_code}")
+    print("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.controlplane.harness", description=__doc__)
+    parser.add_argument("--build", action="store_true", help="only build the binaries")
+    parser.add_argument("--audit", action="store_true", help="write an audit log beside the other logs")
+    parser.add_argument("--kwok", action="store_true", help="also start KWOK")
+    parser.add_argument("--kube-scheduler", action="store_true", help="also start kube-scheduler")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
