@@ -1,0 +1,454 @@
+"""Informers on the cluster in memory, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from kscheduler.api.objects import Node, ObjectMeta, Pod
+from kscheduler.client.informer import Informer
+from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
+from kscheduler.errors import APIError, Forbidden, Gone, Unreachable
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import ClusterClient
+from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+
+T = TypeVar("T")
+
+
+class Recorder:
+    """A handler that writes down what it is told, and checks that it makes sense."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.known: dict[str, str] = {}  # key -> version
+        self.problems: list[str] = []  # an informer swallows what a handler raises
+
+    def on_add(self, obj: Any) -> None:
+        self._expect(obj.key not in self.known, f"{obj.key} added twice")
+        self.known[obj.key] = obj.metadata.resource_version
+        self.calls.append(f"add {obj.key}")
+
+    def on_update(self, old: Any, new: Any) -> None:
+        self._expect(self.known.get(old.key) == old.metadata.resource_version, f"{old.key}: not the old one")
+        self.known[new.key] = new.metadata.resource_version
+        self.calls.append(f"update {new.key}")
+
+    def on_delete(self, obj: Any) -> None:
+        self._expect(self.known.pop(obj.key, "") == obj.metadata.resource_version, f"{obj.key}: not the last one")
+        self.calls.append(f"delete {obj.key}")
+
+    def _expect(self, condition: bool, problem: str) -> None:
+        if not condition:
+            self.problems.append(problem)
+
+
+class World:
+    """A cluster, an informer of its pods, and what the handler heard."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.cluster = Cluster(self.clock)
+        self.client: ClusterClient = self.cluster.client()
+        self.heard = Recorder()
+        self.informer: Informer[Pod] = Informer(
+            self.client, PODS, self.heard, clock=self.clock, rng=random.Random(1), **options
+        )
+
+    def pod(self, name: str) -> Pod:
+        return self.cluster.create_pod(Pod(metadata=ObjectMeta(name=name, namespace="ns")))
+
+    def touch(self, name: str, **labels: str) -> None:
+        pod = self.cluster.get_pod("ns", name)
+        self.cluster.update_pod(msgspec.structs.replace(pod, metadata=_relabel(pod.metadata, labels)))
+
+    def take(self) -> list[str]:
+        calls, self.heard.calls = self.heard.calls, []
+        return calls
+
+    def check(self) -> None:
+        """Store, handler and cluster agree."""
+        truth = {key: pod.metadata.resource_version for key, pod in self.cluster.pods.items()}
+        assert {key: pod.metadata.resource_version for key, pod in self.informer.store.items()} == truth
+        assert self.heard.known == truth
+
+
+def _relabel(metadata: ObjectMeta, labels: dict[str, str]) -> ObjectMeta:
+    return msgspec.structs.replace(metadata, labels=labels)
+
+
+def simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        world = World(**options)
+        task = asyncio.ensure_future(world.informer.run())
+        try:
+            await scenario(world)
+            assert world.heard.problems == []
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_what_exists_is_added_and_what_happens_is_told_in_order() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.wait_for(world.informer.synced.wait(), 1)
+        assert world.take() == ["add ns/a"]
+        world.pod("b")
+        world.touch("a", x="1")
+        world.cluster.delete_pod("ns/b")
+        await asyncio.sleep(1)
+        assert world.take() == ["add ns/b", "update ns/a", "delete ns/b"]
+        world.check()
+
+    simulate(scenario)
+
+
+def test_a_list_of_many_pages_is_complete_before_it_is_synced() -> None:
+    async def scenario(world: World) -> None:
+        for i in range(23):
+            world.pod(f"p{i}")
+        await asyncio.wait_for(world.informer.synced.wait(), 1)
+        assert len(world.take()) == 23
+        world.check()
+
+    simulate(scenario, page_size=5)
+
+
+def test_finished_pods_leave_an_informer_that_selects_the_others() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.cluster.set_pod_phase("ns/a", "Succeeded")
+        await asyncio.sleep(1)
+        assert world.take() == ["add ns/a", "delete ns/a"]
+
+    simulate(scenario, field_selector=UNFINISHED_PODS)
+
+
+def test_what_was_missed_while_cut_off_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        for name in ("stays", "changes", "goes", "reborn"):
+            world.pod(name)
+        await asyncio.sleep(1)
+        world.take()
+        world.cluster.stop()
+        await asyncio.sleep(5)
+        assert isinstance(world.informer.last_error, Unreachable)
+        world.touch("changes", x="1")
+        world.cluster.delete_pod("ns/goes")
+        world.cluster.delete_pod("ns/reborn")
+        world.pod("reborn")
+        world.pod("new")
+        world.cluster.compact()
+        world.cluster.start()
+        await asyncio.sleep(40)
+        assert sorted(world.take()) == sorted(
+            ["update ns/changes", "delete ns/goes", "delete ns/reborn", "add ns/reborn", "add ns/new"]
+        )
+        world.check()
+        await asyncio.sleep(60)
+        assert world.informer.last_error is None
+
+    caplog.set_level(logging.INFO)
+    simulate(scenario)
+    warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == ["list or watch failed"]  # once, however often it was tried
+    assert "list and watch work again" in caplog.text
+
+
+def test_a_cut_watch_goes_on_from_its_version_without_a_list() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.CUT, Verb.DELIVER, count=1)
+        world.pod("b")
+        await asyncio.sleep(5)
+        world.check()
+
+    lists: list[str] = []
+    simulate(_counting_lists(scenario, lists))
+    assert len(lists) == 1
+
+
+def _counting_lists(
+    scenario: Callable[[World], Awaitable[None]], lists: list[str]
+) -> Callable[[World], Awaitable[None]]:
+    async def counted(world: World) -> None:
+        list_page = world.client.list_page
+
+        async def counting(*args: Any, **named: Any) -> Any:
+            lists.append("list")
+            return await list_page(*args, **named)
+
+        world.client.list_page = counting  # type: ignore[method-assign]
+        await scenario(world)
+
+    return counted
+
+
+def test_a_version_too_old_means_a_new_list_at_once() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.CUT, Verb.DELIVER, count=1)
+        world.client.faults.add(FaultKind.GONE, Verb.WATCH, count=1)
+        world.pod("b")
+        await asyncio.sleep(3)
+        world.check()
+
+    lists: list[str] = []
+    simulate(_counting_lists(scenario, lists))
+    assert len(lists) == 2
+
+
+def test_events_that_come_twice_do_no_harm() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.DUPLICATE, Verb.DELIVER, count=1)
+        world.pod("a")
+        world.touch("a", x="1")
+        world.cluster.delete_pod("ns/a")
+        await asyncio.sleep(10)
+        world.check()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_after_any_faults_the_store_is_the_cluster(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        rng = random.Random(seed)
+        faults = world.client.faults
+        faults.add(FaultKind.CUT, Verb.DELIVER, probability=0.2, count=10)
+        faults.add(FaultKind.DUPLICATE, Verb.DELIVER, probability=0.1, count=10)
+        faults.add(FaultKind.GONE, Verb.WATCH, probability=0.3, count=5)
+        faults.add(FaultKind.SERVER_ERROR, [Verb.LIST, Verb.WATCH], probability=0.2, count=5)
+        faults.add(FaultKind.TOO_MANY_REQUESTS, Verb.LIST, probability=0.2, count=3, retry_after_s=7)
+        for step in range(300):
+            _change_something(world, rng, step)
+            await asyncio.sleep(rng.random())
+        await asyncio.sleep(600)
+        world.check()
+
+    simulate(scenario, page_size=3)
+
+
+def _change_something(world: World, rng: random.Random, step: int) -> None:
+    names = sorted(key.partition("/")[2] for key in world.cluster.pods)
+    choice = rng.random()
+    if choice < 0.5 or not names:
+        world.pod(f"p{step}")
+    elif choice < 0.8:
+        world.touch(rng.choice(names), step=str(step))
+    else:
+        world.cluster.delete_pod(f"ns/{rng.choice(names)}")
+
+
+def test_a_handler_that_raises_is_logged_and_the_rest_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        def explode(pod: Pod) -> None:
+            raise ValueError("no pods today")
+
+        world.heard.on_add = explode  # type: ignore[method-assign]
+        world.pod("a")
+        await asyncio.sleep(1)
+        del world.heard.on_add
+        world.pod("b")
+        await asyncio.sleep(1)
+        assert world.take() == ["add ns/b"]
+
+    simulate(scenario)
+    (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert record.__dict__["object"] == "ns/a"
+    assert record.exc_info is not None
+
+
+def test_keep_slims_objects_and_drops_others() -> None:
+    def keep(pod: Pod) -> Pod | None:
+        if pod.metadata.labels == {"hide": "1"}:
+            return None
+        return Pod(metadata=pod.metadata)
+
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        world.pod("b")
+        world.touch("b", hide="1")
+        await asyncio.sleep(1)
+        world.touch("a", hide="1")
+        world.touch("b", hide="0")
+        await asyncio.sleep(1)
+        assert world.take() == ["add ns/a", "delete ns/a", "add ns/b"]
+
+    simulate(scenario, keep=keep)
+
+
+def test_nodes_have_keys_without_a_namespace() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = Cluster(clock)
+        cluster.create_node(Node(metadata=ObjectMeta(name="n1")))
+        informer = Informer(cluster.client(), NODES, Recorder(), clock=clock, rng=random.Random(0))
+        task = asyncio.ensure_future(informer.run())
+        await asyncio.sleep(1)
+        assert list(informer.store) == ["n1"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())
+
+
+# --- a server that follows a script -------------------------------------------------------------------------------
+
+
+class ScriptedClient:
+    """Lists `pages` in turn, and plays `watches` in turn: batches, then an error, or the normal end."""
+
+    def __init__(self, pages: list[Page[Any] | APIError], watches: list[list[Any]]) -> None:
+        self.pages = pages
+        self.watches = watches
+        self.listed_at: list[float] = []
+        self.watched_at: list[float] = []
+        self.versions: list[str] = []
+
+    async def list_page(self, resource: Resource[T], **named: Any) -> Page[T]:
+        self.listed_at.append(asyncio.get_running_loop().time())
+        page = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+        if isinstance(page, APIError):
+            raise page
+        return page
+
+    async def watch(
+        self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
+    ) -> AsyncIterator[list[WatchEvent[T]]]:
+        self.watched_at.append(asyncio.get_running_loop().time())
+        self.versions.append(resource_version)
+        for step in self.watches.pop(0) if self.watches else ["hang"]:
+            if isinstance(step, APIError):
+                raise step
+            if step == "hang":
+                await asyncio.sleep(timeout_s)
+            else:
+                yield step
+
+
+def pod_at(version: int, name: str = "a", **labels: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=name, resource_version=str(version), labels=labels))
+
+
+def event(version: int, type_: EventType = EventType.MODIFIED, name: str = "a") -> WatchEvent[Pod]:
+    return WatchEvent(type_, pod_at(version, name), str(version))
+
+
+def bookmark(version: int) -> WatchEvent[Pod]:
+    return WatchEvent(EventType.BOOKMARK, None, str(version))
+
+
+def play(client: ScriptedClient, seconds: float) -> tuple[Informer[Pod], Recorder]:
+    heard = Recorder()
+
+    async def main() -> Informer[Pod]:
+        clock = LoopClock(asyncio.get_running_loop())
+        informer: Informer[Pod] = Informer(client, PODS, heard, clock=clock, rng=random.Random(1))  # type: ignore[arg-type]
+        task = asyncio.ensure_future(informer.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return informer
+
+    return run_virtual(main()), heard
+
+
+def test_a_bookmark_moves_the_version_from_which_a_watch_goes_on() -> None:
+    client = ScriptedClient([Page([pod_at(5)], "5", "")], [[[event(6), bookmark(90)], Unreachable("cut")]])
+    play(client, 10)
+    assert client.versions == ["5", "90"]
+
+
+def test_an_object_that_could_not_be_decoded_still_moves_the_version() -> None:
+    bad: WatchEvent[Pod] = WatchEvent(EventType.MODIFIED, None, "8")
+    client = ScriptedClient([Page([pod_at(5)], "5", "")], [[[bad], Unreachable("cut")]])
+    _, heard = play(client, 10)
+    assert client.versions == ["5", "8"]
+    assert heard.calls == ["add ns/a"]
+
+
+def test_versions_that_go_back_are_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    pages: list[Page[Any] | APIError] = [Page([pod_at(50)], "50", ""), Page([pod_at(60)], "60", "")]
+    client = ScriptedClient(pages, [[[event(51), event(9), event(52)]]])
+    _, heard = play(client, 10)
+    assert heard.calls == ["add ns/a", "update ns/a", "update ns/a"]
+    assert heard.known == {"ns/a": "60"}  # 9 and what came after it were not taken; the new list was
+    assert "version 9 came after 51" in str([r.__dict__.get("error") for r in caplog.records])
+
+
+def test_a_bookmark_from_the_past_is_ignored() -> None:
+    client = ScriptedClient([Page([pod_at(50)], "50", "")], [[[bookmark(9), event(51)], Unreachable("cut")]])
+    play(client, 10)
+    assert client.versions == ["50", "51"]
+    assert len(client.listed_at) == 1
+
+
+def test_failures_back_off_up_to_half_a_minute() -> None:
+    client = ScriptedClient([Unreachable("refused")], [])
+    play(client, 300)
+    gaps = [b - a for a, b in zip(client.listed_at, client.listed_at[1:], strict=False)]
+    assert 0.5 <= gaps[0] <= 1.0
+    assert all(gap <= 30.0 for gap in gaps)
+    assert min(gaps[5:]) >= 15.0
+
+
+def test_a_retry_waits_as_long_as_the_server_asks() -> None:
+    client = ScriptedClient([APIError("busy", status=429, retry_after_s=42.0), Page([], "1", "")], [])
+    play(client, 60)
+    assert client.listed_at == [0.0, 42.0]
+
+
+def test_a_watch_that_is_always_gone_does_not_list_in_a_circle() -> None:
+    client = ScriptedClient([Page([], "5", "")], [[Gone("too old")] for _ in range(1000)])
+    play(client, 120)
+    assert len(client.listed_at) < 12
+
+
+def test_a_watch_that_always_ends_at_once_is_not_repeated_in_a_circle() -> None:
+    client = ScriptedClient([Page([], "5", "")], [[] for _ in range(1000)])
+    play(client, 120)
+    assert len(client.watched_at) < 12
+
+
+def test_after_a_watch_that_lasted_the_next_starts_at_once() -> None:
+    client = ScriptedClient([Page([], "5", "")], [["hang"], ["hang"]])
+    play(client, 1300)
+    assert len(client.watched_at) >= 3
+    assert all(300 <= b - a <= 600 for a, b in zip(client.watched_at, client.watched_at[1:], strict=False))
+
+
+def test_what_is_forbidden_is_named_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    client = ScriptedClient([Forbidden("GET /api/v1/pods: 403", status=403), Page([pod_at(5)], "5", "")], [])
+    informer, _ = play(client, 10)
+    assert informer.synced.is_set()
+    (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert record.__dict__["needs"] == "list and watch on pods in v1"
+
+
+def test_the_last_error_is_there_for_readiness() -> None:
+    client = ScriptedClient([Forbidden("no", status=403)], [])
+    informer, _ = play(client, 10)
+    assert isinstance(informer.last_error, Forbidden)
+    assert not informer.synced.is_set()
+
+
+def test_objects_of_the_same_version_are_told_once() -> None:
+    pages: list[Page[Any] | APIError] = [Page([pod_at(5)], "5", ""), Page([pod_at(5)], "9", "")]
+    client = ScriptedClient(pages, [[Gone("too old")]])
+    _, heard = play(client, 10)
+    assert heard.calls == ["add ns/a"]
