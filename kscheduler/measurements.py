@@ -71,6 +71,9 @@ class Measurements:
     def bad_object(self, resource: str) -> None:
         self.metrics.informer_bad_objects_total.labels(resource).inc()
 
+    def loop_lag(self, seconds: float) -> None:
+        self.metrics.event_loop_lag_seconds.observe(seconds)
+
     # --- read at each scrape ---
 
     def show(
@@ -87,3 +90,17 @@ class Measurements:
             self.metrics.goroutines.labels("binding").set(bindings())
 
         self.metrics.before_collect(refresh)
+
+
+class RestClientMeasurements:
+    """Requests to the apiserver; the client reports them."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        self._metrics.rest_client_requests_total.labels(code, verb, host).inc()
+        self._metrics.rest_client_request_duration_seconds.labels(verb, host).observe(duration_s)
+
+    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+        self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(duration_s)

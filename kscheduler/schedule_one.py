@@ -111,7 +111,7 @@ class ScheduleOne:
     def _skips(self, pod: PodInfo) -> bool:
         if pod.pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
-            self._recorder.record(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self._tell_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
             return True
         return self._cache.get(pod.uid) is not None
 
@@ -160,7 +160,7 @@ class ScheduleOne:
             attempts=cycle.queued.attempts,
         )
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
-        self._recorder.record(pod.pod, "Normal", "Scheduled", "Binding", note)
+        self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
 
     def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
@@ -209,9 +209,13 @@ class ScheduleOne:
         current = self._current_pod(pod.key)
         return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
 
+    def _tell_event(self, pod: Pod, type: str, reason: str, action: str, note: str) -> None:
+        controller = pod.spec.scheduler_name
+        self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
+
     def _tell(self, pod: Pod, status: Status) -> None:
         message = status.message
-        self._recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._tell_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"
         self._statuses.patch(
             pod,

@@ -46,6 +46,7 @@ SLICE_S = 0.005
 SLICE_PODS = 256
 IDLE_S = 3600.0  # how long to wait for work when no timer of the queue is running; anything wakes the loop earlier
 EXPIRY_PERIOD_S = 1.0
+MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each
 DRAIN_S = 10.0  # in-flight binds are given this long when stopping
 
 
@@ -88,7 +89,14 @@ class Scheduler:
         self._binder = Binder(client, rng)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options)
-        self.recorder = EventRecorder(client, clock=clock, rng=rng, instance=options.identity)
+        self.recorder = EventRecorder(
+            client,
+            clock,
+            rng,
+            controller=next(iter(self.profiles)),
+            instance=options.identity,
+            max_queued=MAX_QUEUED_EVENTS,
+        )
         self.statuses = PodStatusLane(client)
         self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
         self.pods, self.nodes = self._build_informers(client)

@@ -50,7 +50,9 @@ class Cache:
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Hold the room. Raises InternalError if the pod is in the cache already."""
         if pod.uid in self._pods:
-            raise InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}")
+            raise InternalError(
+                f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}"
+            )
         self._put(PodState(pod, node_name, assumed=True))
 
     def finish_binding(self, uid: str, now: float) -> None:

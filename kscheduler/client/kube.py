@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
+REVIEW_TIMEOUT_S = 10.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
@@ -42,6 +44,7 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
 _encode = msgspec.json.encode
+_decode_pod = msgspec.json.Decoder(Pod).decode
 _decode_lease = msgspec.json.Decoder(Lease).decode
 
 
@@ -69,14 +72,20 @@ class KubeClient:
         *,
         kubeconfig: str = "",
         context: str = "",
+        server: str = "",
         qps: float = 50.0,
         burst: int = 100,
         observer: RequestObserver | None = None,
         user_agent: str = "kscheduler",
         environ: Mapping[str, str] = os.environ,
     ) -> KubeClient:
-        """With credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError."""
+        """With credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError.
+
+        `server` is a URL that takes the place of the one the credentials came with.
+        """
         credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
+        if server:
+            credentials.endpoint = replace(credentials.endpoint, host=server.rstrip("/"))
         return cls(credentials, clock, qps=qps, burst=burst, observer=observer, user_agent=user_agent)
 
     @property
@@ -133,6 +142,14 @@ class KubeClient:
                     yield events
                 if error is not None:
                     raise_watch_status(resource.path, error.status)
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
+        raw = await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S)
+        try:
+            return _decode_pod(raw)
+        except msgspec.MsgspecError as error:
+            raise APIError(f"apiserver {self.host}: pod {namespace}/{name}: {error}") from error
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -216,8 +233,49 @@ class KubeClient:
         except msgspec.MsgspecError as error:
             raise APIError(f"apiserver {self.host}: lease at {path}: {error}") from error
 
+    # --- who may read our endpoint ------------------------------------------------------------------------------
+
+    async def token_review(self, token: str) -> tuple[bool, str, tuple[str, ...]]:
+        """Whose token it is: authenticated, user, groups."""
+        status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview)
+        return status.authenticated, status.user.username, status.user.groups
+
+    async def subject_access_review(self, user: str, groups: tuple[str, ...], verb: str, path: str) -> bool:
+        """May this user do that on a path that is no API object?"""
+        spec = {"user": user, "groups": groups, "nonResourceAttributes": {"path": path, "verb": verb}}
+        status = await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec, _AccessReview)
+        return status.allowed and not status.denied
+
+    async def _review(self, group_version: str, kind: str, spec: dict[str, object], answer: type[T]) -> T:
+        body = _encode({"apiVersion": group_version, "kind": kind, "spec": spec})
+        path = f"/apis/{group_version}/{kind.lower()}s"
+        raw = await self._transport.request("POST", path, body=body, timeout_s=REVIEW_TIMEOUT_S)
+        try:
+            return msgspec.json.decode(raw, type=_Review[answer]).status  # type: ignore[valid-type]
+        except msgspec.MsgspecError as error:
+            raise APIError(f"apiserver {self.host}: {kind}: {error}") from error
+
     async def close(self) -> None:
         await self._transport.close()
+
+
+class _Review(msgspec.Struct, Generic[T]):
+    status: T
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class _TokenReview(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = _User()
+
+
+class _AccessReview(msgspec.Struct):
+    allowed: bool = False
+    denied: bool = False
 
 
 class _LeaseBody(Lease, frozen=True, omit_defaults=False):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kscheduler._fast import Scores, Verdicts, accumulate, clear_raw, select_host
+from kscheduler._fast import FEASIBLE, MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.faults import CycleFault, invalid_score, not_scored, raised, running
@@ -31,8 +31,7 @@ from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import Code, Status, code_of, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
 
-FEASIBLE = 0
-OUTSIDE_PRE_FILTER = 201  # verdict code of rows that a PreFilter's node names leave out
+OUTSIDE_PRE_FILTER = MAX_CODE  # verdict code of rows that a PreFilter's node names leave out
 
 # kube-scheduler's floors: with fewer nodes all are examined, with more at least so many feasible ones are looked for.
 MIN_FEASIBLE_NODES_TO_FIND = 100

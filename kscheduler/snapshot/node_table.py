@@ -17,7 +17,7 @@ from kscheduler.snapshot.images import ImageIndex
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.profiles import Profiles
-from kscheduler.snapshot.resource_columns import ResourceColumns
+from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 
 
 class NodeTable:
@@ -114,13 +114,17 @@ class NodeTable:
 
     def _write_allocatable(self, row: int, old: Resources, new: NodeAllocatable) -> None:
         resources = new.resources
-        self.columns.set_allocatable(row, CPU, resources.cpu_milli)
-        self.columns.set_allocatable(row, MEMORY, resources.memory)
-        self.columns.set_allocatable(row, EPHEMERAL_STORAGE, resources.ephemeral_storage)
-        for name in old.scalars.keys() - resources.scalars.keys():
-            self.columns.set_allocatable(row, self.resources.column(name), 0)
+        amounts = {
+            CPU: resources.cpu_milli,
+            MEMORY: resources.memory,
+            EPHEMERAL_STORAGE: resources.ephemeral_storage,
+        }
+        for name in old.scalars:
+            amounts[self.resources.column(name)] = 0
         for name, amount in resources.scalars.items():
-            self.columns.set_allocatable(row, self.resources.column(name), amount)
+            amounts[self.resources.column(name)] = amount
+        for column, amount in amounts.items():
+            self.columns.set_allocatable(row, column, min(amount, MAX_ALLOCATABLE))
         self.columns.set_allowed_pods(row, new.pods)
 
     # --- pods ---

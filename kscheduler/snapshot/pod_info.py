@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kscheduler._fast import MAX_ENTRIES
 from kscheduler.api.objects import Container, Pod
 from kscheduler.api.resources import PodResources, pod_resources
+from kscheduler.errors import DecodeError
+
+NATIVE_RESOURCES = 3  # cpu, memory, ephemeral-storage
 
 
 class HostPort(NamedTuple):
@@ -34,6 +38,11 @@ class PodInfo:
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
         self.resources: PodResources = pod_resources(pod)
+        if len(self.resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
+            raise DecodeError(
+                f"pod {self.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
+                f"got {len(self.resources.total.scalars)}"
+            )
         self.host_ports = host_ports(pod)
 
     def __repr__(self) -> str:

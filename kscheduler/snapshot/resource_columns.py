@@ -12,6 +12,11 @@ from kscheduler.api.resources import Resources
 # Distinct request shapes are few (151 in a trace of 8,152 pods); the bound only guards against a hostile stream.
 MAX_COMPILED = 65_536
 
+# Amounts are capped here: 2^54 bytes is 16 PiB, beyond any machine, and the sum over a node's pods stays below 2^62,
+# as the columns want it. A pod that asks for more fits nowhere, since a node's own amount is capped one below.
+MAX_REQUEST = 1 << 54
+MAX_ALLOCATABLE = MAX_REQUEST - 1
+
 _Shape = tuple[int, int, int, tuple[tuple[str, int], ...], int, int]
 
 
@@ -50,11 +55,12 @@ class ResourceColumns:
         if found is None:
             if len(self._compiled) >= MAX_COMPILED:
                 self._compiled.clear()
-            found = self._compiled[shape] = PodRequest(self.entries(resources), non_zero_cpu, non_zero_memory)
+            non_zero = min(non_zero_cpu, MAX_REQUEST), min(non_zero_memory, MAX_REQUEST)
+            found = self._compiled[shape] = PodRequest(self.entries(resources), *non_zero)
         return found
 
     def entries(self, resources: Resources) -> list[tuple[int, int]]:
-        """(column, amount) in column order, amounts above zero only."""
+        """(column, amount) in column order, amounts above zero only, capped at MAX_REQUEST."""
         amounts = {
             CPU: resources.cpu_milli,
             MEMORY: resources.memory,
@@ -62,4 +68,4 @@ class ResourceColumns:
         }
         for name, amount in resources.scalars.items():
             amounts[self.column(name)] = amount
-        return sorted((column, amount) for column, amount in amounts.items() if amount > 0)
+        return sorted((column, min(amount, MAX_REQUEST)) for column, amount in amounts.items() if amount > 0)

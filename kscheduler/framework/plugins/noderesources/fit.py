@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler._fast import CPU, MEMORY, PodRequest, Scores, Verdicts, filter_fit, score_least_allocated
+from kscheduler._fast import (
+    CPU,
+    MEMORY,
+    TOO_MANY_PODS,
+    UNRESOLVABLE,
+    PodRequest,
+    Scores,
+    Verdicts,
+    filter_fit,
+    score_least_allocated,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
@@ -18,13 +28,9 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "NodeResourcesFit"
-TOO_MANY_PODS = "Too many pods"
+TOO_MANY_PODS_REASON = "Too many pods"
 _REQUEST = "NodeResourcesFit/request"
 _SCORE_REQUEST = "NodeResourcesFit/score"
-
-# Bits of a verdict's detail: 0 is the pod count, 1 + i the i-th entry of the request, 62 says no preemption helps.
-POD_COUNT_BIT = 1
-UNRESOLVABLE_BIT = 1 << 62
 
 # (resource name, weight): kube-scheduler's defaults.
 DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
@@ -69,13 +75,13 @@ class Fit:
         request = state.read(_REQUEST, PodRequest)
         detail = 0
         if len(node.pods) + 1 > node.allocatable.pods:
-            detail |= POD_COUNT_BIT
+            detail |= TOO_MANY_PODS
         columns = self._table.columns
         for place, (column, amount) in enumerate(request.entries):
             if amount > node.free(column):
                 detail |= 2 << place
                 if amount > columns.allocatable(node.row, column):
-                    detail |= UNRESOLVABLE_BIT
+                    detail |= UNRESOLVABLE
         return self.explain(state, pod, detail) if detail else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
@@ -84,13 +90,13 @@ class Fit:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         request = state.read(_REQUEST, PodRequest)
         names = self._table.resources.names
-        reasons = [TOO_MANY_PODS] if detail & POD_COUNT_BIT else []
+        reasons = [TOO_MANY_PODS_REASON] if detail & TOO_MANY_PODS else []
         reasons += [
             f"Insufficient {names[column]}"
             for place, (column, _) in enumerate(request.entries)
             if detail & (2 << place)
         ]
-        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if detail & UNRESOLVABLE_BIT else Code.UNSCHEDULABLE
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if detail & UNRESOLVABLE else Code.UNSCHEDULABLE
         return Status(code, tuple(reasons), NAME)
 
     # --- score ---

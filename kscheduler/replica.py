@@ -1,0 +1,177 @@
+"""One running replica: a scheduler, its lease, its endpoint, and the signals that end it.
+
+All replicas observe; the one that holds the lease schedules. Losing the lease stops binding at once and ends the
+process with a fault. SIGTERM drains: no new decisions, the binds in flight are answered, Events are sent, and then
+the lease is released for a standby to take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.clock import Clock
+from kscheduler.errors import InternalError
+from kscheduler.leaderelection import LeaderElector, LeadershipLost
+from kscheduler.measurements import Measurements
+from kscheduler.scheduler import Scheduler
+from kscheduler.server import Server
+from kscheduler.serving.health import Health, LeaderWatchdog
+
+log = logging.getLogger(__name__)
+
+EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
+# After the last bind was answered, so that a standby's watch has brought it before that standby may decide.
+SETTLE_S = 0.25
+LAG_PERIOD_S = 0.1
+RECONNECT_PERIOD_S = 0.02
+
+
+class Replica:
+    """`elector` None: this process schedules without asking anybody."""
+
+    def __init__(
+        self, scheduler: Scheduler, *, clock: Clock, server: Server | None, delay_cache_until_active: bool = False
+    ) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._server = server
+        self._delay_cache = delay_cache_until_active
+        self._elector: LeaderElector | None = None
+        self._active = asyncio.Event()  # this replica may bind
+        self._stop = asyncio.Event()  # a signal asked us to end
+
+    def elect_with(self, make: Callable[[Callable[[], None]], LeaderElector]) -> LeaderElector:
+        """Schedule only while elected. `make` is given what to call when leading starts."""
+        self._elector = make(self._active.set)
+        return self._elector
+
+    # --- health ---
+
+    def add_checks(self, health: Health, lease_name: str, lease_duration_s: float) -> None:
+        """kube-scheduler's checks: livez does not depend on leadership, readyz on being synced."""
+        health.add("readyz", "shutdown", lambda: "shutting down" if self._stop.is_set() else None)
+        health.add("readyz", "sched-handler-sync", self._unsynced)
+        elector = self._elector
+        if elector is not None:
+            watchdog = LeaderWatchdog(
+                self._clock,
+                lease_name,
+                lease_duration_s,
+                lambda: elector.last_renew if self._active.is_set() else None,
+            )
+            health.add("healthz", "leaderElection", watchdog)
+            health.add("readyz", "leaderElection", watchdog)
+
+    def _unsynced(self) -> str | None:
+        if self._delay_cache and not self._active.is_set():
+            return None
+        for informer in (self._scheduler.nodes, self._scheduler.pods):
+            if not informer.synced.is_set():
+                return f"{informer.resource.plural} are not listed yet: {informer.last_error or 'in progress'}"
+        return None
+
+    # --- life ---
+
+    async def run(self) -> None:
+        """Until a signal (returns) or a fault (raises)."""
+        self._handle_signals()
+        if self._server is not None:
+            await self._server.start()
+        tasks = {
+            name: asyncio.ensure_future(work)
+            for name, work in (
+                ("observe", self._observe()),
+                ("schedule", self._schedule()),
+                ("lead", self._lead()),
+                ("lag", measure_lag(self._clock, self._scheduler.measurements)),
+                ("stop", self._stop.wait()),
+            )
+        }
+        try:
+            await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            if tasks["stop"].done() and not tasks["lead"].done():
+                await self._end(tasks["schedule"], tasks["lead"])
+            for name, task in tasks.items():
+                if name != "stop" and task.done() and not task.cancelled():
+                    task.result()
+            if not self._stop.is_set():
+                raise InternalError("a task that runs for ever has ended")
+        finally:
+            await cancel_and_wait(*tasks.values())
+            if self._server is not None:
+                await self._server.stop()
+
+    async def _observe(self) -> None:
+        if self._delay_cache:
+            await self._active.wait()
+        await self._scheduler.observe()
+
+    async def _lead(self) -> None:
+        if self._elector is None:
+            self._active.set()
+            await asyncio.Event().wait()
+        else:
+            await self._elector.run()
+
+    async def _schedule(self) -> None:
+        """Schedule once this replica may, on a cache whose watches work."""
+        await self._active.wait()
+        await self._scheduler.wait_for_sync()
+        while self._scheduler.pods.last_error or self._scheduler.nodes.last_error:
+            await asyncio.sleep(RECONNECT_PERIOD_S)
+        await self._scheduler.schedule()
+
+    async def _end(self, schedule: asyncio.Future[None], lead: asyncio.Future[None]) -> None:
+        """1. Decide no more.  2. Let binds be answered.  3. Send Events.  4. Settle.  5. Release the lease."""
+        log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
+        if self._active.is_set() and self._scheduler.is_synced:
+            self._scheduler.drain()
+            await asyncio.wait({schedule, lead}, return_when=asyncio.FIRST_COMPLETED)
+            await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
+        else:
+            await cancel_and_wait(schedule)
+        if self._elector is not None and not lead.done():
+            if self._active.is_set():
+                await asyncio.sleep(SETTLE_S)
+            await self._elector.stop()
+            await asyncio.wait({lead})
+
+    # --- signals ---
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGUSR2, self.dump)
+
+    def dump(self) -> None:
+        """Log what cache and queue hold, and where the cache differs from the informers."""
+        scheduler = self._scheduler
+        for kind, difference in (
+            ("nodes", compare_nodes(scheduler.cache, scheduler.nodes.store.values())),
+            ("pods", compare_pods(scheduler.cache, scheduler.pods.store.values())),
+        ):
+            level = logging.WARNING if difference else logging.INFO
+            fields = {"kind": kind, "missing": difference.missing, "redundant": difference.redundant}
+            log.log(level, "cache comparison", extra=fields)
+        log.info("dump of cached nodes", extra={"nodes": list(dump_nodes(scheduler.cache))})
+        counts = scheduler.queue.counts()
+        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{counts.unschedulable + counts.gated}"
+        pending = [queued.pod_info.key for queued in scheduler.queue.pending_pods()]
+        log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
+
+
+async def measure_lag(clock: Clock, measurements: Measurements) -> None:
+    """How late the event loop runs a timer, ten times a second."""
+    while True:
+        due = clock.now() + LAG_PERIOD_S
+        await asyncio.sleep(LAG_PERIOD_S)
+        measurements.loop_lag(max(clock.now() - due, 0.0))
+
+
+__all__ = ["LeadershipLost", "Replica", "measure_lag"]

@@ -1,0 +1,154 @@
+"""The cache's states, in the orders in which a cluster can bring them about."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
+from kscheduler.errors import DecodeError, InternalError
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_node, make_pod
+
+
+def cpu_requested(cache: Cache, node: str) -> int:
+    info = cache.table.get(node)
+    assert info is not None
+    return info.requested.cpu_milli
+
+
+def pod(name: str = "a", node: str = "", cpu: str = "1") -> Pod:
+    return make_pod(name).uid(f"uid-{name}").req(cpu=cpu).node(node).obj()
+
+
+@pytest.fixture
+def cache() -> Cache:
+    cache = Cache()
+    for name in ("n1", "n2"):
+        cache.set_node(make_node(name).capacity(cpu="4", memory="8Gi", pods=10).obj())
+    return cache
+
+
+def test_an_assumed_pod_takes_room_at_once(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    assert cpu_requested(cache, "n1") == 1000
+    assert cache.is_assumed("uid-a")
+    cache.check()
+
+
+def test_forgetting_an_assumed_pod_gives_its_room_back(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    assert cache.forget("uid-a")
+    assert cpu_requested(cache, "n1") == 0
+    assert not cache.forget("uid-a")
+    cache.check()
+
+
+def test_assuming_a_pod_twice_is_a_bug(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    with pytest.raises(InternalError, match="already"):
+        cache.assume(PodInfo(pod()), "n2")
+
+
+def test_the_watch_confirms_an_assumed_pod_and_it_can_no_longer_be_forgotten(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    cache.set_pod(PodInfo(pod(node="n1")))
+    assert not cache.is_assumed("uid-a")
+    assert not cache.forget("uid-a")
+    assert cpu_requested(cache, "n1") == 1000
+    assert cache.sizes() == {"nodes": 2, "pods": 1, "assumed_pods": 0}
+    cache.check()
+
+
+def test_a_pod_bound_elsewhere_than_assumed_moves_there(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    cache.set_pod(PodInfo(pod(node="n2")))
+    assert cpu_requested(cache, "n1") == 0
+    assert cpu_requested(cache, "n2") == 1000
+    cache.check()
+
+
+def test_a_resized_pod_changes_what_is_requested(cache: Cache) -> None:
+    cache.set_pod(PodInfo(pod(node="n1", cpu="1")))
+    cache.set_pod(PodInfo(pod(node="n1", cpu="3")))
+    assert cpu_requested(cache, "n1") == 3000
+    cache.check()
+
+
+def test_an_assumed_pod_that_is_deleted_gives_its_room_back(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    assert cache.remove_pod("uid-a") is not None
+    assert cache.remove_pod("uid-a") is None
+    assert cpu_requested(cache, "n1") == 0
+    cache.check()
+
+
+def test_a_pod_seen_before_its_node_counts_when_the_node_appears(cache: Cache) -> None:
+    cache.set_pod(PodInfo(pod(node="n3")))
+    cache.check()
+    cache.set_node(make_node("n3").capacity(cpu="4", memory="8Gi", pods=10).obj())
+    assert cpu_requested(cache, "n3") == 1000
+    cache.check()
+
+
+def test_pods_of_a_removed_node_count_again_when_it_returns(cache: Cache) -> None:
+    cache.set_pod(PodInfo(pod(node="n1")))
+    assert cache.remove_node("n1")
+    assert not cache.remove_node("n1")
+    cache.check()
+    cache.set_node(make_node("n1").capacity(cpu="4", memory="8Gi", pods=10).obj())
+    assert cpu_requested(cache, "n1") == 1000
+    cache.check()
+
+
+def test_a_pod_on_a_removed_node_can_be_removed(cache: Cache) -> None:
+    cache.set_pod(PodInfo(pod(node="n1")))
+    cache.remove_node("n1")
+    cache.remove_pod("uid-a")
+    cache.check()
+    assert cache.sizes()["pods"] == 0
+
+
+def test_without_a_time_limit_an_assumed_pod_never_expires(cache: Cache) -> None:
+    cache.assume(PodInfo(pod()), "n1")
+    cache.finish_binding("uid-a", now=0.0)
+    assert cache.expire(now=1e9) == []
+
+
+def test_with_a_time_limit_an_unconfirmed_binding_expires() -> None:
+    cache = Cache(assumed_ttl_s=30.0)
+    cache.set_node(make_node("n1").capacity(cpu="4", memory="8Gi", pods=10).obj())
+    cache.assume(PodInfo(pod()), "n1")
+    assert cache.expire(now=1e9) == [], "its binding is not written yet"
+    cache.finish_binding("uid-a", now=100.0)
+    assert cache.expire(now=129.0) == []
+    assert [info.key for info in cache.expire(now=130.0)] == ["default/a"]
+    assert cpu_requested(cache, "n1") == 0
+
+
+def test_a_node_that_cannot_be_read_changes_nothing(cache: Cache) -> None:
+    bad = make_node("n1").capacity(cpu="-4", memory="8Gi", pods=10).obj()
+    with pytest.raises(DecodeError, match="cpu"):
+        cache.set_node(bad)
+    info = cache.table.get("n1")
+    assert info is not None
+    assert info.allocatable.resources.cpu_milli == 4000
+
+
+def test_the_comparer_names_what_is_missing_and_what_is_too_much(cache: Cache) -> None:
+    seen = pod("seen", node="n1")
+    cache.set_pod(PodInfo(seen))
+    cache.assume(PodInfo(pod("assumed")), "n1")
+    cache.set_pod(PodInfo(pod("stale", node="n2")))
+    nodes = compare_nodes(cache, [make_node("n1").obj(), make_node("n9").obj()])
+    assert (nodes.missing, nodes.redundant) == (["n9"], ["n2"])
+    pods = compare_pods(cache, [seen, pod("assumed"), pod("unseen", node="n1"), pod("pending")])
+    assert (pods.missing, pods.redundant) == (["uid-unseen"], ["uid-stale"])
+
+
+def test_the_dump_says_what_is_on_each_node(cache: Cache) -> None:
+    cache.set_pod(PodInfo(pod(node="n1")))
+    lines = list(dump_nodes(cache))
+    assert lines[0].startswith("node n1: cpu 1000m of 4000m")
+    assert "[default/a]" in lines[0]
