@@ -218,6 +218,8 @@ class PodStatus(APIStruct, frozen=True):
     nominated_node_name: str = ""
     start_time: str | None = None
     conditions: list[PodCondition] | None = None
+    resources: ResourceRequirements | None = None  # of the pod as a whole, in use; as allocated_resources below
+    allocated_resources: QuantityMap | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 

@@ -1,0 +1,364 @@
+"""What a pod asks for and what a node offers, as integers.
+
+The arithmetic is kube-scheduler 1.36's (k8s.io/component-helpers/resource.PodRequests and its callers):
+
+    containers and sidecars are summed; each init container needs its own request on top of the sidecars before it;
+    the pod needs the greater of both, for each resource. Pod-level requests then replace cpu, memory and hugepages,
+    and overhead is added last. A container resized in place counts what was asked, granted or is in use, whichever
+    is more; if the resize is known to be infeasible, what was asked does not count.
+
+cpu is in thousandths, everything else in whole units, rounded up once, at the end. Results are remembered by the
+amounts they follow from, so the pods of one workload cost one look-up each and share one PodResources.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, QuantityMap, RawQuantity
+from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
+from kscheduler.errors import DecodeError
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+HUGEPAGES_PREFIX = "hugepages-"
+ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+
+# Scoring counts a container without a request as asking for this, so that such pods spread (kube-scheduler's values).
+DEFAULT_CPU_MILLI = 100
+DEFAULT_MEMORY = 200 * 1024 * 1024
+
+# Distinct request shapes are few (151 in a trace of 8,152 pods); the bounds only guard against a hostile stream.
+_POD_SHAPES = 16_384
+_NODE_SHAPES = 16_384
+_NAMES = 4_096
+
+_NO_SCALARS: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """cpu in thousandths, memory and ephemeral storage in bytes; other resources by name in whole units."""
+
+    cpu_milli: int = 0
+    memory: int = 0
+    ephemeral_storage: int = 0
+    scalars: Mapping[str, int] = field(default_factory=lambda: _NO_SCALARS, hash=False)  # name -> amount, by name
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """All that decisions ask about a pod's requests."""
+
+    total: Resources  # what Filter and the accounting on a node use
+    containers_only: Resources  # without pod-level requests: what the Fit score uses for the pod being scheduled
+    non_zero_cpu_milli: int  # with scoring defaults: what the accounting on a node uses
+    non_zero_memory: int
+    score_cpu_milli: int  # with scoring defaults, without pod-level requests: the Fit score, as above
+    score_memory: int
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """`total` by resource name, cpu in thousandths; resources asked for with zero may be absent."""
+        named = {CPU: self.total.cpu_milli, MEMORY: self.total.memory, EPHEMERAL_STORAGE: self.total.ephemeral_storage}
+        return {name: amount for name, amount in named.items() if amount} | dict(self.total.scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAllocatable:
+    resources: Resources
+    pods: int  # how many pods may be on the node
+
+
+def pod_resources(pod: Pod) -> PodResources:
+    """A pod's requests. Raises DecodeError, naming field and value, for amounts that are malformed or negative."""
+    spec, status = pod.spec, pod.status
+    containers = spec.containers
+    if (
+        len(containers) == 1
+        and not spec.init_containers
+        and spec.overhead is None
+        and spec.resources is None
+        and not status.container_statuses
+    ):
+        resources = containers[0].resources
+        return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())
+    return _of_shape(_shape(pod))
+
+
+def node_allocatable(node: Node) -> NodeAllocatable:
+    """What a node offers to pods: its allocatable, or its capacity if it states none, as the apiserver has it.
+
+    Raises DecodeError, naming field and value, for amounts that are malformed or negative.
+    """
+    if node.status.allocatable:
+        return _of_node("status.allocatable", tuple(node.status.allocatable.items()))
+    return _of_node("status.capacity", tuple((node.status.capacity or {}).items()))
+
+
+@functools.lru_cache(maxsize=_NAMES)
+def is_scalar(name: str) -> bool:
+    """Is this a resource that is counted by name? Others that are not built in are ignored, as kube-scheduler does."""
+    return (
+        name.startswith((HUGEPAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or "kubernetes.io/" in name or is_extended(name)
+    )
+
+
+def is_extended(name: str) -> bool:
+    """Is this an extended resource: a qualified name outside of *kubernetes.io/?"""
+    if "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    domain, slash, local = name.partition("/")
+    # Quota prefixes the name with "requests."; it has to be a domain of at most 253 characters even so.
+    return (
+        bool(slash)
+        and len(domain) <= 253 - len("requests.")
+        and bool(_DOMAIN.fullmatch(domain))
+        and (len(local) <= 63 and bool(_LOCAL.fullmatch(local)))
+    )
+
+
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LOCAL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+# --- shapes: everything a pod's requests follow from, and nothing else ------------------------------------------
+
+_Items = tuple[tuple[str, RawQuantity], ...]  # resource name, quantity
+
+
+class _Actual(NamedTuple):
+    """What the kubelet says of a container, or of a pod, that can be resized in place."""
+
+    position: int  # in the list of statuses, for messages
+    in_use: _Items
+    granted: _Items
+
+
+class _ContainerShape(NamedTuple):
+    requests: _Items
+    actual: _Actual | None
+    is_sidecar: bool = False
+
+
+class _PodShape(NamedTuple):
+    containers: tuple[_ContainerShape, ...]
+    init_containers: tuple[_ContainerShape, ...]
+    pod_level: _Items
+    pod_level_actual: _Actual | None
+    overhead: _Items
+    is_resize_infeasible: bool
+
+
+def _shape(pod: Pod) -> _PodShape:
+    spec, status = pod.spec, pod.status
+    running = _statuses(status.container_statuses)
+    sidecars = _statuses(status.init_container_statuses)
+    return _PodShape(
+        containers=tuple(_ContainerShape(_requests(c), running.get(c.name)) for c in spec.containers),
+        init_containers=tuple(
+            _ContainerShape(_requests(c), sidecars.get(c.name) if _is_sidecar(c) else None, _is_sidecar(c))
+            for c in spec.init_containers or ()
+        ),
+        pod_level=_items(spec.resources.requests) if spec.resources else (),
+        pod_level_actual=(
+            _Actual(0, _items(status.resources.requests), _items(status.allocated_resources))
+            if status.resources
+            else None
+        ),
+        overhead=_items(spec.overhead),
+        is_resize_infeasible=_is_resize_infeasible(pod),
+    )
+
+
+def _items(quantities: QuantityMap | None) -> _Items:
+    return tuple(quantities.items()) if quantities else ()
+
+
+def _requests(container: Container) -> _Items:
+    return _items(container.resources.requests) if container.resources else ()
+
+
+def _is_sidecar(container: Container) -> bool:
+    """An init container that keeps running."""
+    return container.restart_policy == "Always"
+
+
+def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, _Actual]:
+    """By container name; a status without resources says nothing about them."""
+    return {
+        status.name: _Actual(index, _items(status.resources.requests), _items(status.allocated_resources))
+        for index, status in enumerate(statuses or ())
+        if status.resources is not None
+    }
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+# --- arithmetic, on thousandths of every resource ---------------------------------------------------------------
+
+_Amounts = dict[str, int]  # resource name -> thousandths
+
+_DEFAULTS: _Amounts = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY * 1000}
+
+
+class _Part(NamedTuple):
+    """A container's amounts: as specified, and as they count once statuses are looked at."""
+
+    specified: _Amounts
+    effective: _Amounts
+    is_sidecar: bool
+
+
+@functools.lru_cache(maxsize=_POD_SHAPES)
+def _of_one_container(requests: _Items) -> PodResources:
+    return _of_shape(_PodShape((_ContainerShape(requests, None),), (), (), None, (), False))
+
+
+@functools.lru_cache(maxsize=_POD_SHAPES)
+def _of_shape(shape: _PodShape) -> PodResources:
+    # 1. Read every amount, once.
+    containers = _parts(shape.containers, "containers", "containerStatuses", shape.is_resize_infeasible)
+    init_containers = _parts(
+        shape.init_containers, "initContainers", "initContainerStatuses", shape.is_resize_infeasible
+    )
+    pod_level = _pod_level(shape)
+    overhead = _parse(shape.overhead, "spec.overhead")
+
+    # 2. What counts for Filter and on the node.
+    total = _sum([p.effective for p in containers], [(p.effective, p.is_sidecar) for p in init_containers])
+    total |= pod_level
+    _add(total, overhead)
+
+    # 3. The same with scoring defaults. A pod-level request takes the place of the defaults of its containers.
+    defaults = {name: amount for name, amount in _DEFAULTS.items() if not pod_level or name not in total}
+    non_zero = _sum(
+        [defaults | p.effective for p in containers], [(defaults | p.effective, p.is_sidecar) for p in init_containers]
+    )
+    non_zero |= pod_level
+    _add(non_zero, overhead)
+
+    # 4. What the Fit score sees of a pod that is not on a node yet: neither pod-level requests nor statuses.
+    specified = _sum([p.specified for p in containers], [(p.specified, p.is_sidecar) for p in init_containers])
+    _add(specified, overhead)
+    score = _sum(
+        [_DEFAULTS | p.specified for p in containers],
+        [(_DEFAULTS | p.specified, p.is_sidecar) for p in init_containers],
+    )
+    _add(score, overhead)
+
+    return PodResources(
+        total=_rounded(total),
+        containers_only=_rounded(specified),
+        non_zero_cpu_milli=min(non_zero.get(CPU, 0), MAX_INT64),
+        non_zero_memory=milli_to_units(non_zero.get(MEMORY, 0)),
+        score_cpu_milli=min(score.get(CPU, 0), MAX_INT64),
+        score_memory=milli_to_units(score.get(MEMORY, 0)),
+    )
+
+
+def _parts(
+    shapes: tuple[_ContainerShape, ...], list_name: str, statuses: str, is_resize_infeasible: bool
+) -> list[_Part]:
+    parts = []
+    for index, shape in enumerate(shapes):
+        specified = _parse(shape.requests, f"spec.{list_name}[{index}].resources.requests")
+        effective = specified
+        if shape.actual is not None:
+            path = f"status.{statuses}[{shape.actual.position}]"
+            effective = _resized({} if is_resize_infeasible else specified, shape.actual, path)
+        parts.append(_Part(specified, effective, shape.is_sidecar))
+    return parts
+
+
+def _pod_level(shape: _PodShape) -> _Amounts:
+    """Pod-level requests: cpu, memory and hugepages only."""
+    requested = {
+        name: amount
+        for name, amount in _parse(shape.pod_level, "spec.resources.requests").items()
+        if name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
+    }
+    if not requested or shape.pod_level_actual is None:
+        return requested
+    effective = _resized({} if shape.is_resize_infeasible else requested, shape.pod_level_actual, "status")
+    return {name: effective.get(name, 0) for name in requested}
+
+
+def _resized(asked: _Amounts, actual: _Actual, path: str) -> _Amounts:
+    found = dict(asked)
+    _raise_to(found, _parse(actual.in_use, f"{path}.resources.requests"))
+    _raise_to(found, _parse(actual.granted, f"{path}.allocatedResources"))
+    return found
+
+
+def _parse(items: _Items, path: str) -> _Amounts:
+    found = {}
+    for name, quantity in items:
+        amount = parse_uncapped_milli(quantity, f"{path}[{name}]")
+        if amount < 0:
+            raise DecodeError(f'{path}[{name}]: expected an amount of 0 or more, got "{quantity}"')
+        found[name] = amount
+    return found
+
+
+def _sum(containers: list[_Amounts], init_containers: list[tuple[_Amounts, bool]]) -> _Amounts:
+    """Containers and sidecars together, or the most that any init container needs, whichever is more."""
+    running: _Amounts = {}
+    for amounts in containers:
+        _add(running, amounts)
+    sidecars: _Amounts = {}
+    most: _Amounts = {}
+    for amounts, is_sidecar in init_containers:
+        if is_sidecar:
+            _add(running, amounts)
+            _add(sidecars, amounts)
+            _raise_to(most, sidecars)
+        else:
+            needed = dict(amounts)
+            _add(needed, sidecars)
+            _raise_to(most, needed)
+    _raise_to(running, most)
+    return running
+
+
+def _add(to: _Amounts, amounts: _Amounts) -> None:
+    for name, amount in amounts.items():
+        to[name] = to.get(name, 0) + amount
+
+
+def _raise_to(floor: _Amounts, amounts: _Amounts) -> None:
+    """Sets each resource to the greater of both."""
+    for name, amount in amounts.items():
+        floor[name] = max(floor.get(name, 0), amount)
+
+
+def _rounded(amounts: _Amounts) -> Resources:
+    scalars = {name: milli_to_units(amount) for name, amount in sorted(amounts.items()) if is_scalar(name)}
+    return Resources(
+        cpu_milli=min(amounts.get(CPU, 0), MAX_INT64),
+        memory=milli_to_units(amounts.get(MEMORY, 0)),
+        ephemeral_storage=milli_to_units(amounts.get(EPHEMERAL_STORAGE, 0)),
+        scalars=MappingProxyType(scalars) if scalars else _NO_SCALARS,
+    )
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=_NODE_SHAPES)
+def _of_node(path: str, items: _Items) -> NodeAllocatable:
+    amounts = _parse(items, path)
+    pods = parse_units(dict(items).get(PODS, 0), f"{path}[{PODS}]")
+    return NodeAllocatable(_rounded(amounts), pods)
