@@ -1,0 +1,27 @@
+"""Configuration documents for tests: text in, configuration or the message of its refusal out."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from kscheduler.config import SchedulerConfig, parse_config
+from kscheduler.errors import ConfigError
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+SOURCE = "scheduler.yaml"
+
+
+def read(body: str = "") -> SchedulerConfig:
+    return parse_config(HEAD + textwrap.dedent(body), SOURCE)
+
+
+def refusal(body: str, *, head: str = HEAD) -> str:
+    """Why a document is refused, without the file name that must stand before it."""
+    with pytest.raises(ConfigError) as caught:
+        parse_config(head + textwrap.dedent(body), SOURCE)
+    source, _, message = str(caught.value).partition(": ")
+    assert source == SOURCE
+    assert "\n" not in message
+    return message

@@ -1,0 +1,174 @@
+"""Which plugins run where, in which order and with which weight."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.config import KUBE_PLUGINS, ExtensionPoint, default_config, effective_plugins, unimplemented_plugins
+from kscheduler.config.defaults import DEFAULT_PLUGINS
+from kscheduler.config.extension_points import PointMap
+from tests.config.documents import read, refusal
+
+FIRST = [
+    "SchedulingGates",
+    "PrioritySort",
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    "DefaultBinder",
+]
+KNOWN: PointMap = {name: KUBE_PLUGINS[name] for name in FIRST}
+
+
+def names(body: str, point: ExtensionPoint, known: PointMap = KUBE_PLUGINS) -> list[str]:
+    return [name for name, _ in effective_plugins(read(body).profiles[0], known)[point]]
+
+
+def weights(body: str, point: ExtensionPoint = ExtensionPoint.SCORE) -> dict[str, int]:
+    return dict(effective_plugins(read(body).profiles[0], KUBE_PLUGINS)[point])
+
+
+def in_profile(plugins: str) -> str:
+    return f"profiles: [{{plugins: {plugins}}}]"
+
+
+PRE_FILTER = (
+    "NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone "
+    "PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures"
+)
+DEFAULT_LISTS: dict[ExtensionPoint, str] = {  # as kube-scheduler 1.36 prints them
+    ExtensionPoint.PRE_ENQUEUE: "SchedulingGates DynamicResources DefaultPreemption",
+    ExtensionPoint.QUEUE_SORT: "PrioritySort",
+    ExtensionPoint.PRE_FILTER: PRE_FILTER,
+    ExtensionPoint.FILTER: f"NodeUnschedulable NodeName TaintToleration {PRE_FILTER}",
+    ExtensionPoint.POST_FILTER: "DynamicResources DefaultPreemption",
+    ExtensionPoint.PRE_SCORE: "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread "
+    "InterPodAffinity NodeResourcesBalancedAllocation",
+    ExtensionPoint.SCORE: "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread "
+    "InterPodAffinity DynamicResources NodeResourcesBalancedAllocation ImageLocality",
+    ExtensionPoint.RESERVE: "VolumeBinding DynamicResources",
+    ExtensionPoint.PERMIT: "",
+    ExtensionPoint.PRE_BIND: "VolumeBinding DynamicResources",
+    ExtensionPoint.BIND: "DefaultBinder",
+    ExtensionPoint.POST_BIND: "",
+    ExtensionPoint.PLACEMENT_GENERATE: "",
+    ExtensionPoint.PLACEMENT_SCORE: "NodeResourcesFit",
+}
+
+
+@pytest.mark.parametrize("point", ExtensionPoint)
+def test_the_default_profile_runs_kube_schedulers_lists(point: ExtensionPoint) -> None:
+    assert " ".join(names("", point)) == DEFAULT_LISTS[point]
+
+
+def test_default_score_weights() -> None:
+    assert weights("") == {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodeResourcesFit": 1,
+        "VolumeBinding": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "DynamicResources": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+
+
+def test_plugins_not_implemented_are_left_out_and_can_be_listed() -> None:
+    assert names("", ExtensionPoint.FILTER, KNOWN) == [
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+    ]
+    missing = unimplemented_plugins(default_config(), KNOWN)
+    assert missing == sorted({plugin.name for plugin in DEFAULT_PLUGINS} - KNOWN.keys())
+
+
+def test_nothing_is_listed_as_missing_that_the_profile_disables() -> None:
+    body = in_profile('{multiPoint: {enabled: [{name: PrioritySort}, {name: DefaultBinder}], disabled: [{name: "*"}]}}')
+    assert unimplemented_plugins(read(body), KNOWN) == []
+
+
+def test_every_default_plugin_is_in_the_table_of_points() -> None:
+    assert {plugin.name for plugin in DEFAULT_PLUGINS} <= KUBE_PLUGINS.keys()
+
+
+def test_plugins_named_at_the_point_and_in_multipoint_come_first_in_the_points_order() -> None:
+    body = in_profile("{filter: {enabled: [{name: NodePorts}, {name: NodeName}]}}")
+    assert names(body, ExtensionPoint.FILTER, KNOWN) == [
+        "NodePorts",
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodeResourcesFit",
+    ]
+
+
+def test_plugins_named_at_the_point_only_come_last() -> None:
+    body = in_profile("{filter: {enabled: [{name: NodeName}]}, multiPoint: {disabled: [{name: NodeName}]}}")
+    assert names(body, ExtensionPoint.FILTER, KNOWN)[-1] == "NodeName"
+
+
+def test_a_plugin_disabled_at_a_point_is_not_expanded_there() -> None:
+    body = in_profile("{filter: {disabled: [{name: NodeAffinity}]}}")
+    assert "NodeAffinity" not in names(body, ExtensionPoint.FILTER)
+    assert "NodeAffinity" in names(body, ExtensionPoint.SCORE)
+
+
+def test_a_star_at_a_point_leaves_only_what_the_point_enables() -> None:
+    body = in_profile('{score: {disabled: [{name: "*"}], enabled: [{name: ImageLocality, weight: 5}]}}')
+    assert weights(body) == {"ImageLocality": 5}
+
+
+def test_the_points_weight_goes_before_multipoints_and_zero_is_one() -> None:
+    body = in_profile(
+        "{score: {enabled: [{name: NodeAffinity, weight: 9}, {name: TaintToleration}]}, "
+        "multiPoint: {enabled: [{name: ImageLocality, weight: 4}]}}"
+    )
+    found = weights(body)
+    assert (found["NodeAffinity"], found["TaintToleration"], found["ImageLocality"]) == (9, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "message"),
+    [
+        ("{score: {enabled: [{name: Nope}]}}", 'ScorePlugin "Nope" does not exist'),
+        ("{multiPoint: {enabled: [{name: Nope}]}}", 'PreFilterPlugin "Nope" does not exist'),
+        ("{score: {enabled: [{name: NodeName}]}}", 'plugin "NodeName" does not extend ScorePlugin plugin'),
+        (
+            "{filter: {enabled: [{name: NodeName}, {name: NodeName}]}}",
+            'plugin "NodeName" already registered as "FilterPlugin"',
+        ),
+        (
+            "{multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}}",
+            'plugin "NodeName" already registered as "FilterPlugin"',
+        ),
+        (
+            '{bind: {disabled: [{name: "*"}]}}',
+            'at least one bind plugin is needed for profile with scheduler name "default-scheduler"',
+        ),
+        (
+            '{queueSort: {disabled: [{name: "*"}]}}',
+            'only one queue sort plugin required for profile with scheduler name "default-scheduler", but got 0',
+        ),
+    ],
+)
+def test_a_profile_that_cannot_be_built_is_refused_in_kube_schedulers_words(plugins: str, message: str) -> None:
+    prefix = "initializing profiles: creating profile for scheduler name default-scheduler: "
+    assert refusal(in_profile(plugins)) == prefix + message
+
+
+def test_points_have_the_names_of_file_label_interface_and_attribute() -> None:
+    point = ExtensionPoint.PRE_FILTER
+    names = (str(point), point.label, point.interface, point.field)
+    assert names == ("preFilter", "PreFilter", "PreFilterPlugin", "pre_filter")

@@ -1,0 +1,307 @@
+"""Every refusal of kube-scheduler, in its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.documents import read, refusal
+
+GENERAL: dict[str, tuple[str, str]] = {  # case -> body, message
+    "parallelism": (
+        "parallelism: 0",
+        "parallelism: Invalid value: 0: should be an integer value greater than zero",
+    ),
+    "lock": (
+        "leaderElection: {resourceLock: endpoints}",
+        'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
+    ),
+    "lease order prints the deadline": (
+        "leaderElection: {leaseDuration: 9s}",
+        'leaderElection.leaseDuration: Invalid value: "10s": must be greater than `RenewDeadline`',
+    ),
+    "negative spans": (
+        "leaderElection: {retryPeriod: -1s}",
+        'leaderElection.retryPeriod: Invalid value: "-1s": must be greater than zero',
+    ),
+    "burst": (
+        "clientConnection: {burst: -1}",
+        "clientConnection.burst: Invalid value: -1: must be non-negative",
+    ),
+    "duplicate profile": (
+        "profiles: [{schedulerName: a}, {schedulerName: a}]",
+        "profiles[1].schedulerName: Duplicate value: {}",
+    ),
+    "profile without name": (
+        "profiles: [{schedulerName: a}, {}]",
+        "profiles[1].schedulerName: Required value",
+    ),
+    "single profile with empty name": (
+        "profiles: [{schedulerName: ''}]",
+        "profiles[0].schedulerName: Required value",
+    ),
+    "percentage": (
+        "percentageOfNodesToScore: 101",
+        "percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+    ),
+    "percentage of a profile": (
+        "profiles: [{percentageOfNodesToScore: -1}]",
+        "profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]",
+    ),
+    "initial backoff": (
+        "podInitialBackoffSeconds: 0",
+        "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0",
+    ),
+    "longest backoff": (
+        "podInitialBackoffSeconds: 2\npodMaxBackoffSeconds: 1",
+        "podMaxBackoffSeconds: Invalid value: 1: must be greater than or equal to PodInitialBackoffSeconds",
+    ),
+    "queue sort": (
+        """
+        profiles:
+        - schedulerName: a
+        - schedulerName: b
+          plugins: {queueSort: {enabled: [{name: X}], disabled: [{name: "*"}]}}
+        """,
+        "profiles[1].plugins.queueSort: Invalid value: "
+        '{"Enabled":[{"Name":"X","Weight":0}],"Disabled":[{"Name":"*","Weight":0}]}: must be the same for all profiles',
+    ),
+    "removed plugin": (
+        "profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}}]",
+        'profiles[0].plugins.filter.enabled[0]: Invalid value: "EBSLimits": was invalid in version "v1" '
+        '(KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")',
+    ),
+    "duplicate pluginConfig": (
+        "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: NodeAffinity}]}]",
+        'profiles[0].pluginConfig[1]: Duplicate value: "NodeAffinity"',
+    ),
+    "several at once": (
+        "parallelism: 0\nclientConnection: {burst: -1}",
+        "[clientConnection.burst: Invalid value: -1: must be non-negative, "
+        "parallelism: Invalid value: 0: should be an integer value greater than zero]",
+    ),
+    "extender weight": (
+        "extenders: [{prioritizeVerb: p}]",
+        "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+    ),
+    "two binding extenders": (
+        "extenders: [{bindVerb: b}, {bindVerb: b}]",
+        'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
+    ),
+    "extender resources": (
+        "extenders: [{managedResources: [{name: cpu}, {name: a/b}, {name: a/b}]}]",
+        '[extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name, '
+        'extenders[0].managedResources[2].name: Invalid value: "a/b": duplicate extender managed resource name]',
+    ),
+}
+
+ARGS: dict[str, tuple[str, str, str]] = {  # case -> plugin, args, message after `profiles[0].pluginConfig[0].args.`
+    "hard weight": (
+        "InterPodAffinity",
+        "{hardPodAffinityWeight: 101}",
+        "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]",
+    ),
+    "balanced weight": (
+        "NodeResourcesBalancedAllocation",
+        "{resources: [{name: cpu, weight: 2}]}",
+        "resources[0].weight: Invalid value: 2: must be 1",
+    ),
+    "balanced twice": (
+        "NodeResourcesBalancedAllocation",
+        "{resources: [{name: cpu, weight: 1}, {name: cpu, weight: 1}]}",
+        'resources[1].name: Duplicate value: "cpu"',
+    ),
+    "spread of the system": (
+        "PodTopologySpread",
+        "{defaultConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}",
+        'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
+    ),
+    "spread twice": (
+        "PodTopologySpread",
+        "{defaultingType: List, defaultConstraints: "
+        "[&c {maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}, *c]}",
+        'defaultConstraints[1]: Duplicate value: "{a, DoNotSchedule}"',
+    ),
+    "spread selector": (
+        "PodTopologySpread",
+        "{defaultingType: List, defaultConstraints: "
+        "[{maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]}",
+        "defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector, "
+        "as they deduced for each pod",
+    ),
+    "bind timeout": (
+        "VolumeBinding",
+        "{bindTimeoutSeconds: -1}",
+        "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+    ),
+    "volume shape": (
+        "VolumeBinding",
+        "{shape: [{utilization: 0, score: 0}]}",
+        'shape: Invalid value: [{"Utilization":0,"Score":0}]: unexpected field `shape`, remove it or turn on the '
+        "feature gate StorageCapacityScoring",
+    ),
+    "affinity operator": (
+        "NodeAffinity",
+        "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+        "[{matchExpressions: [{key: a, operator: Foo}]}]}}}",
+        "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]."
+        'operator: Unsupported value: "Foo": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"',
+    ),
+    "filter timeout": (
+        "DynamicResources",
+        "{filterTimeout: -1s}",
+        'filterTimeout: Invalid value: "-1s": must be zero or positive',
+    ),
+    "binding timeout": (
+        "DynamicResources",
+        "{bindingTimeout: 0s}",
+        'bindingTimeout: Invalid value: "0s": must be at least 1 second',
+    ),
+}
+
+FIT: dict[str, tuple[str, str]] = {  # case -> args of NodeResourcesFit, message after the plugin's name
+    "type": (
+        "{scoringStrategy: {type: Foo}}",
+        'scoringStrategy.type: Unsupported value: "Foo": supported values: "LeastAllocated", "MostAllocated", '
+        '"RequestedToCapacityRatio"',
+    ),
+    "shape": (
+        "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: "
+        "{shape: [{utilization: 50, score: 11}, {utilization: 40, score: 0}]}}}",
+        "[scoringStrategy.requestedToCapacityRatio.shape[1].utilization: Invalid value: 40: values must be sorted in "
+        "increasing order, scoringStrategy.requestedToCapacityRatio.shape[0].score: Invalid value: 11: "
+        "not in valid range [0-10]]",
+    ),
+    "no points": (
+        "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {}}}",
+        "scoringStrategy.requestedToCapacityRatio.shape: Required value: at least one point must be specified",
+    ),
+    "no shape": (
+        "{scoringStrategy: {type: RequestedToCapacityRatio}}",
+        "scoringStrategy.requestedToCapacityRatio: Required value: must be specified when type is "
+        "RequestedToCapacityRatio",
+    ),
+    "weight": (
+        "{scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}",
+        "scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not in valid range (0, 100]",
+    ),
+    "ignored group": (
+        "{ignoredResourceGroups: [a/b]}",
+        "ignoredResourceGroups[0]: Invalid value: \"a/b\": resource group name can't contain '/'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GENERAL)
+def test_a_wrong_general_part_is_refused_in_kube_schedulers_words(case: str) -> None:
+    body, message = GENERAL[case]
+    assert refusal(body) == message
+
+
+@pytest.mark.parametrize("case", ARGS)
+def test_wrong_plugin_arguments_are_refused_in_kube_schedulers_words(case: str) -> None:
+    plugin, args, message = ARGS[case]
+    body = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]"
+    assert refusal(body) == f"profiles[0].pluginConfig[0].args.{message}"
+
+
+@pytest.mark.parametrize("case", FIT)
+def test_wrong_fit_arguments_are_refused_when_the_plugin_is_built(case: str) -> None:
+    args, message = FIT[case]
+    body = f"profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {args}}}]}}]"
+    assert refusal(body) == (
+        "initializing profiles: creating profile for scheduler name default-scheduler: "
+        f'initializing plugin "NodeResourcesFit": {message}'
+    )
+
+
+def test_preemption_without_candidates_is_refused_under_both_fields() -> None:
+    body = """
+        profiles:
+        - pluginConfig:
+          - name: DefaultPreemption
+            args: {minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 0}
+        """
+    path = "profiles[0].pluginConfig[0].args"
+    assert refusal(body) == (
+        f"[{path}.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as "
+        f"minCandidateNodesAbsolute, {path}.minCandidateNodesAbsolute: Invalid value: 0: cannot be zero at the same "
+        "time as minCandidateNodesPercentage]"
+    )
+
+
+def test_preemption_ranges() -> None:
+    body = """
+        profiles:
+        - pluginConfig:
+          - name: DefaultPreemption
+            args: {minCandidateNodesPercentage: 101, minCandidateNodesAbsolute: -1}
+        """
+    path = "profiles[0].pluginConfig[0].args"
+    assert refusal(body) == (
+        f"[{path}.minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100], "
+        f"{path}.minCandidateNodesAbsolute: Invalid value: -1: not in valid range [0, inf)]"
+    )
+
+
+def test_an_empty_spread_constraint_is_refused_field_by_field() -> None:
+    body = """
+        profiles:
+        - pluginConfig:
+          - {name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{}]}}
+        """
+    path = "profiles[0].pluginConfig[0].args.defaultConstraints[0]"
+    assert refusal(body) == (
+        f"[{path}.maxSkew: Invalid value: 0: not in valid range (0, inf), "
+        f"{path}.topologyKey: Required value: can not be empty, "
+        f"{path}.whenUnsatisfiable: Required value: can not be empty]"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "profiles: []",
+        "leaderElection: {leaderElect: false, leaseDuration: 1s, resourceLock: endpoints}",
+        "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: {}}}]}]",
+        "profiles: [{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 0s}}]}]",
+        "clientConnection: {qps: -1}",
+        "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, weight: 2147483647}]}}}]",
+        "extenders: [{urlPrefix: 'http://x', bindVerb: b, managedResources: [{name: example.com/gpu}]}]",
+    ],
+)
+def test_what_kube_scheduler_accepts_is_accepted(body: str) -> None:
+    read(body)
+
+
+@pytest.mark.parametrize("name", ["kubernetes.io/x", "a.kubernetes.io/x", "requests.a/b", "gpu"])
+def test_a_native_resource_is_no_extended_one(name: str) -> None:
+    message = refusal(f"extenders: [{{managedResources: [{{name: {name}}}]}}]")
+    assert message.endswith("is an invalid extended resource name")
+
+
+@pytest.mark.parametrize("name", ["", "a//b", "/b", "-a/b", "a/-b", "a/b/c", "A/b", "a/" + "b" * 64])
+def test_a_malformed_resource_name_is_refused(name: str) -> None:
+    assert "extenders[0].managedResources[0].name: Invalid value:" in refusal(
+        f"extenders: [{{managedResources: [{{name: '{name}'}}]}}]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "message"),
+    [
+        ("{key: a, operator: In}", "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"),
+        ("{key: a, operator: Exists, values: [x]}", 'values: Invalid value: ["x"]: values set must be empty'),
+        ("{key: a, operator: Gt, values: [x]}", "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value"),
+        (
+            "{key: a, operator: Lt, values: ['1', '2']}",
+            "values: Invalid value: [\"1\",\"2\"]: for 'Gt', 'Lt' operators",
+        ),
+        ("{key: -a, operator: Exists}", 'key: Invalid value: "-a": name part must consist'),
+    ],
+)
+def test_a_malformed_node_selector_requirement_is_refused(requirement: str, message: str) -> None:
+    term = f"{{weight: 1, preference: {{matchExpressions: [{requirement}]}}}}"
+    affinity = f"{{preferredDuringSchedulingIgnoredDuringExecution: [{term}]}}"
+    body = f"profiles: [{{pluginConfig: [{{name: NodeAffinity, args: {{addedAffinity: {affinity}}}}}]}}]"
+    path = "profiles[0].pluginConfig[0].args.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    assert refusal(body).startswith(f"{path}.matchExpressions[0].{message}")
