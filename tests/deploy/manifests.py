@@ -1,0 +1,90 @@
+"""deploy/ as a user's `kubectl apply -k` would send it: the objects of a kustomization, in order.
+
+Of kustomize only what deploy/ uses is known: `resources` (files and directories), and `patches` that merge maps,
+replace lists and delete. Anything else in a kustomization is an error, so that no test judges what is never applied.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+KUSTOMIZATIONS = ("base", "replace-kube-scheduler")
+CHECKSUM = "kscheduler/config-checksum"
+
+Object = dict[str, Any]
+_KNOWN = {"apiVersion", "kind", "resources", "patches"}
+
+
+def render(name: str) -> list[Object]:
+    """Every object of deploy/<name>."""
+    return _render(DEPLOY / name)
+
+
+def find(objects: list[Object], kind: str, name: str, namespace: str | None = None) -> Object:
+    """The one object of that kind and name; `namespace` may be left out where it is clear."""
+    found = [
+        each
+        for each in objects
+        if each["kind"] == kind
+        and each["metadata"]["name"] == name
+        and namespace in (None, each["metadata"].get("namespace"))
+    ]
+    assert len(found) == 1, f"expected one {kind} {name}, found {len(found)}"
+    return found[0]
+
+
+def scheduler_config(objects: list[Object]) -> str:
+    """The text of the scheduler's configuration file."""
+    return cast(str, find(objects, "ConfigMap", "kscheduler")["data"]["config.yaml"])
+
+
+def checksum(config: str) -> str:
+    """What the Deployment's annotation must say of a configuration, so that a change starts new pods."""
+    return hashlib.sha256(config.encode()).hexdigest()[:16]
+
+
+def pod_template(objects: list[Object]) -> Object:
+    """The Deployment's pods: metadata and spec."""
+    return cast(Object, find(objects, "Deployment", "kscheduler")["spec"]["template"])
+
+
+def _render(directory: Path) -> list[Object]:
+    kustomization = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    assert set(kustomization) <= _KNOWN, f"{directory}: this renderer knows {sorted(_KNOWN)} only"
+    objects: list[Object] = []
+    for entry in kustomization["resources"]:
+        path = directory / entry
+        objects += _render(path) if path.is_dir() else documents(path.read_text())
+    for entry in kustomization.get("patches", ()):
+        text = entry["patch"] if "patch" in entry else (directory / entry["path"]).read_text()
+        for patch in documents(text):
+            _patch(objects, patch)
+    return objects
+
+
+def documents(text: str) -> list[Object]:
+    """The objects of a YAML text."""
+    return [document for document in yaml.safe_load_all(text) if document is not None]
+
+
+def _patch(objects: list[Object], patch: Object) -> None:
+    metadata = patch["metadata"]
+    target = find(objects, patch["kind"], metadata["name"], metadata.get("namespace"))
+    if patch.get("$patch") == "delete":
+        objects.remove(target)
+    else:
+        _merge(target, patch)
+
+
+def _merge(target: Object, patch: Object) -> None:
+    for key, value in patch.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = copy.deepcopy(value)

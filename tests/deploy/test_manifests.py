@@ -1,0 +1,324 @@
+"""What deploy/ says fits together: names, labels, ports, probes, rights, and the scheduler's own configuration."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kscheduler import __version__
+from kscheduler.config.load import load_config, parse_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.flags import RunOptions, parse
+from kscheduler.replica import EVENTS_DRAIN_S, SETTLE_S
+from kscheduler.scheduler import DRAIN_S
+from kscheduler.serving.health import Health
+from tests.deploy.manifests import (
+    CHECKSUM,
+    DEPLOY,
+    KUSTOMIZATIONS,
+    Object,
+    checksum,
+    documents,
+    find,
+    pod_template,
+    render,
+    scheduler_config,
+)
+from tests.deploy.rules import bound_roles, rights
+
+
+@pytest.fixture(params=KUSTOMIZATIONS)
+def objects(request: pytest.FixtureRequest) -> list[Object]:
+    return render(request.param)
+
+
+@pytest.fixture
+def pod(objects: list[Object]) -> Object:
+    """The spec of the Deployment's pods."""
+    spec: Object = pod_template(objects)["spec"]
+    return spec
+
+
+@pytest.fixture
+def container(pod: Object) -> Object:
+    assert len(pod["containers"]) == 1
+    assert "initContainers" not in pod
+    only: Object = pod["containers"][0]
+    return only
+
+
+@pytest.fixture
+def config(objects: list[Object]) -> SchedulerConfig:
+    return parse_config(scheduler_config(objects))
+
+
+@pytest.fixture
+def options(container: Object) -> RunOptions:
+    """The container's arguments, read by the command itself."""
+    options = parse(container["args"])
+    assert isinstance(options, RunOptions)
+    return options
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def test_every_manifest_is_yaml_and_every_object_says_what_it_is() -> None:
+    files = sorted(DEPLOY.rglob("*.yaml"))
+    assert files
+    for path in files:
+        for document in documents(path.read_text()):
+            assert {"apiVersion", "kind"} <= set(document), path
+
+
+@pytest.mark.parametrize("name", KUSTOMIZATIONS)
+def test_every_manifest_is_listed_in_its_kustomization(name: str) -> None:
+    kustomization = yaml.safe_load((DEPLOY / name / "kustomization.yaml").read_text())
+    listed = {*kustomization["resources"], *(entry.get("path") for entry in kustomization.get("patches", ()))}
+    there = {path.name for path in (DEPLOY / name).iterdir()} - {"kustomization.yaml"}
+    assert there <= listed
+
+
+def test_objects_are_named_once(objects: list[Object]) -> None:
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in objects]
+    assert len(names) == len(set(names))
+
+
+def test_every_namespace_used_is_made_or_the_systems_own(objects: list[Object]) -> None:
+    made = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+    used = {each["metadata"]["namespace"] for each in objects if "namespace" in each["metadata"]}
+    assert used <= made | {"kube-system"}
+
+
+def test_the_namespace_comes_before_what_is_in_it(objects: list[Object]) -> None:
+    assert objects[0]["kind"] == "Namespace"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KUSTOMIZATIONS)
+def test_kubectl_renders_the_same_objects(name: str) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not on PATH; it is not needed for anything else")
+    command = [kubectl, "kustomize", str(DEPLOY / name)]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert _by_name(documents(rendered.stdout)) == _by_name(render(name))
+
+
+def _by_name(objects: list[Object]) -> dict[tuple[str, ...], Object]:
+    return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in objects}
+
+
+# --- configuration ----------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_is_valid_and_elects_a_leader(config: SchedulerConfig) -> None:
+    assert config.leader_election.leader_elect
+    assert config.client_connection.kubeconfig == "", "in a pod the credentials are the ServiceAccount's"
+
+
+def test_the_base_leaves_other_schedulers_alone() -> None:
+    config = parse_config(scheduler_config(render("base")))
+    assert [profile.scheduler_name for profile in config.profiles] == ["kscheduler"]
+    election = config.leader_election
+    assert (election.resource_namespace, election.resource_name) != ("kube-system", "kube-scheduler")
+
+
+def test_the_replacement_takes_kube_schedulers_pods_under_kube_schedulers_lease() -> None:
+    config = parse_config(scheduler_config(render("replace-kube-scheduler")))
+    assert "default-scheduler" in [profile.scheduler_name for profile in config.profiles]
+    election = config.leader_election
+    assert (election.resource_namespace, election.resource_name) == ("kube-system", "kube-scheduler")
+
+
+def test_a_changed_configuration_starts_new_pods(objects: list[Object]) -> None:
+    expected = checksum(scheduler_config(objects))
+    found = pod_template(objects)["metadata"]["annotations"][CHECKSUM]
+    assert found == expected, f"the configuration has changed: set the annotation {CHECKSUM} to {expected}"
+
+
+def test_the_configuration_is_read_from_where_it_is_mounted(
+    tmp_path: Path, objects: list[Object], pod: Object, container: Object, options: RunOptions
+) -> None:
+    path = Path(options.config)
+    mount = next(each for each in container["volumeMounts"] if Path(each["mountPath"]) == path.parent)
+    volume = next(each for each in pod["volumes"] if each["name"] == mount["name"])
+    data = find(objects, "ConfigMap", volume["configMap"]["name"])["data"]
+    file = tmp_path / path.name
+    file.write_text(data[path.name])
+    assert load_config(str(file)) == parse_config(scheduler_config(objects))
+
+
+def test_every_volume_is_mounted_and_every_mount_has_its_volume(pod: Object, container: Object) -> None:
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+
+
+def test_no_flag_of_the_container_is_without_effect(options: RunOptions) -> None:
+    assert options.warnings == ()
+
+
+# --- the pods ---------------------------------------------------------------------------------------------------
+
+
+def test_the_pod_is_restricted(pod: Object, container: Object) -> None:
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    context = container["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert {key for volume in pod["volumes"] for key in volume} <= {"name", "configMap", "emptyDir", "secret"}
+
+
+def test_tmp_is_writable(pod: Object, container: Object) -> None:
+    mount = next(each for each in container["volumeMounts"] if each["mountPath"] == "/tmp")
+    volume = next(each for each in pod["volumes"] if each["name"] == mount["name"])
+    assert "emptyDir" in volume
+    assert not mount.get("readOnly")
+
+
+def test_the_namespace_enforces_the_restricted_level(objects: list[Object]) -> None:
+    labels = find(objects, "Namespace", "kscheduler")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_pods_are_scheduled_by_someone_else_or_by_the_replacement_itself(pod: Object) -> None:
+    assert "schedulerName" not in pod
+
+
+def test_our_own_pods_ask_for_nothing_we_refuse(pod: Object) -> None:
+    """In kube-scheduler's place this scheduler places its own replicas."""
+    assert all(each["whenUnsatisfiable"] == "ScheduleAnyway" for each in pod["topologySpreadConstraints"])
+    assert "affinity" not in pod
+
+
+def test_selectors_match_the_labels_of_the_pods(objects: list[Object]) -> None:
+    labels = pod_template(objects)["metadata"]["labels"]
+    selectors = [
+        find(objects, "Deployment", "kscheduler")["spec"]["selector"]["matchLabels"],
+        find(objects, "PodDisruptionBudget", "kscheduler")["spec"]["selector"]["matchLabels"],
+        find(objects, "Service", "kscheduler-metrics")["spec"]["selector"],
+        *(each["labelSelector"]["matchLabels"] for each in pod_template(objects)["spec"]["topologySpreadConstraints"]),
+    ]
+    for selector in selectors:
+        assert selector
+        assert selector.items() <= labels.items()
+
+
+def test_a_drain_leaves_a_replica(objects: list[Object]) -> None:
+    replicas = find(objects, "Deployment", "kscheduler")["spec"]["replicas"]
+    assert replicas > find(objects, "PodDisruptionBudget", "kscheduler")["spec"]["minAvailable"] >= 1
+
+
+def test_the_grace_period_covers_draining_and_releasing(pod: Object, config: SchedulerConfig) -> None:
+    longest_s = DRAIN_S + EVENTS_DRAIN_S + SETTLE_S + config.leader_election.renew_deadline.seconds
+    assert pod["terminationGracePeriodSeconds"] > longest_s
+
+
+# --- the endpoint -----------------------------------------------------------------------------------------------
+
+
+def test_the_container_port_is_the_one_that_is_served(container: Object, options: RunOptions) -> None:
+    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"https": options.secure_port}
+    assert options.bind_address == "0.0.0.0"
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe", "readinessProbe"])
+def test_probes_ask_an_endpoint_of_the_server_that_needs_no_token(
+    container: Object, options: RunOptions, probe: str
+) -> None:
+    request = container[probe]["httpGet"]
+    assert request["scheme"] == "HTTPS"
+    assert request["port"] in {each["name"] for each in container["ports"]}
+    assert request["path"].strip("/") in Health().endpoints
+    assert request["path"] in options.always_allow_paths
+
+
+def test_the_process_is_restarted_only_for_what_a_restart_may_help(container: Object) -> None:
+    """/livez depends neither on leadership nor on the apiserver; /readyz does not decide about life."""
+    assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+    assert container["startupProbe"]["httpGet"]["path"] == "/livez"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_the_service_leads_to_the_port(objects: list[Object], container: Object) -> None:
+    ports = {each["name"] for each in container["ports"]}
+    assert {each["targetPort"] for each in find(objects, "Service", "kscheduler-metrics")["spec"]["ports"]} <= ports
+
+
+# --- rights -----------------------------------------------------------------------------------------------------
+
+
+def test_the_pods_run_as_the_account_that_has_the_rights(objects: list[Object], pod: Object) -> None:
+    find(objects, "ServiceAccount", pod["serviceAccountName"], "kscheduler")
+    assert pod["automountServiceAccountToken"] is True
+    assert bound_roles(objects, pod["serviceAccountName"])
+
+
+def test_the_lease_role_names_the_configured_lease(objects: list[Object], config: SchedulerConfig) -> None:
+    election = config.leader_election
+    for role in bound_roles(objects):
+        for rule in role["rules"]:
+            if rule["resources"] != ["leases"]:
+                continue
+            assert role["metadata"]["namespace"] == election.resource_namespace
+            assert rule.get("resourceNames") == (None if rule["verbs"] == ["create"] else [election.resource_name])
+
+
+def test_the_election_has_its_share_of_the_apiserver(objects: list[Object], config: SchedulerConfig) -> None:
+    schema = find(objects, "FlowSchema", "kscheduler-leader-election")
+    [rule] = schema["spec"]["rules"][0]["resourceRules"]
+    assert rule["namespaces"] == [config.leader_election.resource_namespace]
+
+
+def test_rights_are_written_out(objects: list[Object]) -> None:
+    granted = rights(bound_roles(objects))
+    assert granted
+    assert not [right for right in granted if "*" in right]
+
+
+def test_secrets_are_never_read_and_pods_never_deleted(objects: list[Object]) -> None:
+    granted = {(right.resource, right.verb) for right in rights(bound_roles(objects))}
+    assert not [right for right in granted if right[0] in ("secrets", "configmaps")]
+    assert not [right for right in granted if right[0] == "pods" and right[1] not in ("get", "list", "watch")]
+
+
+def test_nobody_reads_the_metrics_by_default(objects: list[Object]) -> None:
+    reader = find(objects, "ClusterRole", "kscheduler-metrics-reader")
+    assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
+    assert "kscheduler-metrics-reader" not in bindings
+
+
+# --- the image --------------------------------------------------------------------------------------------------
+
+
+def test_the_image_is_of_this_version(container: Object) -> None:
+    assert container["image"] == f"kscheduler:{__version__}"
+
+
+def test_the_image_copies_only_what_the_repository_has_and_the_context_lets_through() -> None:
+    top = DEPLOY.parent
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    sources = [
+        word for line in lines if line.startswith("COPY ") and "--from" not in line for word in line.split()[1:-1]
+    ]
+    allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert sources
+    for source in sources:
+        assert (top / source).exists(), source
+        assert f"!{source}" in allowed, source
+
+
+def test_the_image_does_not_run_as_root_and_runs_as_the_pods_user(pod: Object) -> None:
+    stages = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")
+    user = next(line.split()[1] for line in stages[-1].splitlines() if line.startswith("USER "))
+    context = pod["securityContext"]
+    assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
