@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import random
+from itertools import count
+
+from kscheduler.queue.pod_heap import PodHeap
+from kscheduler.queue.pod_info import QueuedPodInfo
+from tests.queue.harness import make_pod
+
+
+def make_pods(number: int) -> list[QueuedPodInfo]:
+    return [QueuedPodInfo(make_pod(str(index)), float(index)) for index in range(number)]
+
+
+def test_pods_leave_in_order_of_keys_and_removed_ones_do_not() -> None:
+    heap, pods = PodHeap(count(1)), make_pods(500)
+    shuffled = random.Random(1).sample(pods, len(pods))
+    for qpi in shuffled:
+        heap.push(qpi, (qpi.timestamp,))
+    for qpi in pods[::3]:
+        heap.remove(qpi)
+    heap.check()
+    left = [qpi for index, qpi in enumerate(pods) if index % 3]
+    assert heap.first() is left[0]
+    assert [heap.pop() for _ in left] == left
+    assert heap.pop() is None
+    assert heap.first() is None
+
+
+def test_a_pod_that_moved_to_another_heap_is_no_longer_in_the_first() -> None:
+    tickets = count(1)
+    first, second = PodHeap(tickets), PodHeap(tickets)
+    [qpi] = make_pods(1)
+    first.push(qpi, (1.0,))
+    first.remove(qpi)
+    second.push(qpi, (1.0,))
+    assert first.pop() is None
+    assert (len(first), len(second)) == (0, 1)
+    first.check()
+    second.check()
+
+
+def test_a_pod_that_came_back_counts_once_with_its_new_key() -> None:
+    heap = PodHeap(count(1))
+    a, b = make_pods(2)
+    heap.push(a, (1.0,))
+    heap.push(b, (2.0,))
+    heap.remove(a)
+    heap.push(a, (3.0,))
+    heap.check()
+    assert [heap.pop(), heap.pop(), heap.pop()] == [b, a, None]
+
+
+def test_removed_entries_do_not_pile_up() -> None:
+    heap, pods = PodHeap(count(1)), make_pods(3000)
+    for qpi in pods:
+        heap.push(qpi, (qpi.timestamp,))
+    for qpi in reversed(pods[10:]):
+        heap.remove(qpi)
+    assert len(heap._entries) <= 2 * len(heap) + 64
+    heap.check()

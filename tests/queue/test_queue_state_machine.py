@@ -1,0 +1,172 @@
+"""Any sequence of calls: no pod is lost, none is in two pools, no wake-up is missed, order and backoff hold."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    ClusterEvent,
+    Registration,
+    complete_registrations,
+    matches,
+)
+from kscheduler.queue.backoff import window
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.queue.harness import NODE_ALLOCATABLE, NODE_LABEL, NODE_TAINT, REGISTERED, by_priority, make_pod, make_queue
+
+EVENTS = [NODE_ADD, NODE_DELETE, NODE_ALLOCATABLE, NODE_LABEL, NODE_TAINT, ASSIGNED_POD_DELETE]
+PLUGINS = st.frozensets(st.sampled_from(["NodeResourcesFit", "NodeAffinity", "TaintToleration"]), min_size=1)
+PRIORITIES = st.integers(-1, 2)
+
+
+def wants(plugins: frozenset[str] | set[str], event: ClusterEvent) -> bool:
+    """The plain definition that the queue's index must agree with."""
+    wishes: list[Registration] = [wish for plugin in plugins for wish in complete_registrations(REGISTERED[plugin])]
+    return any(matches(wish.event, event) for wish in wishes)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    popped: Bundle[QueuedPodInfo] = Bundle("popped")
+
+    @initialize()
+    def start(self) -> None:
+        self.queue = make_queue()
+        self.now = 0.0
+        self.made = 0
+        self.alive: dict[str, PodInfo] = {}  # pod uid -> its latest version; neither bound nor deleted
+        self.missed: dict[str, list[ClusterEvent]] = {}  # uid of a pod in flight -> events since it was popped
+
+    # --- what may happen ---
+
+    @rule(priority=PRIORITIES, is_gated=st.booleans())
+    def add(self, priority: int, is_gated: bool) -> None:
+        pod = make_pod(f"p{self.made}", priority=priority, gates=["wait"] if is_gated else ())
+        self.made += 1
+        self.alive[pod.uid] = pod
+        self.queue.add(pod, self.now)
+
+    @rule(data=st.data(), priority=PRIORITIES)
+    def update(self, data: st.DataObject, priority: int) -> None:
+        if self.alive:
+            uid = data.draw(st.sampled_from(sorted(self.alive)))
+            old = self.alive[uid]
+            new = self.alive[uid] = make_pod(old.pod.metadata.name, priority=priority)  # removes gates, too
+            self.queue.update(old.pod, new, self.now)
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        if self.alive:
+            uid = data.draw(st.sampled_from(sorted(self.alive)))
+            del self.alive[uid]
+            self.queue.delete(uid)
+
+    @rule(target=popped)
+    def pop(self) -> QueuedPodInfo:
+        held = list(self.queue.pending_pods())
+        active = [by_priority(qpi) for qpi in held if qpi.pool is Pool.ACTIVE]
+        backoff = [(qpi.backoff_expiration, by_priority(qpi)) for qpi in held if qpi.pool is Pool.BACKOFF]
+        qpi = self.queue.pop(self.now)
+        if qpi is None:
+            assert not active, "an active pod was not popped"
+            assert not backoff, "a pod in backoff was not popped although nothing was active"
+            return multiple()  # type: ignore[return-value]
+        if active:
+            assert by_priority(qpi) == min(active)
+        else:
+            assert by_priority(qpi) == min(backoff)[1]
+        self.missed[qpi.uid] = []
+        return qpi
+
+    @rule(qpi=consumes(popped), plugins=PLUGINS)
+    def reject(self, qpi: QueuedPodInfo, plugins: frozenset[str]) -> None:
+        missed = self.missed.pop(qpi.uid)
+        pool = self.queue.add_unschedulable_if_not_present(qpi, self.now, plugins)
+        if qpi.uid not in self.alive:
+            assert pool is Pool.GONE
+        elif any(wants(plugins, event) for event in missed):
+            assert pool is Pool.BACKOFF
+        elif pool is not Pool.BACKOFF:  # which an update of the pod itself may lead to
+            assert pool is Pool.UNSCHEDULABLE
+        assert qpi.uid not in self.alive or qpi.pod_info is self.alive[qpi.uid]
+
+    @rule(qpi=consumes(popped))
+    def meet_a_fault(self, qpi: QueuedPodInfo) -> None:
+        del self.missed[qpi.uid]
+        pool = self.queue.requeue_after_error(qpi, self.now)
+        assert pool is (Pool.ERROR_BACKOFF if qpi.uid in self.alive else Pool.GONE)
+
+    @rule(qpi=consumes(popped))
+    def bind(self, qpi: QueuedPodInfo) -> None:
+        del self.missed[qpi.uid]
+        self.alive.pop(qpi.uid, None)
+        self.queue.done(qpi.uid)
+
+    @rule(event=st.sampled_from(EVENTS))
+    def happen(self, event: ClusterEvent) -> None:
+        waiting = [qpi for qpi in self.queue.pending_pods() if qpi.pool is Pool.UNSCHEDULABLE]
+        wanted = {qpi.uid for qpi in waiting if wants(qpi.unschedulable_plugins, event)}
+        woken = self.queue.move_all_to_active_or_backoff(event, None, None, self.now)
+        assert woken == len(wanted)
+        assert wanted == {qpi.uid for qpi in waiting if qpi.pool is not Pool.UNSCHEDULABLE}
+        for events in self.missed.values():
+            events.append(event)
+
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        uids = [qpi.uid for qpi in self.queue.pending_pods() if qpi.gated_by is None]
+        if uids:
+            uid = data.draw(st.sampled_from(sorted(uids)))
+            self.queue.activate([uid], self.now)
+            qpi = self.queue.get(uid)
+            assert qpi is not None
+            assert qpi.pool is Pool.ACTIVE
+
+    @rule(step=st.floats(0.0, 40.0))
+    def let_time_pass(self, step: float) -> None:
+        self.now += step
+        self.queue.flush(self.now)
+        for qpi in self.queue.pending_pods():
+            if qpi.pool in (Pool.BACKOFF, Pool.ERROR_BACKOFF):
+                assert qpi.backoff_expiration >= window(self.now), "a backoff outlived its second"
+        deadline = self.queue.next_deadline(self.now)
+        assert deadline is None or deadline > self.now, "something was due and was not done"
+
+    # --- what must always hold ---
+
+    @invariant()
+    def nothing_is_lost_and_nothing_is_twice(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        self.queue.check()
+        held = {qpi.uid for qpi in self.queue.pending_pods()}
+        assert held == set(self.alive) - set(self.missed)
+        assert {qpi.uid for qpi in self.queue.in_flight_pods()} == set(self.missed)
+
+    def teardown(self) -> None:
+        """Whoever is awake is tried, and unschedulable pods are too once their time is up."""
+        if not hasattr(self, "queue"):
+            return
+        expected = {qpi.uid for qpi in self.queue.pending_pods() if qpi.gated_by is None}
+        tried: set[str] = set()
+        while True:
+            while (qpi := self.queue.pop(self.now)) is not None:
+                assert qpi.uid not in tried
+                tried.add(qpi.uid)
+                self.queue.done(qpi.uid)
+            deadline = self.queue.next_deadline(self.now)
+            if deadline is None:
+                break
+            self.now = deadline
+            assert self.queue.flush(self.now) > 0, "a deadline at which nothing was due"
+        assert tried == expected
+
+
+QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueMachine = pytest.mark.slow(QueueMachine.TestCase)
