@@ -2,13 +2,12 @@
 
 Decides paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and watches are
 decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go first;
-Events have a limit of their own, so that no number of them delays a binding. A 429 to a binding or a status patch
-is obeyed and tried again here, as client-go does; everywhere else the caller has its own backoff.
+Events have a limit of their own, so that no number of them delays a binding. Nothing is tried again here but what was
+refused for an old token: each caller knows best whether and when to repeat.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -26,7 +25,7 @@ from kscheduler.client.times import micro_time
 from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_watch_status
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, DecodeError, TooManyRequests
+from kscheduler.errors import APIError, DecodeError
 
 T = TypeVar("T")
 
@@ -36,7 +35,6 @@ REVIEW_TIMEOUT_S = 10.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
-BUSY_RETRIES = 10  # client-go's limit on obeying Retry-After
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -163,22 +161,10 @@ class KubeClient:
         await self._send_limited(Priority.STATUS, "PATCH", path, status_patch_body(meta.uid, patch), _STRATEGIC_PATCH)
 
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
-        for attempt in range(BUSY_RETRIES + 1):
-            await self._limit(self._limiter, priority, verb)
-            try:
-                await self._transport.request(
-                    verb,
-                    path,
-                    body=body,
-                    content_type=content_type,
-                    accept=_ACCEPT_PROTOBUF,
-                    timeout_s=REQUEST_TIMEOUT_S,
-                )
-                return
-            except TooManyRequests as error:
-                if attempt == BUSY_RETRIES or error.retry_after_s is None:
-                    raise
-                await asyncio.sleep(error.retry_after_s)
+        await self._limit(self._limiter, priority, verb)
+        await self._transport.request(
+            verb, path, body=body, content_type=content_type, accept=_ACCEPT_PROTOBUF, timeout_s=REQUEST_TIMEOUT_S
+        )
 
     async def create_event(self, event: Event) -> None:
         await self._limit(self._event_limiter, Priority.EVENT, "POST")
@@ -242,7 +228,8 @@ class KubeClient:
 
     async def subject_access_review(self, user: str, groups: tuple[str, ...], verb: str, path: str) -> bool:
         """May this user do that on a path that is no API object?"""
-        spec = {"user": user, "groups": groups, "nonResourceAttributes": {"path": path, "verb": verb}}
+        asked = {"path": path, "verb": verb}
+        spec: dict[str, object] = {"user": user, "groups": groups, "nonResourceAttributes": asked}
         status = await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec, _AccessReview)
         return status.allowed and not status.denied
 
@@ -263,7 +250,7 @@ class _Review(msgspec.Struct, Generic[T]):
     status: T
 
 
-class _User(msgspec.Struct):
+class _User(msgspec.Struct, frozen=True):
     username: str = ""
     groups: tuple[str, ...] = ()
 
