@@ -197,7 +197,7 @@ class Metrics:
     def __init__(self, *, process: bool = True) -> None:
         """`process` adds process_* (CPU, memory, file descriptors) of the whole process."""
         self.registry = CollectorRegistry(auto_describe=False)
-        self._families: list[CounterFamily | GaugeFamily | HistogramFamily] = []
+        self.families: list[CounterFamily | GaugeFamily | HistogramFamily] = []  # in order of exposition
         self._before_collect: list[Callable[[], None]] = []
         self._declare_attempts()
         self._declare_queue()
@@ -223,7 +223,7 @@ class Metrics:
         for refresh in self._before_collect:
             refresh()
         self._copy_cache_size()
-        for family in self._families:
+        for family in self.families:
             metric = family.export()
             if metric.samples:
                 yield metric
@@ -256,7 +256,7 @@ class Metrics:
         self.pod_scheduling_attempts = self._histograms(
             "scheduler_pod_scheduling_attempts",
             "[STABLE] Attempts it took to schedule a pod.",
-            exponential(1, 2, 5),
+            exponential(1.0, 2, 5),
         ).labels()
         self.event_handling_duration_seconds = self._histograms(
             "scheduler_event_handling_duration_seconds",
@@ -339,7 +339,7 @@ class Metrics:
 
     def _declare_preemption(self) -> None:
         self.preemption_victims = self._histograms(
-            "scheduler_preemption_victims", "[STABLE] Victims of one preemption.", exponential(1, 2, 7)
+            "scheduler_preemption_victims", "[STABLE] Victims of one preemption.", exponential(1.0, 2, 7)
         ).labels()
         self.preemption_attempts_total = self._counters(
             "scheduler_preemption_attempts_total", "[STABLE] Preemption attempts in the cluster so far."
@@ -421,19 +421,19 @@ class Metrics:
 
     def _counters(self, name: str, text: str, labels: tuple[str, ...] = ()) -> CounterFamily:
         family = CounterFamily(name, text, labels)
-        self._families.append(family)
+        self.families.append(family)
         return family
 
     def _gauges(self, name: str, text: str, labels: tuple[str, ...] = ()) -> GaugeFamily:
         family = GaugeFamily(name, text, labels)
-        self._families.append(family)
+        self.families.append(family)
         return family
 
     def _histograms(
         self, name: str, text: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()
     ) -> HistogramFamily:
         family = HistogramFamily(name, text, bounds, labels)
-        self._families.append(family)
+        self.families.append(family)
         return family
 
     def _set_build_info(self) -> None:
