@@ -1,0 +1,80 @@
+"""The serving certificate: made here, kept in a directory, or given in files that may be wrong."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from kscheduler.errors import ConfigError
+from kscheduler.serving.certificates import self_signed, server_context
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    pair = self_signed()
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    return str(certificate), str(key)
+
+
+def test_a_certificate_made_here_names_localhost_and_the_loopback_addresses() -> None:
+    certificate = x509.load_pem_x509_certificate(self_signed().certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "localhost" in names.get_values_for_type(x509.DNSName)
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
+
+
+def test_nothing_stays_on_disk_without_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    context = server_context()
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_keeps_the_pair_for_the_next_start(tmp_path: Path) -> None:
+    directory = tmp_path / "certs"
+    server_context(cert_dir=str(directory))
+    first = (directory / "kube-scheduler.crt").read_bytes()
+    assert stat.S_IMODE((directory / "kube-scheduler.key").stat().st_mode) == 0o600
+    server_context(cert_dir=str(directory))
+    assert (directory / "kube-scheduler.crt").read_bytes() == first
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        server_context(cert_dir=str(tmp_path / "file" / "certs"))
+
+
+def test_given_files_are_used(files: tuple[str, str]) -> None:
+    server_context(*files)
+
+
+def test_one_file_without_the_other_is_refused(files: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match="expected both or none, got a certificate without a private key"):
+        server_context(files[0], "")
+    with pytest.raises(ConfigError, match="expected both or none, got a private key without a certificate"):
+        server_context("", files[1])
+
+
+def test_a_missing_file_is_named(files: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"^/absent\.crt: expected a readable PEM file$"):
+        server_context("/absent.crt", files[1])
+
+
+def test_a_key_of_another_certificate_is_refused(files: tuple[str, str]) -> None:
+    Path(files[1]).write_bytes(self_signed().key)
+    with pytest.raises(ConfigError, match=r"tls\.crt and .*tls\.key: expected a PEM certificate and its private key"):
+        server_context(*files)
+
+
+def test_text_that_is_no_certificate_is_refused(files: tuple[str, str]) -> None:
+    Path(files[0]).write_text("hello")
+    with pytest.raises(ConfigError, match="expected a PEM certificate"):
+        server_context(*files)
