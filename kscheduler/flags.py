@@ -1,0 +1,393 @@
+"""The command line: what each command accepts, as typed options. Starts nothing and reads no file.
+
+`run` takes kube-scheduler's flags, so that its manifest works with the command name changed. Flags of kube-scheduler
+that have no meaning here are accepted with a warning; flags nobody knows are errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.config.duration import Duration
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
+
+EXIT_RUNTIME = 1  # the program started, and failed
+EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
+
+# Flags of kube-scheduler that are accepted and do nothing here -> why.
+IGNORED_FLAGS: dict[str, str] = {
+    "--allow-metric-labels": "metric labels are fixed",
+    "--allow-metric-labels-manifest": "metric labels are fixed",
+    "--authentication-kubeconfig": "the scheduler's own credentials ask for reviews",
+    "--authentication-skip-lookup": "client certificates are not read",
+    "--authentication-token-webhook-cache-ttl": "answers are kept for 10s",
+    "--authentication-tolerate-lookup-failure": "client certificates are not read",
+    "--authorization-kubeconfig": "the scheduler's own credentials ask for reviews",
+    "--authorization-webhook-cache-authorized-ttl": "answers are kept for 10s",
+    "--authorization-webhook-cache-unauthorized-ttl": "answers are kept for 10s",
+    "--client-ca-file": "client certificates are not read",
+    "--contention-profiling": "there is no such profile",
+    "--disable-http2-serving": "only HTTP/1.1 is served",
+    "--disabled-metrics": "all metrics are kept",
+    "--emulated-version": "only one version is known",
+    "--emulation-forward-compatible": "only one version is known",
+    "--http2-max-streams-per-connection": "only HTTP/1.1 is served",
+    "--kube-api-burst": "clientConnection.burst of the configuration decides",
+    "--kube-api-content-type": "clientConnection.contentType of the configuration decides",
+    "--kube-api-qps": "clientConnection.qps of the configuration decides",
+    "--log-flush-frequency": "logs are not buffered",
+    "--min-compatibility-version": "only one version is known",
+    "--permit-address-sharing": "the address is not shared",
+    "--permit-port-sharing": "the port is not shared",
+    "--profiling": "there is no such endpoint",
+    "--requestheader-allowed-names": "headers of a front proxy are not read",
+    "--requestheader-client-ca-file": "headers of a front proxy are not read",
+    "--requestheader-extra-headers-prefix": "headers of a front proxy are not read",
+    "--requestheader-group-headers": "headers of a front proxy are not read",
+    "--requestheader-username-headers": "headers of a front proxy are not read",
+    "--show-hidden-metrics-for-version": "no metrics are hidden",
+    "--tls-cipher-suites": "OpenSSL's defaults from TLS 1.2 on are used",
+    "--tls-curve-preferences": "OpenSSL's defaults are used",
+    "--tls-min-version": "TLS 1.2 is the lowest",
+    "--tls-sni-cert-key": "one certificate is served",
+    "--vmodule": "-v holds for all modules",
+}
+
+
+# --- the commands -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionFlags:
+    """Overrides of `leaderElection`; None leaves the configuration's value."""
+
+    leader_elect: bool | None = None
+    lease_duration: Duration | None = None
+    renew_deadline: Duration | None = None
+    retry_period: Duration | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """`kscheduler run`."""
+
+    config: str = ""  # "": the default configuration
+    kubeconfig: str = ""  # "": the configuration's, else in-cluster
+    master: str = ""  # URL that replaces the kubeconfig's server
+    write_config_to: str = ""
+    bind_address: str = "0.0.0.0"
+    secure_port: int = 10259  # 0: no server
+    cert_dir: str = ""
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    leader_election: LeaderElectionFlags = LeaderElectionFlags()
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    logging_format: str = "text"
+    verbosity: int = 2
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    tie_break: str = "seeded"  # or "first"
+    seed: int = 0
+    bind_concurrency: int | None = None  # None: the scheduler's own default
+    warnings: tuple[str, ...] = ()  # to be logged once logging is set up
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateOptions:
+    """`kscheduler config validate FILE`."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    """`kscheduler config show FILE [--expanded]`."""
+
+    file: str
+    expanded: bool = False  # with the plugins of each extension point, in order and with weights
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """`kscheduler simulate`; the simulator defines and reads its own arguments."""
+
+    arguments: argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOptions:
+    """`kscheduler version [--output json]`."""
+
+    output: str = "text"
+
+
+Options = RunOptions | ValidateOptions | ShowOptions | SimulateOptions | VersionOptions
+
+
+def parse(argv: Sequence[str] | None = None) -> Options:
+    """The options in `argv` (the process's own arguments); ConfigError for wrong ones, SystemExit(0) for --help."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    namespace = _parser(simulator="simulate" in arguments[:1]).parse_args(arguments)
+    make: Callable[[argparse.Namespace], Options] = namespace.make
+    return make(namespace)
+
+
+def report(error: Exception) -> int:
+    """Print a fault as one line on stderr and return the exit code it stands for."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    print(f"kscheduler: error: {text}", file=sys.stderr)
+    return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUNTIME
+
+
+def apply_run_options(config: SchedulerConfig, options: RunOptions) -> SchedulerConfig:
+    """The configuration with the flags that override it: leader election always, kubeconfig where it names none.
+
+    The result is not validated: `config.check_config` does that.
+    """
+    given = options.leader_election
+    overrides = {name: getattr(given, name) for name in LeaderElectionFlags.__slots__}
+    election = {name: value for name, value in overrides.items() if value is not None}
+    connection = config.client_connection
+    if options.kubeconfig and not connection.kubeconfig:
+        connection = msgspec.structs.replace(connection, kubeconfig=options.kubeconfig)
+    return msgspec.structs.replace(
+        config,
+        leader_election=msgspec.structs.replace(config.leader_election, **election),
+        client_connection=connection,
+    )
+
+
+# --- the grammar ------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors become ConfigError; flags must be written in full."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see {self.prog} --help)")
+
+
+def _parser(*, simulator: bool) -> _Parser:
+    """`simulator` imports the simulator to learn its arguments; the other commands start faster without."""
+    parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
+    parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands.add_parser("run", help="schedule the pods of a cluster"))
+    _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
+    _add_config(commands.add_parser("config", help="check or show a configuration file"))
+    version = commands.add_parser("version", help="print the version")
+    version.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    version.set_defaults(make=lambda namespace: VersionOptions(namespace.output))
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
+    validate.add_argument("file", metavar="FILE")
+    validate.set_defaults(make=lambda namespace: ValidateOptions(namespace.file))
+    show = commands.add_parser("show", help="print a configuration file with all defaults")
+    show.add_argument("file", metavar="FILE")
+    show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
+    show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded))
+
+
+def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
+    if wanted:
+        importlib.import_module("kscheduler.simulator.options").add_arguments(parser)
+    parser.set_defaults(make=SimulateOptions)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_cluster_flags(parser.add_argument_group("configuration and cluster"))
+    _add_serving_flags(parser.add_argument_group("endpoint"))
+    _add_election_flags(parser.add_argument_group("leader election (these override the configuration)"))
+    _add_logging_flags(parser.add_argument_group("logs and features"))
+    _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
+    for name in IGNORED_FLAGS:
+        parser.add_argument(name, nargs="?", const="true", dest=f"ignored{name}", help=argparse.SUPPRESS)
+    parser.set_defaults(make=_run_options)
+
+
+def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--config", default="", metavar="FILE", help="a KubeSchedulerConfiguration, YAML or JSON")
+    group.add_argument(
+        "--kubeconfig", default="", metavar="FILE", help="used where the configuration names none; else in-cluster"
+    )
+    group.add_argument("--master", default="", metavar="URL", help="the apiserver, in place of the kubeconfig's")
+    group.add_argument(
+        "--write-config-to", default="", metavar="FILE", help="write the configuration in force to FILE, and exit"
+    )
+    group.add_argument(
+        "--pod-max-in-unschedulable-pods-duration",
+        type=_positive_duration,
+        default=Duration.of_seconds(300),
+        metavar="DURATION",
+        help="longest stay among the unschedulable pods without another attempt (default 5m)",
+    )
+
+
+def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address to listen on (default all)")
+    group.add_argument(
+        "--secure-port", type=_port, default=10259, metavar="PORT", help="HTTPS port; 0 serves nothing (default 10259)"
+    )
+    group.add_argument("--cert-dir", default="", metavar="DIR", help="where a certificate made here is kept")
+    group.add_argument("--tls-cert-file", default="", metavar="FILE")
+    group.add_argument("--tls-private-key-file", default="", metavar="FILE")
+    group.add_argument(
+        "--authorization-always-allow-paths",
+        type=_words,
+        default=("/healthz", "/readyz", "/livez"),
+        metavar="PATHS",
+        help="comma-separated paths anyone may read (default /healthz,/readyz,/livez)",
+    )
+
+
+def _add_election_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--leader-elect", type=_boolean, nargs="?", const=True, default=None, metavar="true|false")
+    for name in ("lease-duration", "renew-deadline", "retry-period"):
+        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
+    for name in ("lock", "name", "namespace"):
+        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
+
+
+def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--logging-format", choices=("text", "json"), default="text")
+    group.add_argument(
+        "-v",
+        "--v",
+        type=_verbosity,
+        default=2,
+        dest="verbosity",
+        metavar="N",
+        help="0 warnings, 2 outcomes (default), 4 reasons, 10 scores",
+    )
+    group.add_argument("--feature-gates", type=_gates, action="append", default=[], metavar="Name=true,...")
+
+
+def _add_own_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tie-break", choices=("seeded", "first"), default="seeded", help="among equal nodes: by seed, or the first"
+    )
+    group.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the tie-break (default 0)")
+    group.add_argument(
+        "--bind-concurrency", type=_positive, default=None, metavar="N", help="bindings under way at the same time"
+    )
+
+
+def _run_options(namespace: argparse.Namespace) -> RunOptions:
+    gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
+    return RunOptions(
+        config=namespace.config,
+        kubeconfig=namespace.kubeconfig,
+        master=namespace.master,
+        write_config_to=namespace.write_config_to,
+        bind_address=namespace.bind_address,
+        secure_port=namespace.secure_port,
+        cert_dir=namespace.cert_dir,
+        tls_cert_file=namespace.tls_cert_file,
+        tls_private_key_file=namespace.tls_private_key_file,
+        always_allow_paths=namespace.authorization_always_allow_paths,
+        leader_election=_election_flags(namespace),
+        pod_max_in_unschedulable_pods_s=namespace.pod_max_in_unschedulable_pods_duration.seconds,
+        logging_format=namespace.logging_format,
+        verbosity=namespace.verbosity,
+        feature_gates=gates,
+        tie_break=namespace.tie_break,
+        seed=namespace.seed,
+        bind_concurrency=namespace.bind_concurrency,
+        warnings=_warnings(namespace, gates),
+    )
+
+
+def _election_flags(namespace: argparse.Namespace) -> LeaderElectionFlags:
+    return LeaderElectionFlags(
+        leader_elect=namespace.leader_elect,
+        lease_duration=namespace.leader_elect_lease_duration,
+        renew_deadline=namespace.leader_elect_renew_deadline,
+        retry_period=namespace.leader_elect_retry_period,
+        resource_lock=namespace.leader_elect_resource_lock,
+        resource_name=namespace.leader_elect_resource_name,
+        resource_namespace=namespace.leader_elect_resource_namespace,
+    )
+
+
+def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[str, ...]:
+    given = [name for name in IGNORED_FLAGS if getattr(namespace, f"ignored{name}") is not None]
+    flags = [f"{name} has no effect: {IGNORED_FLAGS[name]}" for name in given]
+    return (*flags, *(f"--feature-gates {name}: feature gates have no effect" for name in gates))
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def _duration(text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive_duration(text: str) -> Duration:
+    value = _duration(text)
+    if value.nanoseconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a duration above zero, got {text}")
+    return value
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"expected an integer from {low} to {high}, got {text!r}")
+        return value
+
+    return read
+
+
+_port = _integer(0, 65535)
+_verbosity = _integer(0, 2**31 - 1)
+_seed = _integer(0, 2**64 - 1)
+_positive = _integer(1, 100_000)
+
+
+def _boolean(text: str) -> bool:
+    """What Go's flags take for a truth value."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise argparse.ArgumentTypeError(f"expected Name=true or Name=false, got {word!r}")
+        gates[name] = _boolean(value)
+    return gates
