@@ -1,0 +1,108 @@
+"""One measured run on a real control plane: nodes, pending pods, one scheduler, until all are bound.
+
+The control plane is fresh for each run, all pods are created before the scheduler starts, and what was measured is
+checked against the apiserver's own lists. Speed is taken from a watch of the bindings, not from what a scheduler says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, Process, Usage, verify
+from tests.controlplane.harness.load import create, nodes, pods
+
+MEBIBYTE = 1024 * 1024
+
+
+class Peer(Protocol):
+    """A scheduler under measurement."""
+
+    @property
+    def process(self) -> Process: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    nodes: int = 5_000
+    pods: int = 10_000
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run took."""
+
+    scheduler: str
+    pods: int
+    seconds: float  # first binding seen to last
+    until_first_s: float  # scheduler started to first binding
+    scheduler_cpu_s: float
+    apiserver_cpu_s: float
+    peak_memory_bytes: int
+    problems: list[str]  # pods unbound, nodes overcommitted, Events missing; empty is right
+
+    @property
+    def pods_per_s(self) -> float:
+        return self.pods / self.seconds if self.seconds else 0.0
+
+    @property
+    def cpu_ms_per_pod(self) -> float:
+        return 1000 * self.scheduler_cpu_s / self.pods
+
+    @property
+    def apiserver_cpu_ms_per_pod(self) -> float:
+        return 1000 * self.apiserver_cpu_s / self.pods
+
+    @property
+    def peak_memory_mib(self) -> float:
+        return self.peak_memory_bytes / MEBIBYTE
+
+
+def measure(name: str, start: Callable[[ControlPlane], Peer], load: Load) -> Result:
+    """Run one scheduler over the load on a control plane of its own."""
+    with ControlPlane(ApiserverOptions()) as control_plane:
+        create(control_plane.credentials, nodes(load.nodes))
+        create(control_plane.credentials, pods(load.pods))
+        with BindWatch(control_plane.credentials) as watch:
+            before = control_plane.apiserver.process.usage()
+            peer = start(control_plane)
+            watch.wait(load.pods, load.timeout_s)
+            usage = peer.process.usage()
+            after = control_plane.apiserver.process.usage()
+            times = watch.times_s()
+        _let_events_arrive(control_plane, load)
+        placement = verify(control_plane.api)
+        peer.stop()
+    return _result(name, load, times, usage, before, after, placement.problems)
+
+
+def _let_events_arrive(control_plane: ControlPlane, load: Load) -> None:
+    """Events have a lane of their own and may still be on their way; wait while their number grows."""
+    import time
+
+    seen = -1
+    for _ in range(60):
+        found = len(control_plane.api.list_all("/apis/events.k8s.io/v1/events", fieldSelector="reason=Scheduled"))
+        if found >= load.pods or found == seen:
+            return
+        seen = found
+        time.sleep(1.0)
+
+
+def _result(
+    name: str, load: Load, times: list[float], usage: Usage, before: Usage, after: Usage, problems: list[str]
+) -> Result:
+    return Result(
+        scheduler=name,
+        pods=load.pods,
+        seconds=times[-1] - times[0],
+        until_first_s=0.0,
+        scheduler_cpu_s=usage.cpu_s,
+        apiserver_cpu_s=after.cpu_s - before.cpu_s,
+        peak_memory_bytes=usage.peak_memory_bytes,
+        problems=problems,
+    )
