@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"kubeconfig: {control_plane.admin_kubeconfig}")
         print(f"try:        kubectl get nodes --kubeconfig {control_plane.admin_kubeconfig}", flush=True)
         while not ended.wait(POLL_S):
-            for process in control_plane.processes():
+            for process in (control_plane.etcd.process, control_plane.apiserver.process, *control_plane.processes):
                 if not process.is_running:
                     raise HarnessError(f"{process.name} ended by itself with exit code {process.exit_code}")
     print("stopped")

@@ -110,6 +110,8 @@ def _compile(go: str, commands: Sequence[str], target: Path) -> None:
     # -mod=readonly: a build never edits go.mod, or its hash would change under it.
     environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false"}
     done = subprocess.run(line, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    if "requires go >=" in done.stderr:
+        raise MissingTool(f"{go} is too old to build {MODULE}: {done.stderr.strip()[-500:]}")
     if done.returncode != 0:
         raise HarnessError(f"go build in {MODULE} failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
 

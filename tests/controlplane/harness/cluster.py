@@ -76,8 +76,7 @@ class ControlPlane:
             ends.callback(shutil.rmtree, self.directory, ignore_errors=True)
             ends.callback(self.etcd.stop)
             ends.callback(self.apiserver.stop)
-            for process in self._processes:
-                ends.callback(process.stop)
+            ends.callback(self.stop_processes)
 
     def start_apiserver(self) -> None:
         """Start the apiserver again, on the same port and data."""
@@ -99,18 +98,27 @@ class ControlPlane:
         environment: dict[str, str] | None = None,
         directory: Path | None = None,
     ) -> Process:
-        """Start any program beside the control plane; it is stopped before the apiserver. Names are unique."""
+        """Start any program beside the control plane; it is stopped before the apiserver.
+
+        Its log is `<name>.log` in the control plane's directory; a name that was used before gets a number.
+        """
+        used = sum(1 for other in self._processes if other.name.partition("#")[0] == name)
+        name = f"{name}#{used + 1}" if used else name
         log = self.directory / f"{name}.log"
-        if log.exists():
-            raise HarnessError(f"a process named {name!r} was started before on this control plane")
         process = Process(name, command, log=log, environment=environment, directory=directory)
         self._processes.append(process)
         process.start()
         return process
 
+    @property
     def processes(self) -> list[Process]:
-        """Every process of this control plane, running or not."""
-        return [self.etcd.process, self.apiserver.process, *self._processes]
+        """What was started beside etcd and the apiserver, in that order, running or not."""
+        return list(self._processes)
+
+    def stop_processes(self, keep: int = 0) -> None:
+        """Stop what was started beside the control plane, last first, except the first `keep`."""
+        for process in reversed(self._processes[keep:]):
+            process.stop()
 
     def audit_events(self) -> list[dict[str, Any]]:
         """What the apiserver was asked so far, with `ApiserverOptions(audit=True)`."""

@@ -7,8 +7,8 @@ pod-level requests replace the sums they name; overhead comes on top. Finished p
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -124,11 +124,6 @@ def quantity(text: str) -> Fraction:
         if suffix in SUFFIXES:
             return Fraction(text[: -len(suffix)]) * SUFFIXES[suffix]
     return Fraction(text)
-
-
-def duplicates(keys: Sequence[str]) -> list[str]:
-    """The keys that occur more than once."""
-    return [key for key, count in Counter(keys).items() if count > 1]
 
 
 def _requests_of(container: Object) -> Amounts:

@@ -1,0 +1,72 @@
+"""Fixtures for tests on a real control plane; each test of this folder carries the marker `controlplane`.
+
+Without Go the tests are skipped and say why; in CI (`CI=true`) they fail instead, since there they must run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane, MissingTool, ensure
+from tests.controlplane.harness.workspace import Workspace
+
+FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test below this folder, so that `-m 'not controlplane'` leaves them all out."""
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.controlplane)
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    """The built control plane. The first build takes minutes, and says so on the terminal."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            return ensure()
+    except MissingTool as error:
+        unavailable(str(error))
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip, or in CI fail, for want of a tool."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"CI must run the control plane tests: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def control_plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    """One control plane shared by the tests of a run; take `workspace` to leave it as it was."""
+    with ControlPlane(binaries=binaries) as shared:
+        yield shared
+
+
+@pytest.fixture
+def fresh_control_plane(binaries: Binaries) -> Iterator[Callable[..., ControlPlane]]:
+    """Starts control planes of the test's own: `fresh_control_plane(audit=True)`, with fields of ApiserverOptions."""
+    with contextlib.ExitStack() as ends:
+
+        def start(**options: object) -> ControlPlane:
+            return ends.enter_context(ControlPlane(ApiserverOptions(**options), binaries))  # type: ignore[arg-type]
+
+        yield start
+
+
+@pytest.fixture
+def workspace(control_plane: ControlPlane) -> Iterator[Workspace]:
+    """A namespace on the shared control plane, which starts without nodes and is cleaned up after the test."""
+    own = Workspace(control_plane)
+    try:
+        yield own
+    finally:
+        own.clean()
