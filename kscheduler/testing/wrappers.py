@@ -1,4 +1,4 @@
-"""Pods and nodes for tests, a word for each property: `make_pod("web").req(cpu="1").node_affinity_in("zone", ["a"]).obj()`.
+"""Pods and nodes for tests, a word for each property: `make_pod("web").req(cpu="1").priority(10).obj()`.
 
 A builder is never changed: each call gives a new one, so a half-made pod can be shared. Words about a container (req,
 limits, image, host_port) speak of the container added last; there is always one. Resource names that are no Python

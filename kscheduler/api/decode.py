@@ -1,0 +1,238 @@
+"""JSON from the apiserver to typed objects; one that cannot be read is refused by itself, with its name and the field.
+
+null means absent, as it does in Go: an object that holds one where its type has no room for it is read again without.
+An object whose JSON is sound may still say what makes no sense (`cpu: abc`, `operator: Foo`): `check_pod` and
+`check_node` find that out at once, rather than in the middle of a decision.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from kscheduler.api.labels import compile_label_selector, compile_preferred_terms, compile_required_node_affinity
+from kscheduler.api.objects import Affinity, APIStruct, Node, Pod, PodAffinity, PodAffinityTerm
+from kscheduler.api.resources import node_allocatable, pod_resources
+from kscheduler.errors import DecodeError
+
+T = TypeVar("T")
+OnBad = Callable[[str, str], None]  # ("namespace/name" of an object that cannot be read, what is wrong with it)
+
+UNNAMED = "(no name)"
+_SHOWN = 80
+_VALIDATION = re.compile(r"(?s)(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?")  # msgspec's text: what, and where
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[(\.\.\.)\]")
+_UNKNOWN = object()
+
+
+class StatusDetails(APIStruct, frozen=True):
+    retry_after_seconds: int = 0
+
+
+class APIStatus(APIStruct, frozen=True):
+    """metav1.Status: how the apiserver words a failure."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class DecodedList(NamedTuple, Generic[T]):
+    items: list[T]
+    resource_version: str
+    continue_token: str  # "" on the last page
+
+
+class DecodedEvent(NamedTuple, Generic[T]):
+    """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an object that cannot be read."""
+
+    type: str
+    object: T | None
+    resource_version: str
+    error: APIStatus | None
+
+
+class _ListMeta(APIStruct, frozen=True):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _RawList(APIStruct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _RawEvent(APIStruct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _Identity(APIStruct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Identified(APIStruct, frozen=True):
+    metadata: _Identity = _Identity()
+
+
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+# --- single objects ---------------------------------------------------------------------------------------------
+
+
+def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """One object. Raises DecodeError naming the object, the field, what was expected and what came."""
+    try:
+        item: T = _decoder(cast(Any, kind)).decode(raw)
+        return item
+    except msgspec.ValidationError:
+        return convert_object(_decoder(object).decode(raw), kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DecodeError(
+            f"{UNNAMED}: expected JSON, got {_cut(bytes(raw).decode(errors='replace'))}: {error}"
+        ) from error
+
+
+def convert_object(document: object, kind: type[T]) -> T:
+    """The same from JSON or YAML that has been read into dicts and lists already."""
+    document = without_nulls(document)
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise DecodeError(f"{key_of(document)}: {explain(error, document)}") from error
+
+
+def without_nulls(document: object) -> object:
+    """A document without the fields that are null."""
+    if isinstance(document, dict):
+        return {key: without_nulls(value) for key, value in document.items() if value is not None}
+    if isinstance(document, list):
+        return [without_nulls(value) for value in document]
+    return document
+
+
+def key_of(document: object) -> str:
+    """`namespace/name`, or `name`, of a document that may be anything."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        return UNNAMED
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    return f"{namespace}/{name}" if name and namespace else str(name or UNNAMED)
+
+
+def explain(error: msgspec.ValidationError, document: object) -> str:
+    """`spec.priority: expected int, got "high"` for msgspec's own words, which have the type but not the value."""
+    match = _VALIDATION.fullmatch(str(error))
+    what, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
+    what = what.replace("`", "")
+    value = _value_at(document, path)
+    if value is not _UNKNOWN and ", got " in what:
+        what = f"{what.partition(', got ')[0]}, got {_cut(msgspec.json.encode(value, enc_hook=repr).decode())}"
+    what = what[:1].lower() + what[1:]
+    return f"{path}: {what}" if path else what
+
+
+def _value_at(document: object, path: str) -> object:
+    """What stands at msgspec's path; _UNKNOWN where the path does not say (`labels[...]`)."""
+    for name, index, anything in _STEP.findall(path):
+        try:
+            if anything:
+                return _UNKNOWN
+            document = document[int(index)] if index else document[name]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            return _UNKNOWN
+    return document
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+# --- lists and watches ------------------------------------------------------------------------------------------
+
+
+def decode_list(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedList[T]:
+    """A page of a list, without the objects that cannot be read. Raises DecodeError if it is no list at all."""
+    page = decode_object(raw, _RawList)
+    items = [item for part in page.items or () if (item := _decode_or_report(part, kind, on_bad)) is not None]
+    return DecodedList(items, page.metadata.resource_version, page.metadata.continue_token)
+
+
+def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[T]:
+    """A line of a watch. Raises DecodeError if it is no event at all."""
+    event = decode_object(raw, _RawEvent)
+    if event.type == "ERROR":
+        return DecodedEvent(event.type, None, "", decode_object(event.object, APIStatus))
+    if event.type == "BOOKMARK":
+        return DecodedEvent(event.type, None, _identity(event.object).resource_version, None)
+    item = _decode_or_report(event.object, kind, on_bad)
+    metadata: Any = getattr(item, "metadata", None) or _identity(event.object)
+    return DecodedEvent(event.type, item, metadata.resource_version, None)
+
+
+def _decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None:
+    try:
+        return decode_object(raw, kind)
+    except DecodeError as error:
+        key, _, what = str(error).partition(": ")
+        on_bad(key, what)
+        return None
+
+
+def _identity(raw: msgspec.Raw) -> _Identity:
+    """As much of an object's metadata as can be read."""
+    try:
+        return decode_object(raw, _Identified).metadata
+    except DecodeError:
+        return _Identity()
+
+
+# --- sense ------------------------------------------------------------------------------------------------------
+
+
+def check_pod(pod: Pod) -> None:
+    """Raises DecodeError, with the path of the field, if a decision could not read something the pod says."""
+    pod_resources(pod)
+    compile_required_node_affinity(pod)
+    compile_preferred_terms(pod)
+    if pod.spec.affinity is not None:
+        _check_affinity(pod.spec.affinity)
+    for i, constraint in enumerate(pod.spec.topology_spread_constraints or ()):
+        compile_label_selector(constraint.label_selector, f"spec.topologySpreadConstraints[{i}].labelSelector")
+
+
+def check_node(node: Node) -> None:
+    """Raises DecodeError, with the path of the field, if a decision could not read something the node says."""
+    node_allocatable(node)
+
+
+def _check_affinity(affinity: Affinity) -> None:
+    for name, terms in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
+        for path, term in _pod_affinity_terms(terms, f"spec.affinity.{name}"):
+            compile_label_selector(term.label_selector, f"{path}.labelSelector")
+            compile_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
+
+
+def _pod_affinity_terms(affinity: PodAffinity | None, path: str) -> list[tuple[str, PodAffinityTerm]]:
+    """(path, term) for all terms, required and preferred."""
+    if affinity is None:
+        return []
+    required = affinity.required_during_scheduling_ignored_during_execution or ()
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution or ()
+    return [
+        *((f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{i}]", term) for i, term in enumerate(required)),
+        *(
+            (f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}].podAffinityTerm", term.pod_affinity_term)
+            for i, term in enumerate(preferred)
+        ),
+    ]
