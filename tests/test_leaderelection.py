@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
+from kscheduler.client.protocol import LEASES
 from kscheduler.client.times import micro_time
 from kscheduler.errors import ConfigError
 from kscheduler.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
@@ -43,7 +44,7 @@ class Replica:
             self.client,
             self.clock,
             random.Random(name),
-            ElectionConfig(identity=name, **durations),
+            ElectionConfig(name, **durations),  # type: ignore[arg-type]
             on_started=lambda: self._note("started"),
             on_stopped=lambda: self._note("stopped"),
             on_new_leader=lambda leader: self._note(f"sees {leader}"),
@@ -124,7 +125,7 @@ def test_the_leader_renews_every_retry_period_without_reading() -> None:
         replica = world.start("a")
         reads: list[str] = []
         await asyncio.sleep(1)
-        replica.client.get_lease = _note_calls(reads, replica.client.get_lease)  # type: ignore[method-assign]
+        replica.client.get_lease = _note_calls(reads, replica.client.get_lease)  # type: ignore[method-assign, assignment]
         await asyncio.sleep(60)
         assert world.lease.spec.acquire_time == micro_time(1_700_000_000.0)
         assert world.lease.spec.renew_time == micro_time(1_700_000_060.0)
@@ -363,7 +364,7 @@ def test_a_leader_that_stood_still_is_none_when_it_wakes() -> None:
         a = world.start("a")
         await asyncio.sleep(1)
         now = a.clock.now
-        a.clock.now = lambda: now() + 20.0  # type: ignore[method-assign]  # as after SIGSTOP and SIGCONT
+        a.clock.now = lambda: now() + 20.0  # as after SIGSTOP and SIGCONT
         assert not a.elector.is_leader
 
     simulate(scenario)
@@ -373,7 +374,7 @@ def test_a_deleted_lease_is_made_again_by_its_holder() -> None:
     async def scenario(world: World) -> None:
         a = world.start("a")
         await asyncio.sleep(5)
-        store = world.cluster.store(_leases())
+        store = world.cluster.store(LEASES)
         world.cluster._remove(store, KEY)
         await asyncio.sleep(5)
         assert world.leaders == ["a"]
@@ -381,12 +382,6 @@ def test_a_deleted_lease_is_made_again_by_its_holder() -> None:
         assert a.log[-1][1] == "started"
 
     simulate(scenario)
-
-
-def _leases() -> Any:
-    from kscheduler.client.protocol import LEASES
-
-    return LEASES
 
 
 def test_the_watchdog_tolerates_a_standby_and_not_a_stuck_leader() -> None:
@@ -398,9 +393,9 @@ def test_the_watchdog_tolerates_a_standby_and_not_a_stuck_leader() -> None:
         assert a.elector.healthy()
         assert b.elector.healthy()
         now = a.clock.now
-        a.clock.now = lambda: now() + 36.0  # type: ignore[method-assign]
+        a.clock.now = lambda: now() + 36.0
         assert not a.elector.healthy(20.0)
-        a.clock.now = now  # type: ignore[method-assign]
+        a.clock.now = now
 
     simulate(scenario)
 
@@ -453,4 +448,4 @@ def test_whatever_fails_there_are_never_two_leaders(seed: int) -> None:
 )
 def test_durations_that_cannot_work_are_refused(durations: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        ElectionConfig(identity="a", **durations)
+        ElectionConfig("a", **durations)  # type: ignore[arg-type]

@@ -247,6 +247,7 @@ class EventRecorder:
 
     def _give_up(self, series: _Series, error: APIError) -> None:
         self.failed += 1
+        series.written_count = series.count  # a repetition starts afresh: its patch finds nothing and creates
         event = series.event
         log.log(
             logging.WARNING if self.failed == 1 else logging.DEBUG,

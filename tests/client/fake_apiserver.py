@@ -126,7 +126,7 @@ class FakeAPIServer:
             await asyncio.sleep(0.005)  # so that chunks arrive apart
         if script.then == "cut":
             assert request.transport is not None
-            request.transport.abort()  # type: ignore[attr-defined]
+            request.transport.abort()
         elif script.then == "hang":
             await asyncio.sleep(3600)
         return response

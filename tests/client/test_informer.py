@@ -259,7 +259,7 @@ def test_a_handler_that_raises_is_logged_and_the_rest_goes_on(caplog: pytest.Log
         def explode(pod: Pod) -> None:
             raise ValueError("no pods today")
 
-        world.heard.on_add = explode  # type: ignore[method-assign]
+        world.heard.on_add = explode  # type: ignore[method-assign, assignment]
         world.pod("a")
         await asyncio.sleep(1)
         del world.heard.on_add
@@ -332,7 +332,8 @@ class ScriptedClient:
     ) -> AsyncIterator[list[WatchEvent[T]]]:
         self.watched_at.append(asyncio.get_running_loop().time())
         self.versions.append(resource_version)
-        for step in self.watches.pop(0) if self.watches else ["hang"]:
+        steps: list[Any] = self.watches.pop(0) if self.watches else ["hang"]
+        for step in steps:
             if isinstance(step, APIError):
                 raise step
             if step == "hang":
