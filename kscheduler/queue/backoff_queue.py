@@ -33,7 +33,7 @@ class BackoffQueue:
     def push(self, qpi: QueuedPodInfo) -> None:
         """Whether a pod was rejected or hit a fault shows in its rejectors: a fault has none."""
         qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
-        self._heap_of(qpi).push(qpi, (qpi.backoff_expiration, self._less_key(qpi)))
+        self._heap_of(qpi).push(qpi, (qpi.backoff_expiration, *self._less_key(qpi)))
 
     def pop_early(self) -> QueuedPodInfo | None:
         """The rejected pod whose wait ends first, over or not."""

@@ -47,7 +47,7 @@ class InFlightPods:
     def __init__(self) -> None:
         self._flights: OrderedDict[str, Flight] = OrderedDict()  # pod uid -> flight; began_at never decreases
         self._events: list[Happening] = []
-        self._first_event = 0  # the number of _events[0]; events are numbered from the start of time
+        self._first_event = 0  # the number of _events[0]; numbers stay while somebody is in flight
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -69,7 +69,6 @@ class InFlightPods:
         if self._flights.pop(uid, None) is None:
             return
         if not self._flights:
-            self._first_event += len(self._events)
             self._events.clear()
             return
         unneeded = next(iter(self._flights.values())).began_at - self._first_event

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kscheduler.snapshot.pod_info import PodInfo
 
+NOBODY: frozenset[str] = frozenset()
 NO_BACKOFF = -math.inf  # an expiration that lies before every moment
 
 
@@ -40,8 +41,8 @@ class QueuedPodInfo:
     attempts: int = 0  # times popped
     unschedulable_count: int = 0  # times rejected, never reset
     consecutive_errors_count: int = 0  # faults since the last rejection
-    unschedulable_plugins: set[str] = field(default_factory=set)  # who rejected it in the last attempt, or gates it
-    pending_plugins: set[str] = field(default_factory=set)  # who rejected it with PENDING: their events skip backoff
+    unschedulable_plugins: frozenset[str] = NOBODY  # who rejected it in the last attempt, or gates it
+    pending_plugins: frozenset[str] = NOBODY  # who rejected it with PENDING: their events skip backoff
     gated_by: str | None = None  # the PreEnqueue plugin that holds it back
     backoff_expiration: float = NO_BACKOFF
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt

@@ -37,7 +37,7 @@ from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff import Backoff, is_backing_off
 from kscheduler.queue.backoff_queue import BackoffQueue
 from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
-from kscheduler.queue.pod_info import NO_BACKOFF, Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import NOBODY, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
 from kscheduler.snapshot.pod_info import PodInfo
@@ -135,8 +135,7 @@ class SchedulingQueue:
             if strategy is not Strategy.SKIP:
                 self._unschedulable.remove(qpi)
                 self._place(qpi, strategy, event.label, now)
-                if qpi.gated_by is None:
-                    return
+                return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
         """Active and backing-off pods keep timestamp and place; only a changed sort key moves them."""
@@ -175,9 +174,7 @@ class SchedulingQueue:
             qpi.initial_attempt_timestamp = now
         qpi.attempts += 1
         qpi.pool = Pool.IN_FLIGHT
-        qpi.backoff_expiration = NO_BACKOFF
-        qpi.unschedulable_plugins.clear()
-        qpi.pending_plugins.clear()
+        qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
         self._in_flight.begin(qpi)
         return qpi
 
@@ -189,7 +186,7 @@ class SchedulingQueue:
             self._in_flight.end(uid)
 
     def add_unschedulable_if_not_present(
-        self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = frozenset()
+        self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
     ) -> Pool:
         """Return a pod that plugins rejected; it waits for an event that one of them registered.
 
@@ -202,8 +199,8 @@ class SchedulingQueue:
             return self._pods[qpi.uid].pool
         qpi.unschedulable_count += 1
         qpi.consecutive_errors_count = 0
-        qpi.unschedulable_plugins = set(plugins)
-        qpi.pending_plugins = set(pending_plugins)
+        qpi.unschedulable_plugins = frozenset(plugins)
+        qpi.pending_plugins = frozenset(pending_plugins)
         return self._return(qpi, now)
 
     def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
@@ -211,8 +208,7 @@ class SchedulingQueue:
         if qpi.uid in self._pods:
             return self._pods[qpi.uid].pool
         qpi.consecutive_errors_count += 1
-        qpi.unschedulable_plugins.clear()
-        qpi.pending_plugins.clear()
+        qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
         return self._return(qpi, now)
 
     def _return(self, qpi: QueuedPodInfo, now: float) -> Pool:
@@ -377,7 +373,7 @@ class SchedulingQueue:
         if not status.plugin:
             raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {status}")
         qpi.gated_by = status.plugin
-        qpi.unschedulable_plugins.add(status.plugin)
+        qpi.unschedulable_plugins |= {status.plugin}
         return False
 
     def _take(self, qpi: QueuedPodInfo) -> None:

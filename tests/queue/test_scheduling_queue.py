@@ -163,6 +163,15 @@ def test_a_pending_plugin_wakes_its_pod_without_backoff() -> None:
     assert pool_of(qpi) is Pool.ACTIVE
 
 
+def test_a_pending_plugin_is_heard_after_others() -> None:
+    queue = make_queue(registered={"NodeAffinity": [NODE_ADD], "NodeResourcesFit": [NODE_ADD]})
+    queue.add(make_pod("a"), 0.0)
+    qpi = pop(queue, 0.0)
+    queue.add_unschedulable_if_not_present(qpi, 0.0, AFFINITY, pending_plugins=FIT)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.1)
+    assert qpi.pool is Pool.ACTIVE
+
+
 def test_rejections_lengthen_the_backoff_and_refresh_the_timestamp() -> None:
     queue = make_queue()
     qpi = reject(queue, "a", 0.0)
@@ -327,6 +336,15 @@ def test_flushing_at_each_deadline_drains_backoff_without_polling() -> None:
     assert sorted(pop_names(queue, now)) == ["a", "b", "c"]
 
 
+def test_the_mark_of_a_timeout_lasts_until_the_next_attempt_failed() -> None:
+    queue = make_queue()
+    qpi = reject(queue, "a", 0.0)
+    queue.flush(330.0)
+    assert pop(queue, 330.0).was_flushed
+    queue.add_unschedulable_if_not_present(qpi, 330.0, FIT)
+    assert not qpi.was_flushed
+
+
 # --- in flight ------------------------------------------------------------------------------------------------------
 
 
@@ -392,6 +410,22 @@ def test_events_that_all_in_flight_have_seen_are_dropped() -> None:
     queue.check()
 
 
+def test_events_are_replayed_rightly_after_older_ones_were_dropped() -> None:
+    queue = make_queue()
+    for name in "abc":
+        queue.add(make_pod(name), 0.0)
+    a = pop(queue, 0.0)
+    for _ in range(10):
+        queue.move_all_to_active_or_backoff(NODE_LABEL, None, None, 0.1)
+    b = pop(queue, 0.2)
+    queue.move_all_to_active_or_backoff(NODE_ALLOCATABLE, None, None, 0.3)
+    c = pop(queue, 0.4)
+    queue.done(a.uid)
+    queue.check()
+    assert queue.add_unschedulable_if_not_present(c, 0.5, FIT) is Pool.UNSCHEDULABLE
+    assert queue.add_unschedulable_if_not_present(b, 0.5, FIT) is Pool.BACKOFF
+
+
 def test_a_bound_pod_is_gone_and_done_may_be_called_twice() -> None:
     queue = make_queue()
     queue.add(make_pod("a"), 0.0)
@@ -411,6 +445,16 @@ def test_a_pod_deleted_in_flight_does_not_come_back() -> None:
     assert queue.requeue_after_error(qpi, 0.1) is Pool.GONE
     assert len(queue) == 0
     assert not queue.is_in_flight(qpi.uid)
+
+
+def test_a_pod_that_reappears_while_in_flight_comes_back() -> None:
+    queue = make_queue()
+    queue.add(make_pod("a"), 0.0)
+    qpi = pop(queue, 0.0)
+    queue.delete(qpi.uid)
+    queue.add(make_pod("a"), 0.1)
+    assert len(queue) == 0  # it is still being scheduled
+    assert queue.requeue_after_error(qpi, 0.2) is Pool.ERROR_BACKOFF
 
 
 def test_a_pod_updated_in_flight_comes_back_as_updated() -> None:
@@ -612,6 +656,21 @@ def test_activation_ignores_backoff_and_events() -> None:
     assert queue.activate([waiting.uid, backing_off.uid, "uid-unknown"], 0.2) == 2
     assert queue.counts().active == 2
     assert observer.counts["active", "ForceActivate"] == 2
+
+
+def test_activation_out_of_backoff_does_not_ask_the_gates_again() -> None:
+    asked: list[str] = []
+
+    def gate(pod_info: PodInfo) -> Status | None:
+        asked.append(pod_info.uid)
+        return None
+
+    queue = make_queue(pre_enqueue=gate)
+    qpi = reject(queue, "a", 0.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.1)
+    assert len(asked) == 2  # on its way into the active queue, then into backoff
+    queue.activate([qpi.uid], 0.2)
+    assert len(asked) == 2
 
 
 def test_activation_does_not_open_gates() -> None:
