@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
 from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF_QUEUE,
@@ -179,7 +180,11 @@ class SchedulingQueue:
         return qpi
 
     def done(self, uid: str) -> None:
-        """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm."""
+        """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm.
+
+        Not to be called while the attempt may still fail: what happens to a pod is remembered only as long as it is
+        in a pool or in flight.
+        """
         flight = self._in_flight.get(uid)
         if flight is not None:
             flight.qpi.pool = Pool.GONE
@@ -233,6 +238,8 @@ class SchedulingQueue:
             return Strategy.AFTER_BACKOFF  # nobody knows what it missed, or a fault: no event would wake it
         best = Strategy.SKIP
         for happening in self._in_flight.missed(flight):
+            if _is_own_room(happening, qpi):
+                continue
             best = max(best, self._rules.decide(qpi, happening))
             if best is Strategy.IMMEDIATELY or (best is Strategy.AFTER_BACKOFF and not qpi.pending_plugins):
                 break
@@ -458,3 +465,9 @@ class SchedulingQueue:
             return result
 
         return call_and_check
+
+
+def _is_own_room(happening: Happening, qpi: QueuedPodInfo) -> bool:
+    """The pod itself gave back the room it had been promised: no reason to try it again."""
+    event, old, _ = happening
+    return event is ASSIGNED_POD_DELETE and isinstance(old, Pod) and old.metadata.uid == qpi.uid

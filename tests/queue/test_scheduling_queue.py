@@ -364,6 +364,16 @@ def test_an_event_during_the_attempt_must_matter_to_a_rejector() -> None:
     assert queue.add_unschedulable_if_not_present(qpi, 0.2, AFFINITY) is Pool.UNSCHEDULABLE
 
 
+def test_the_room_a_pod_gives_back_itself_does_not_wake_it() -> None:
+    queue = make_queue()
+    for name in "ab":
+        queue.add(make_pod(name), 0.0)
+    a, b = pop(queue, 0.0), pop(queue, 0.0)
+    queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, a.pod_info.pod, None, 0.1)
+    assert queue.add_unschedulable_if_not_present(a, 0.2, FIT) is Pool.UNSCHEDULABLE
+    assert queue.add_unschedulable_if_not_present(b, 0.2, FIT) is Pool.BACKOFF
+
+
 def test_an_event_before_the_attempt_is_not_replayed() -> None:
     queue = make_queue()
     queue.add(make_pod("a"), 0.0)
