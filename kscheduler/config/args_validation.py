@@ -6,12 +6,13 @@ runs it only when it builds the plugin.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
-from kscheduler.config.names import qualified_name_faults
+from kscheduler.config.names import label_value_faults, qualified_name_faults
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
@@ -58,7 +59,7 @@ def validate_volume_args(path: str, args: VolumeBindingArgs) -> list[str]:
     if args.bind_timeout_seconds < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
         faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, detail))
-    if args.shape:
+    if args.shape is not None:
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         faults.append(invalid(f"{path}.shape", args.shape, detail))
     return faults
@@ -108,12 +109,15 @@ def _validate_strategy(path: str, args: NodeResourcesFitArgs) -> list[str]:
         faults.append(not_supported(f"{path}.type", strategy.type, STRATEGIES))
     faults += _validate_weights(f"{path}.resources", strategy.resources)
     ratio = strategy.requested_to_capacity_ratio
-    if ratio is not None:
-        faults += _validate_shape(f"{path}.requestedToCapacityRatio.shape", ratio.shape)
-    elif strategy.type == "RequestedToCapacityRatio":
-        detail = "must be specified when type is RequestedToCapacityRatio"
-        faults.append(required(f"{path}.requestedToCapacityRatio", detail))
-    return faults
+    child = f"{path}.requestedToCapacityRatio"
+    if ratio is None:
+        if strategy.type == "RequestedToCapacityRatio":
+            faults.append(required(child, "must be specified when type is RequestedToCapacityRatio"))
+        return faults
+    if strategy.type != "RequestedToCapacityRatio":
+        faults.append(forbidden(child, "must be nil when type is not RequestedToCapacityRatio"))
+        return faults
+    return faults + _validate_shape(f"{child}.shape", ratio.shape)
 
 
 def _validate_weights(path: str, resources: Sequence[ResourceSpec]) -> list[str]:
@@ -139,9 +143,9 @@ def _validate_shape(path: str, shape: Sequence[UtilizationShapePoint]) -> list[s
             break
     for index, point in enumerate(shape):
         if not 0 <= point.utilization <= 100:
-            faults.append(invalid(f"{path}[{index}].utilization", point.utilization, "not in valid range [0-100]"))
+            faults.append(invalid(f"{path}[{index}].utilization", point.utilization, "not in valid range [0, 100]"))
         if not 0 <= point.score <= 10:
-            faults.append(invalid(f"{path}[{index}].score", point.score, "not in valid range [0-10]"))
+            faults.append(invalid(f"{path}[{index}].score", point.score, "not in valid range [0, 10]"))
     return faults
 
 
@@ -151,7 +155,7 @@ def _validate_shape(path: str, shape: Sequence[UtilizationShapePoint]) -> list[s
 def validate_spread_args(path: str, args: PodTopologySpreadArgs) -> list[str]:
     faults = []
     if args.defaulting_type not in ("System", "List"):
-        faults.append(not_supported(f"{path}.defaultingType", args.defaulting_type, ("List", "System")))
+        faults.append(not_supported(f"{path}.defaultingType", args.defaulting_type, ("System", "List")))
     elif args.defaulting_type == "System" and args.default_constraints:
         detail = "when .defaultConstraints are not empty"
         faults.append(invalid(f"{path}.defaultingType", args.defaulting_type, detail))
@@ -220,36 +224,52 @@ def _validate_expression(path: str, requirement: SelectorRequirement) -> list[st
     operator, values = requirement.operator, requirement.values
     if operator not in OPERATORS:
         return [not_supported(f"{path}.operator", operator, OPERATORS)]
-    faults = _label_name(f"{path}.key", requirement.key)
+    key_faults = qualified_name_faults(requirement.key)
+    faults = [invalid(f"{path}.key", requirement.key, "; ".join(key_faults))] if key_faults else []
     child = f"{path}.values"
     if operator in ("In", "NotIn") and not values:
-        faults.append(invalid(child, values, "for 'in', 'notin' operators, values set can't be empty"))
+        faults.append(_no_values(child, "for 'in', 'notin' operators, values set can't be empty"))
     if operator in ("Exists", "DoesNotExist") and values:
         faults.append(invalid(child, values, "values set must be empty for exists and does not exist"))
     if operator in ("Gt", "Lt"):
         faults += _validate_comparison(child, values)
+    for index, value in enumerate(values):
+        if messages := label_value_faults(value):
+            faults.append(invalid(f"{child}[{index}][{requirement.key}]", value, "; ".join(messages)))
     return faults
 
 
 def _validate_comparison(path: str, values: Sequence[str]) -> list[str]:
-    if len(values) != 1:
-        return [invalid(path, values, "for 'Gt', 'Lt' operators, exactly one value is required")]
-    try:
-        int(values[0])
-    except ValueError:
+    detail = "for 'Gt', 'Lt' operators, exactly one value is required"
+    if not values:
+        return [_no_values(path, detail)]
+    if len(values) > 1:
+        return [invalid(path, values, detail)]
+    if not _is_integer(values[0]):
         return [invalid(f"{path}[0]", values[0], "for 'Gt', 'Lt' operators, the value must be an integer")]
     return []
 
 
+def _is_integer(text: str) -> bool:
+    """Whether Go reads it as an integer of 64 bits."""
+    return re.fullmatch(r"[+-]?[0-9]+", text) is not None and -(2**63) <= int(text) < 2**63
+
+
 def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
-    """A field selector knows metadata.name alone, and one value."""
-    if requirement.operator not in ("In", "NotIn"):
-        return [not_supported(f"{path}.operator", requirement.operator, ("In", "NotIn"))]
-    if len(requirement.values) != 1:
-        return [required(f"{path}.values", "must have one element")]
-    if requirement.key != "metadata.name":
-        return [not_supported(f"{path}.key", requirement.key, ("metadata.name",))]
+    """A field selector takes one value; kube-scheduler does not look at which field it names."""
+    operator, values = requirement.operator, requirement.values
+    if operator not in ("In", "NotIn"):
+        return [not_supported(f"{path}.operator", operator, ("In", "NotIn"))]
+    if not values:
+        return [_no_values(f"{path}.values", "must have one element")]
+    if len(values) > 1:
+        return [invalid(f"{path}.values", values, "must have one element")]
     return []
+
+
+def _no_values(path: str, detail: str) -> str:
+    """An absent list is null in Go's messages."""
+    return invalid(path, None, detail)
 
 
 def _label_name(path: str, value: str) -> list[str]:

@@ -97,6 +97,8 @@ def _walk(info: inspect.Type, value: Any, path: str, faults: Faults, depth: int 
         faults.wrong.append(f"{path}: expected {expected}, got {describe(value)}")
     elif isinstance(info, inspect.CustomType):
         _check_custom(value, path, faults)
+    elif isinstance(info, inspect.IntType):
+        return int(value)
     return value
 
 
@@ -165,8 +167,8 @@ def _mismatch(info: inspect.Type, value: Any) -> str:
 
 
 def _integer_mismatch(info: inspect.IntType, value: Any) -> str:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return "an integer"
+    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
+        return "an integer"  # 3.0 is one, as it is for Kubernetes
     low, high = info.ge, info.le
     if low is not None and high is not None and not low <= value <= high:
         return f"an integer of {high.bit_length() + 1} bits"

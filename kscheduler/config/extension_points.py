@@ -95,7 +95,7 @@ KUBE_PLUGINS: PointMap = MappingProxyType(
         "DefaultBinder": _points("bind"),
         "NodeDeclaredFeatures": _points("preFilter filter"),
         # Behind feature gates that are off by default, hence not in the default list.
-        "GangScheduling": _points("preEnqueue reserve permit"),
+        "GangScheduling": _points("preEnqueue permit"),
         "TopologyPlacementGenerator": _points("placementGenerate"),
         "PodGroupPodsCount": _points("placementScore"),
     }

@@ -134,11 +134,16 @@ def _decode_args(entry: PluginConfig, path: str, faults: Faults) -> PluginConfig
     return PluginConfig(name=entry.name, args=args)
 
 
+_ARGS_KINDS = frozenset(kind.__name__ for kind in PLUGIN_ARGS.values())
+
+
 def _args_kind_fault(plugin: str, version: Any, kind: Any) -> str:
     """Why arguments with this apiVersion and kind are not the plugin's, or "". Both may be left out."""
     expected = f"{plugin}Args"
     if version not in (None, "", API_VERSION):
         return f'args for plugin {plugin}: apiVersion: expected "{API_VERSION}", got {describe(version)}'
     if kind not in (None, "", expected):
+        if kind not in _ARGS_KINDS:
+            return f'decoding args for plugin {plugin}: no kind "{kind}" is registered for version "{API_VERSION}"'
         return f"args for plugin {plugin} were not of type {expected}.{API_GROUP}, got {kind}.{API_GROUP}"
     return ""

@@ -21,12 +21,30 @@ _SUBDOMAIN_RULE = (
 )
 
 
+_VALUE_PATTERN = f"({_NAME_PATTERN})?"
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'{_VALUE_PATTERN}')"
+)
+
+
+def label_value_faults(value: str) -> list[str]:
+    """Why `value` is no label value; [] if it is one."""
+    faults = []
+    if len(value.encode()) > MAX_NAME:
+        faults.append(f"must be no more than {MAX_NAME} bytes")
+    if value and not _NAME.fullmatch(value):
+        faults.append(_VALUE_RULE)
+    return faults
+
+
 def qualified_name_faults(value: str) -> list[str]:
     """Why `value` is no `[prefix/]name`, in Kubernetes' words; [] if it is one."""
     parts = value.split("/")
     if len(parts) > 2:
         return [
-            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
     faults = _prefix_faults(parts[0]) if len(parts) == 2 else []
     name = parts[-1]

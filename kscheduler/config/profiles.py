@@ -31,18 +31,28 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
         for point in CONSTRUCTION_ORDER
     }
     _check_cardinality(profile.scheduler_name, lists)
+    if any(weight < 0 for _, weight in lists[ExtensionPoint.SCORE]):
+        raise ConfigError("score plugins: total score of Score plugins could overflow")  # what Go makes of it
     return {point: lists[point] for point in ExtensionPoint}
 
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
     """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones."""
     known = {**KUBE_PLUGINS, **(extra or {})}
+    first: tuple[str, object] | None = None  # queue sort plugin of the first profile, and its arguments
     for profile in config.profiles:
+        name = profile.scheduler_name
         try:
-            effective_plugins(profile, known)
+            lists = effective_plugins(profile, known)
         except ConfigError as error:
-            name = profile.scheduler_name
             raise ConfigError(f"initializing profiles: creating profile for scheduler name {name}: {error}") from error
+        sorter = lists[ExtensionPoint.QUEUE_SORT][0][0]
+        first = first or (sorter, profile.raw_args(sorter))
+        if sorter != first[0]:
+            text = f'different queue sort plugins for profile "{name}": "{sorter}", first: "{first[0]}"'
+            raise ConfigError(f"initializing profiles: {text}")
+        if profile.raw_args(sorter) != first[1]:
+            raise ConfigError(f'initializing profiles: different queue sort plugin args for profile "{name}"')
 
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:

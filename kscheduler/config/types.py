@@ -261,7 +261,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 class VolumeBindingArgs(PluginArgs, frozen=True):
     bind_timeout_seconds: Int64 = 600
-    shape: tuple[UtilizationShapePoint, ...] = ()
+    shape: tuple[UtilizationShapePoint, ...] | None = None  # refused, even empty: its feature gate is off
 
 
 PLUGIN_ARGS: dict[str, type[PluginArgs]] = {  # plugin name -> its arguments; other plugins of kube-scheduler have none

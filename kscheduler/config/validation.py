@@ -125,17 +125,10 @@ def validate_profiles(config: SchedulerConfig) -> list[str]:
 def validate_profile(path: str, profile: Profile, version: str) -> list[str]:
     faults = [] if profile.scheduler_name else [required(f"{path}.schedulerName")]
     faults += _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-    for key, field in _PLUGIN_SETS.items():
-        enabled = getattr(profile.plugins, field).enabled
-        for index, plugin in enumerate(enabled):
-            faults += _removed(f"{path}.plugins.{key}.enabled[{index}]", plugin.name, version)
+    for point in ExtensionPoint:  # not multiPoint, as kube-scheduler: there the name turns out unknown
+        for index, plugin in enumerate(getattr(profile.plugins, point.field).enabled):
+            faults += _removed(f"{path}.plugins.{point.value}.enabled[{index}]", plugin.name, version)
     return faults + _validate_plugin_config(path, profile, version)
-
-
-_PLUGIN_SETS: dict[str, str] = {  # key in the file -> attribute of Plugins
-    **{point.value: point.field for point in ExtensionPoint},
-    "multiPoint": "multi_point",
-}
 
 
 def _removed(path: str, plugin: str, version: str) -> list[str]:

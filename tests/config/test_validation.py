@@ -169,7 +169,7 @@ FIT: dict[str, tuple[str, str]] = {  # case -> args of NodeResourcesFit, message
         "{shape: [{utilization: 50, score: 11}, {utilization: 40, score: 0}]}}}",
         "[scoringStrategy.requestedToCapacityRatio.shape[1].utilization: Invalid value: 40: values must be sorted in "
         "increasing order, scoringStrategy.requestedToCapacityRatio.shape[0].score: Invalid value: 11: "
-        "not in valid range [0-10]]",
+        "not in valid range [0, 10]]",
     ),
     "no points": (
         "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {}}}",
@@ -289,7 +289,10 @@ def test_a_malformed_resource_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("requirement", "message"),
     [
-        ("{key: a, operator: In}", "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"),
+        (
+            "{key: a, operator: In}",
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+        ),
         ("{key: a, operator: Exists, values: [x]}", 'values: Invalid value: ["x"]: values set must be empty'),
         ("{key: a, operator: Gt, values: [x]}", "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value"),
         (
