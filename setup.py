@@ -23,6 +23,9 @@ DIRECTIVES = {
     "overflowcheck": DEBUG,
     "nonecheck": DEBUG,
     "embedsignature": True,
+    # Kernel tables are not to be pickled, and the stubs describe all there is.
+    "auto_pickle": False,
+    "autotestdict": False,
     "freethreading_compatible": True,
 }
 

@@ -36,6 +36,7 @@ cdef class NodeColumns:
     cdef profile_t[::1] profiles  # [row]
     cdef code_t[::1] alive  # [row] 1 or 0
 
+    cdef int _allocate(self, Py_ssize_t resources, Py_ssize_t capacity) except -1
     cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1
     cdef int _clear(self, row_t row) except -1
     cdef int _changed(self, row_t row) except -1

@@ -84,7 +84,7 @@ cdef class NodeColumns:
     def __cinit__(self, capacity=64):
         self.resource_count = EPHEMERAL_STORAGE + 1
         self.generation = 0
-        self._grow(8, within("capacity", capacity, 1, _INT32_MAX))
+        self._allocate(8, within("capacity", capacity, 1, _INT32_MAX))
 
     # --- shape ---
 
@@ -212,21 +212,19 @@ cdef class NodeColumns:
 
     # --- inside ---
 
-    cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
-        """Larger columns with the same content. Takes all memory first, so a MemoryError changes nothing."""
-        allocated = _table(self.allocated, self.resource_count, self.rows, resources, capacity)
-        used = _table(self.used, self.resource_count, self.rows, resources, capacity)
-        used_cpu = _column(self.used_cpu, self.rows, capacity)
-        used_memory = _column(self.used_memory, self.rows, capacity)
-        pods = _column(self.pods, self.rows, capacity)
-        pods_allowed = _column(self.pods_allowed, self.rows, capacity)
+    cdef int _allocate(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
+        """Empty columns, in place of those there are."""
+        allocated = _table(resources, capacity)
+        used = _table(resources, capacity)
+        used_cpu = _column(capacity)
+        used_memory = _column(capacity)
+        pods = _column(capacity)
+        pods_allowed = _column(capacity)
         cdef profile_t[::1] profiles = view.array(shape=(capacity,), itemsize=sizeof(profile_t), format="i")
         cdef code_t[::1] alive = view.array(shape=(capacity,), itemsize=sizeof(code_t), format="B")
         profiles[:] = -1
         alive[:] = 0
-        if self.rows:
-            profiles[: self.rows] = self.profiles[: self.rows]
-            alive[: self.rows] = self.alive[: self.rows]
+        # All memory is there now: a MemoryError above has changed nothing.
         self.allocated = allocated
         self.used = used
         self.used_cpu = used_cpu
@@ -236,6 +234,24 @@ cdef class NodeColumns:
         self.profiles = profiles
         self.alive = alive
         self.capacity = capacity
+        return 0
+
+    cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
+        """Larger columns with the same content."""
+        allocated, used = self.allocated, self.used
+        used_cpu, used_memory = self.used_cpu, self.used_memory
+        pods, pods_allowed = self.pods, self.pods_allowed
+        profiles, alive = self.profiles, self.alive
+        cdef Py_ssize_t rows = alive.shape[0], old = allocated.shape[0]
+        self._allocate(resources, capacity)
+        self.allocated[:old, :rows] = allocated
+        self.used[:old, :rows] = used
+        self.used_cpu[:rows] = used_cpu
+        self.used_memory[:rows] = used_memory
+        self.pods[:rows] = pods
+        self.pods_allowed[:rows] = pods_allowed
+        self.profiles[:rows] = profiles
+        self.alive[:rows] = alive
         return 0
 
     cdef int _clear(self, row_t row) except -1:
@@ -278,21 +294,15 @@ cdef class NodeColumns:
         return 0
 
 
-cdef amount_t[::1] _column(amount_t[::1] old, Py_ssize_t rows, Py_ssize_t capacity):
+cdef amount_t[::1] _column(Py_ssize_t capacity):
     cdef amount_t[::1] fresh = view.array(shape=(capacity,), itemsize=sizeof(amount_t), format="q")
     fresh[:] = 0
-    if rows:
-        fresh[:rows] = old[:rows]
     return fresh
 
 
-cdef amount_t[:, ::1] _table(
-    amount_t[:, ::1] old, Py_ssize_t resources, Py_ssize_t rows, Py_ssize_t new_resources, Py_ssize_t capacity
-):
-    cdef amount_t[:, ::1] fresh = view.array(shape=(new_resources, capacity), itemsize=sizeof(amount_t), format="q")
+cdef amount_t[:, ::1] _table(Py_ssize_t resources, Py_ssize_t capacity):
+    cdef amount_t[:, ::1] fresh = view.array(shape=(resources, capacity), itemsize=sizeof(amount_t), format="q")
     fresh[:, :] = 0
-    if rows:
-        fresh[:resources, :rows] = old[:resources, :rows]
     return fresh
 
 

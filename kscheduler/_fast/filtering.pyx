@@ -17,24 +17,23 @@ def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, ve
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
     cdef Py_buffer buffer
-    cdef row_t left = 0
+    cdef row_t left
     # A typed memoryview would take bytes or array('b'), not both.
     PyObject_GetBuffer(verdict_by_profile, &buffer, PyBUF_ND | PyBUF_FORMAT)
     try:
         if buffer.itemsize != 1 or buffer.ndim != 1:
             raise ValueError(f"verdict_by_profile: expected single bytes, got items of {buffer.itemsize}")
         _check_verdicts(<const signed char*>buffer.buf, buffer.len)
-        if verdicts.rows:
-            _check_profiles(columns.profiles, verdicts.codes, verdicts.rows, buffer.len)
-            with nogil:
-                left = _filter_profiles(
-                    columns.profiles,
-                    verdicts.codes,
-                    verdicts.details,
-                    verdicts.rows,
-                    <const signed char*>buffer.buf,
-                    c_code,
-                )
+        _check_profiles(columns.profiles, verdicts.codes, verdicts.rows, buffer.len)
+        with nogil:
+            left = _filter_profiles(
+                columns.profiles,
+                verdicts.codes,
+                verdicts.details,
+                verdicts.rows,
+                <const signed char*>buffer.buf,
+                c_code,
+            )
     finally:
         PyBuffer_Release(&buffer)
     return left
@@ -49,21 +48,20 @@ def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequ
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
     columns._check_resources(request)
-    cdef row_t left = 0
-    if verdicts.rows:
-        with nogil:
-            left = _filter_fit(
-                columns.allocated,
-                columns.used,
-                columns.pods,
-                columns.pods_allowed,
-                request.c,
-                request.count,
-                verdicts.codes,
-                verdicts.details,
-                verdicts.rows,
-                c_code,
-            )
+    cdef row_t left
+    with nogil:
+        left = _filter_fit(
+            columns.allocated,
+            columns.used,
+            columns.pods,
+            columns.pods_allowed,
+            request.c,
+            request.count,
+            verdicts.codes,
+            verdicts.details,
+            verdicts.rows,
+            c_code,
+        )
     return left
 
 

@@ -9,4 +9,5 @@ cdef class Scores:
     cdef score_t[::1] raws  # [row] of the plugin at work
     cdef score_t[::1] totals  # [row] weighted sum of the plugins done
 
+    cdef int _allocate(self, Py_ssize_t capacity) except -1
     cdef int check_verdicts(self, Verdicts verdicts) except -1

@@ -28,15 +28,22 @@ from kscheduler._fast.verdicts cimport Verdicts
 cdef class Scores:
     """The raw score of the plugin at work, and the weighted total of those done, for each row."""
 
+    def __cinit__(self):
+        self._allocate(1)
+
+    cdef int _allocate(self, Py_ssize_t capacity) except -1:
+        raws = view.array(shape=(capacity,), itemsize=sizeof(score_t), format="q")
+        self.totals = view.array(shape=(capacity,), itemsize=sizeof(score_t), format="q")
+        self.raws = raws
+        return 0
+
     def reset(self, NodeColumns columns not None):
         """Begin with a new pod: raw and total are 0 everywhere."""
-        if self.raws is None or self.raws.shape[0] < columns.rows:
-            self.raws = view.array(shape=(columns.capacity,), itemsize=sizeof(score_t), format="q")
-            self.totals = view.array(shape=(columns.capacity,), itemsize=sizeof(score_t), format="q")
+        if self.raws.shape[0] < columns.rows:
+            self._allocate(columns.capacity)
         self.rows = columns.rows
-        if self.rows:
-            memset(&self.raws[0], 0, self.rows * sizeof(score_t))
-            memset(&self.totals[0], 0, self.rows * sizeof(score_t))
+        memset(&self.raws[0], 0, self.rows * sizeof(score_t))
+        memset(&self.totals[0], 0, self.rows * sizeof(score_t))
 
     def raw(self, row):
         index("row", row, self.rows)
@@ -177,17 +184,16 @@ cdef int _score_fit(
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t count = _terms(terms, columns, request, resources, True)
-    if verdicts.rows:
-        with nogil:
-            if strategy == LEAST:
-                _least(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                       terms, count, verdicts.codes, scores.raws, verdicts.rows)
-            elif strategy == MOST:
-                _most(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                      terms, count, verdicts.codes, scores.raws, verdicts.rows)
-            else:
-                _ratio(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                       terms, count, line, verdicts.codes, scores.raws, verdicts.rows)
+    with nogil:
+        if strategy == LEAST:
+            _least(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                   terms, count, verdicts.codes, scores.raws, verdicts.rows)
+        elif strategy == MOST:
+            _most(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                  terms, count, verdicts.codes, scores.raws, verdicts.rows)
+        else:
+            _ratio(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                   terms, count, line, verdicts.codes, scores.raws, verdicts.rows)
     return 0
 
 
@@ -320,9 +326,8 @@ def score_balanced(
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t count = _terms(terms, columns, request, [(resource, 1) for resource in resources], False)
-    if verdicts.rows:
-        with nogil:
-            _balanced(columns.allocated, columns.used, terms, count, verdicts.codes, scores.raws, verdicts.rows)
+    with nogil:
+        _balanced(columns.allocated, columns.used, terms, count, verdicts.codes, scores.raws, verdicts.rows)
 
 
 cdef int _balanced(
@@ -392,13 +397,12 @@ def score_profiles(
                 f"value of profile {profile}: expected {-MAX_RAW}..{MAX_RAW}, got {value_by_profile[profile]}"
             )
     cdef row_t bad
-    if verdicts.rows:
-        with nogil:
-            bad = _without_value(columns.profiles, verdicts.codes, verdicts.rows, count)
-        if bad >= 0:
-            raise IndexError(f"row {bad} has profile {columns.profiles[bad]}, there are values for {count}")
-        with nogil:
-            _gather(columns.profiles, value_by_profile, verdicts.codes, scores.raws, verdicts.rows)
+    with nogil:
+        bad = _without_value(columns.profiles, verdicts.codes, verdicts.rows, count)
+    if bad >= 0:
+        raise IndexError(f"row {bad} has profile {columns.profiles[bad]}, there are values for {count}")
+    with nogil:
+        _gather(columns.profiles, value_by_profile, verdicts.codes, scores.raws, verdicts.rows)
 
 
 cdef row_t _without_value(
@@ -425,8 +429,7 @@ cdef int _gather(
 def clear_raw(Verdicts verdicts not None, Scores scores not None):
     """Raw is 0 on every row, before a plugin that adds to some."""
     scores.check_verdicts(verdicts)
-    if scores.rows:
-        memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
+    memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
 
 
 def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
@@ -452,9 +455,8 @@ def score_images(Verdicts verdicts not None, Scores scores not None, min_thresho
     scores.check_verdicts(verdicts)
     cdef score_t low = within("min_threshold", min_threshold, 0, MAX_RAW)
     cdef score_t high = within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
-    if verdicts.rows:
-        with nogil:
-            _images(verdicts.codes, scores.raws, verdicts.rows, low, high)
+    with nogil:
+        _images(verdicts.codes, scores.raws, verdicts.rows, low, high)
 
 
 cdef int _images(const code_t[::1] codes, score_t[::1] raws, row_t rows, score_t low, score_t high) except -1 nogil:
@@ -476,9 +478,8 @@ def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
     If no raw is above 0 they stay as they are, or all become 100 with `reverse`.
     """
     scores.check_verdicts(verdicts)
-    if verdicts.rows:
-        with nogil:
-            _normalize(verdicts.codes, scores.raws, verdicts.rows, reverse)
+    with nogil:
+        _normalize(verdicts.codes, scores.raws, verdicts.rows, reverse)
 
 
 cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint reverse) except -1 nogil:
@@ -505,12 +506,11 @@ def accumulate(Verdicts verdicts not None, Scores scores not None, weight):
     """Add weight * raw to the totals. Returns -1, or the first row whose raw is outside 0..100; then adds nothing."""
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, 0, MAX_WEIGHT)
-    cdef row_t bad = -1
-    if verdicts.rows:
-        with nogil:
-            bad = _out_of_range(verdicts.codes, scores.raws, verdicts.rows)
-            if bad == -1:
-                _accumulate(verdicts.codes, scores.raws, scores.totals, verdicts.rows, c_weight)
+    cdef row_t bad
+    with nogil:
+        bad = _out_of_range(verdicts.codes, scores.raws, verdicts.rows)
+        if bad == -1:
+            _accumulate(verdicts.codes, scores.raws, scores.totals, verdicts.rows, c_weight)
     return bad
 
 

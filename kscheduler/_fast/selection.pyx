@@ -38,9 +38,8 @@ cdef BestC _find(Verdicts verdicts, Scores scores) except *:
     best.total = best.first = -1
     best.ties = 0
     scores.check_verdicts(verdicts)
-    if verdicts.rows:
-        with nogil:
-            _best(verdicts.codes, scores.totals, verdicts.rows, &best)
+    with nogil:
+        _best(verdicts.codes, scores.totals, verdicts.rows, &best)
     return best
 
 

@@ -10,4 +10,5 @@ cdef class Verdicts:
     cdef code_t[::1] codes  # [row]
     cdef detail_t[::1] details  # [row]
 
+    cdef int _allocate(self, Py_ssize_t capacity) except -1
     cdef int check_columns(self, NodeColumns columns) except -1

@@ -20,15 +20,22 @@ cdef enum:
 cdef class Verdicts:
     """Why each row is out, or that it is not: a code and a detail a row, for one pod at a time."""
 
+    def __cinit__(self):
+        self._allocate(1)
+
+    cdef int _allocate(self, Py_ssize_t capacity) except -1:
+        codes = view.array(shape=(capacity,), itemsize=sizeof(code_t), format="B")
+        self.details = view.array(shape=(capacity,), itemsize=sizeof(detail_t), format="q")
+        self.codes = codes
+        return 0
+
     def reset(self, NodeColumns columns not None):
         """Begin with a new pod: every node is feasible."""
-        if self.codes is None or self.codes.shape[0] < columns.rows:
-            self.codes = view.array(shape=(columns.capacity,), itemsize=sizeof(code_t), format="B")
-            self.details = view.array(shape=(columns.capacity,), itemsize=sizeof(detail_t), format="q")
+        if self.codes.shape[0] < columns.rows:
+            self._allocate(columns.capacity)
         self.rows = columns.rows
-        if self.rows:
-            with nogil:
-                _reset(columns.alive, self.codes, self.details, self.rows)
+        with nogil:
+            _reset(columns.alive, self.codes, self.details, self.rows)
 
     def code(self, row):
         index("row", row, self.rows)
@@ -39,8 +46,6 @@ cdef class Verdicts:
         return self.details[<row_t>row]
 
     def feasible_count(self):
-        if self.rows == 0:
-            return 0
         with nogil:
             count = _feasible(self.codes, self.rows)
         return count
@@ -67,7 +72,7 @@ cdef class Verdicts:
 
     def histogram(self):
         """(code, detail) -> nodes, the feasible ones included; in no particular order."""
-        return _histogram(self.codes, self.details, self.rows) if self.rows else {}
+        return _histogram(self.codes, self.details, self.rows)
 
     def reject(self, row, code, detail=0):
         """Put a row out, if it is still in: the first reason stands."""
@@ -96,8 +101,7 @@ cdef class Verdicts:
         for at in rows:
             if self.codes[at] == FEASIBLE:
                 self.codes[at] = KEPT
-        if self.rows:
-            _sweep(self.codes, self.details, self.rows, code, detail)
+        _sweep(self.codes, self.details, self.rows, code, detail)
 
     def limit_feasible(self, start, limit):
         """Examine nodes in a circle from row `start` and stop at the `limit`-th feasible one.
@@ -110,10 +114,9 @@ cdef class Verdicts:
             within("start", start, 0, 0)
         cdef Py_ssize_t most = within("limit", limit, 1, _INT64_MAX)
         cdef row_t first = start
-        cdef Py_ssize_t examined = 0
-        if self.rows:
-            with nogil:
-                examined = _limit(self.codes, self.details, self.rows, first, most)
+        cdef Py_ssize_t examined
+        with nogil:
+            examined = _limit(self.codes, self.details, self.rows, first, most)
         return examined
 
     cdef int check_columns(self, NodeColumns columns) except -1:

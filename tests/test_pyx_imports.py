@@ -1,0 +1,43 @@
+"""import-linter does not read Cython files, so the rule that kernels import nothing of kscheduler is checked here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kscheduler
+
+_ROOT = Path(kscheduler.__file__).parent
+_FILES = sorted(path for suffix in ("*.pyx", "*.pxd", "*.pxi") for path in _ROOT.rglob(suffix))
+# "from X import", "from X cimport", "import X, Y", "cimport X"
+_IMPORT = re.compile(r"^\s*(?:from\s+(?P<source>[\w.]+)\s+c?import\b|c?import\s+(?P<names>[^#\n]+))", re.M)
+
+
+def imported_modules(text: str) -> list[str]:
+    found: list[str] = []
+    for match in _IMPORT.finditer(text):
+        names = match["source"] or match["names"]
+        found += [name.split()[0] for name in names.split(",")]
+    return found
+
+
+def test_there_are_cython_files_to_check() -> None:
+    assert "_fast/columns.pyx" in [path.relative_to(_ROOT).as_posix() for path in _FILES]
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.relative_to(_ROOT).as_posix())
+def test_kernels_import_nothing_of_kscheduler(path: Path) -> None:
+    assert _ROOT / "_fast" in path.parents, "only _fast holds Cython"
+    outside = [
+        name
+        for name in imported_modules(path.read_text(encoding="utf-8"))
+        if name.startswith(".") or (name.split(".")[0] == "kscheduler" and not name.startswith("kscheduler._fast."))
+    ]
+    assert outside == []
+
+
+def test_every_form_of_import_is_seen() -> None:
+    text = "from kscheduler.api cimport x\ncimport kscheduler.cache as c, libc\nimport os\n  from .columns import y\n"
+    assert imported_modules(text) == ["kscheduler.api", "kscheduler.cache", "libc", "os", ".columns"]
