@@ -95,12 +95,16 @@ def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         item: T = _decoder(cast(Any, kind)).decode(raw)
         return item
-    except msgspec.ValidationError:
-        return convert_object(_decoder(object).decode(raw), kind)
+    except (msgspec.MsgspecError, RecursionError):
+        return convert_object(_decode_json(raw), kind)
+
+
+def _decode_json(raw: bytes | msgspec.Raw) -> object:
+    try:
+        return _decoder(object).decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DecodeError(
-            f"{UNNAMED}: expected JSON, got {_cut(bytes(raw).decode(errors='replace'))}: {error}"
-        ) from error
+        shown = _cut(bytes(raw).decode(errors="replace"))
+        raise DecodeError(f"{UNNAMED}: expected JSON, got {shown}: {error}") from error
 
 
 def convert_object(document: object, kind: type[T]) -> T:
