@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import http.client
+import itertools
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,76 +19,136 @@ from tests.controlplane.harness import (
     Binaries,
     ControlPlane,
     Credentials,
+    KubeScheduler,
     RequestFailed,
     verify,
     workload,
 )
+from tests.controlplane.harness.kubeconfig import write_kubeconfig
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.ports import free_port
 from tests.deploy.audit import AuditLog
 from tests.deploy.lossy_proxy import LossyProxy
 from tests.deploy.manifests import KUSTOMIZATIONS, Object, pod_template, render, scheduler_config
+from tests.deploy.replica import Replica, is_ours
 from tests.deploy.rules import Right, bound_roles, rights, without
-from tests.deploy.trial import LOST, STUCK, Trial, asked_for, is_ours
+from tests.deploy.trial import LOST, STUCK, Account, LeaseName, Trial, asked_for
+
+pytestmark = pytest.mark.slow
 
 BASE = render("base")
 RIGHTS = rights(bound_roles(BASE))
 NODES = 4
 SHORT_RETRY = "--leader-elect-retry-period=500ms"
+KUBE_SCHEDULER_LEASE = LeaseName("kube-system", "kube-scheduler")
+KUBE_SCHEDULER_LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+
+_numbers = itertools.count(1)  # of files
 
 
 class Stage:
     """A control plane with audit, nodes, the base applied, and a ServiceAccount that may read the metrics."""
 
-    def __init__(self, control_plane: ControlPlane, proxy: LossyProxy) -> None:
+    def __init__(self, control_plane: ControlPlane, ends: contextlib.ExitStack) -> None:
         self.control_plane = control_plane
         self.api = control_plane.api
-        self.proxy = proxy
         self.audit = AuditLog(control_plane.directory / "audit.log")
+        self._ends = ends
+        self._proxy = self._new_proxy(Credentials(control_plane.url, control_plane.authority.path))
         self.api.apply(*BASE)
         for index in range(NODES):
             self.api.create("/api/v1/nodes", workload.node(f"node-{index}"))
         self.reader = control_plane.service_account_token("default", "collector")
         self.api.apply(_metrics_binding("collector"))
 
-    def trial_with_all(self) -> Trial:
-        """The ConfigMap's own configuration, the ServiceAccount's own rights; pods are elsewhere, as in life."""
-        self.control_plane.create_namespace("workload")
+    def service_account(self, namespace: str) -> Account:
+        """The ServiceAccount `kscheduler` of a namespace, with a token of its own, by way of the proxy."""
+        token = self.control_plane.service_account_token(namespace, "kscheduler")
+        credentials = Credentials(self._proxy.url, self.control_plane.authority.path, token=token)
+        return Account(f"system:serviceaccount:{namespace}:kscheduler", self._kubeconfig(credentials))
+
+    def user(self, name: str) -> Account:
+        """A user with a client certificate. Certificates do not pass a proxy, so it has one that shows his."""
+        authority = self.control_plane.authority
+        proxy = self._new_proxy(Credentials(self.control_plane.url, authority.path, client=authority.client(name)))
+        return Account(name, self._kubeconfig(Credentials(proxy.url, authority.path)))
+
+    def trial(self, name: str, case: Case, *, pods: int = 3) -> Trial:
+        """Let a replica stand by, with pods waiting for it."""
         return Trial(
             self.control_plane,
             self.audit,
-            namespace="kscheduler",
-            pods_namespace="workload",
-            config=self._config_file("kscheduler", scheduler_config(BASE)),
-            scheduler_name="kscheduler",
-            server=self.proxy.url,
+            name,
+            account=case.account,
+            lease=case.lease,
+            scheduler_name=case.scheduler_name,
+            flags=case.flags,
             reader=self.reader,
-            pods=20,
+            pods=pods,
         )
 
-    def trial_without(self, right: Right) -> Trial:
-        """The same in a namespace of its own, less one right."""
-        name = f"without-{re.sub('[^a-z]+', '-', str(right))}"
-        self.control_plane.create_namespace(name)
-        self.api.apply(*_roles_without(right, name))
-        config = scheduler_config(BASE).replace("schedulerName: kscheduler", f"schedulerName: {name}")
-        assert name in config
-        return Trial(
-            self.control_plane,
-            self.audit,
-            namespace=name,
-            pods_namespace=name,
-            config=self._config_file(name, config),
-            scheduler_name=name,
-            server=self.proxy.url,
-            reader=self.reader,
-            flags=[f"--leader-elect-resource-namespace={name}", SHORT_RETRY],
+    def config_flag(self, config: str) -> str:
+        """The flag that names a file with this configuration."""
+        path = self._file("config.yaml")
+        path.write_text(config)
+        return f"--config={path}"
+
+    def _new_proxy(self, upstream: Credentials) -> LossyProxy:
+        return self._ends.enter_context(
+            LossyProxy(upstream, self.control_plane.authority.server("proxy"), free_port(), LOST)
         )
 
-    def _config_file(self, name: str, text: str) -> Path:
-        path = self.control_plane.directory / f"{name}-config.yaml"
-        path.write_text(text)
-        return path
+    def _kubeconfig(self, credentials: Credentials) -> Path:
+        return write_kubeconfig(self._file("kubeconfig"), credentials)
+
+    def _file(self, suffix: str) -> Path:
+        return self.control_plane.directory / f"deploy-{next(_numbers)}.{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How a replica is started."""
+
+    account: Account
+    lease: LeaseName
+    scheduler_name: str
+    flags: tuple[str, ...]
+
+
+def as_in_base(stage: Stage) -> Case:
+    """The ConfigMap's own configuration, the ServiceAccount's own rights."""
+    stage.api.apply(*BASE)
+    config = stage.config_flag(scheduler_config(BASE))
+    return Case(stage.service_account("kscheduler"), LeaseName("kscheduler", "kscheduler"), "kscheduler", (config,))
+
+
+def as_in_replacement(stage: Stage) -> Case:
+    """The same of the other kustomization."""
+    objects = render("replace-kube-scheduler")
+    stage.api.apply(*objects)
+    config = stage.config_flag(scheduler_config(objects))
+    return Case(stage.service_account("kscheduler"), KUBE_SCHEDULER_LEASE, "default-scheduler", (config,))
+
+
+def as_static_pod(stage: Stage) -> Case:
+    """With kube-scheduler's account, and the flags of kubeadm's manifest."""
+    account = stage.user("system:kube-scheduler")
+    flags = (
+        f"--authentication-kubeconfig={account.kubeconfig}",
+        f"--authorization-kubeconfig={account.kubeconfig}",
+        "--leader-elect=true",
+    )
+    return Case(account, KUBE_SCHEDULER_LEASE, "default-scheduler", flags)
+
+
+def without_right(stage: Stage, right: Right, namespace: str) -> Case:
+    """As in the base, but in another namespace, and less one right."""
+    stage.control_plane.create_namespace(namespace)
+    stage.api.apply(*_roles_without(right, namespace))
+    config = scheduler_config(BASE).replace("schedulerName: kscheduler", f"schedulerName: {namespace}")
+    assert namespace in config
+    flags = (stage.config_flag(config), f"--leader-elect-resource-namespace={namespace}", SHORT_RETRY)
+    return Case(stage.service_account(namespace), LeaseName(namespace, "kscheduler"), namespace, flags)
 
 
 def _roles_without(right: Right, namespace: str) -> list[Object]:
@@ -129,10 +192,9 @@ def _metrics_binding(account: str) -> Object:
 
 @pytest.fixture(scope="module")
 def stage(binaries: Binaries) -> Iterator[Stage]:
-    with ControlPlane(ApiserverOptions(audit=True, priority_and_fairness=True), binaries) as control_plane:
-        serving = control_plane.authority.server("proxy")
-        with LossyProxy(control_plane.credentials, serving, free_port(), LOST) as proxy:
-            yield Stage(control_plane, proxy)
+    options = ApiserverOptions(audit=True, priority_and_fairness=True)
+    with ControlPlane(options, binaries) as control_plane, contextlib.ExitStack() as ends:
+        yield Stage(control_plane, ends)
 
 
 # --- what is applied --------------------------------------------------------------------------------------------
@@ -192,40 +254,112 @@ def _flow_schema(credentials: Credentials, path: str) -> str | None:
 # --- what it suffices for ---------------------------------------------------------------------------------------
 
 
-def test_its_rights_suffice_for_all_it_does(stage: Stage) -> None:
-    trial = stage.trial_with_all()
+@pytest.mark.parametrize("case_of", [as_in_base, as_in_replacement, as_static_pod])
+def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Stage], Case]) -> None:
+    case = case_of(stage)
+    trial = stage.trial(case_of.__name__.replace("_", "-"), case, pods=20)
     try:
         trial.exercise()
-        assert is_ours(trial.lease()["spec"]["holderIdentity"])
-        assert trial.is_ready()
-        assert trial.scrape(None)[0] == 403
-        assert trial.scrape(trial.token)[0] == 403, "its own account may not read the metrics"
-        assert "scheduler_schedule_attempts_total" in trial.scrape(stage.reader)[1]
+        assert is_ours(trial.holder())
         [failed] = trial.events(STUCK, "FailedScheduling")
-        assert failed["reportingController"] == "kscheduler"
+        assert failed["reportingController"] == case.scheduler_name
         assert failed["series"]["count"] >= 2
-        placement = verify(stage.api, "workload")
-        assert placement.problems == [f"workload/{STUCK} is not bound"]
+        assert verify(stage.api, trial.namespace).problems == [f"{trial.namespace}/{STUCK} is not bound"]
         assert trial.end() == 0
-        assert trial.lease()["spec"]["holderIdentity"] == "", "the lease is released"
+        assert trial.holder() == "", "the lease is released"
         assert trial.refused() == []
         assert [right for right in RIGHTS if not asked_for(trial.requests(), right)] == [], "rights nobody uses"
     finally:
         trial.clean()
 
 
+def test_metrics_are_for_those_who_may_read_them_and_health_for_anybody(stage: Stage) -> None:
+    case = as_in_base(stage)
+    own = stage.control_plane.service_account_token("kscheduler", "kscheduler")
+    replica = Replica(stage.control_plane, "serving", case.account.kubeconfig, case.flags)
+    try:
+        replica.process.wait_ready(replica.is_ready)
+        assert [replica.get(path)[0] for path in ("/livez", "/healthz")] == [200, 200]
+        assert replica.get("/metrics")[0] == 403
+        assert replica.get("/metrics", "no-token-at-all")[0] == 401
+        assert replica.get("/metrics", own)[0] == 403, "not even its own account may"
+        assert replica.get("/configz", stage.reader)[0] == 403
+        status, body = replica.get("/metrics", stage.reader)
+        assert status == 200
+        assert "scheduler_pending_pods" in body
+    finally:
+        replica.process.stop()
+
+
+# --- in kube-scheduler's place ----------------------------------------------------------------------------------
+
+
+def test_kube_scheduler_hands_over_and_takes_back(stage: Stage) -> None:
+    """The README's order of steps: nobody places pods twice, and there is always somebody who does."""
+    case = as_in_replacement(stage)
+    user = case.account.user
+    asked_before = len(stage.audit.of(user))
+    stage.control_plane.create_namespace("handover")
+    with contextlib.ExitStack() as ends:
+        kube_scheduler = KubeScheduler(stage.control_plane, leader_elect=True, name="kube-scheduler-before")
+        ends.callback(kube_scheduler.stop)
+        eventually(lambda: _holder(stage), "kube-scheduler leads")
+        replica = Replica(stage.control_plane, "handover", case.account.kubeconfig, case.flags)
+        ends.callback(replica.process.stop)
+        replica.process.wait_ready(replica.is_ready)
+        eventually(
+            lambda: "leases" in {request.resource for request in stage.audit.of(user)[asked_before:]}, "a standby"
+        )
+        assert _who_places(stage, "first").startswith("default-scheduler-")
+
+        kube_scheduler.stop()
+        assert _who_places(stage, "second") == _holder(stage)
+
+        kube_scheduler = KubeScheduler(stage.control_plane, leader_elect=True, name="kube-scheduler-after")
+        ends.callback(kube_scheduler.stop)
+        assert replica.process.stop() == 0
+        assert _who_places(stage, "third").startswith("default-scheduler-")
+    assert [request for request in stage.audit.of(user)[asked_before:] if request.refused] == []
+    stage.api.delete(KUBE_SCHEDULER_LEASE_PATH)
+
+
+def _holder(stage: Stage) -> str:
+    try:
+        return str(stage.api.get(KUBE_SCHEDULER_LEASE_PATH)["spec"].get("holderIdentity", ""))
+    except RequestFailed as error:
+        if error.status == 404:
+            return ""
+        raise
+
+
+def _who_places(stage: Stage, name: str) -> str:
+    """The reporting instance in the event of a new pod: for us the holder's identity, for kube-scheduler its name."""
+    stage.api.create("/api/v1/namespaces/handover/pods", workload.pod(name))
+    found: list[str] = []
+
+    def is_told() -> bool:
+        events = stage.api.list_all(
+            "/apis/events.k8s.io/v1/namespaces/handover/events", fieldSelector="reason=Scheduled"
+        )
+        found.extend(event["reportingInstance"] for event in events if event["regarding"]["name"] == name)
+        return bool(found)
+
+    eventually(is_told, f"pod {name} is placed")
+    return found[0]
+
+
 # --- what it is no more than ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("right", RIGHTS, ids=str)
 def test_each_right_is_missed_when_it_is_taken_away(stage: Stage, right: Right) -> None:
-    trial = stage.trial_without(right)
+    name = f"without-{re.sub('[^a-z]+', '-', str(right))}"
+    trial = stage.trial(name, without_right(stage, right, name))
     try:
         trial.exercise(is_enough=lambda: asked_for(trial.refused(), right))
         refused = trial.refused()
         assert asked_for(refused, right), "nothing is refused: this right is superfluous"
         assert [request for request in refused if not request.needs(right)] == [], "other rights are missing too"
-        assert trial.process.is_running, "a missing right must not end the scheduler"
+        assert trial.replica.process.is_running, "a missing right must not end the scheduler"
     finally:
         trial.clean()

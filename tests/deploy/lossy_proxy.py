@@ -23,14 +23,14 @@ class LossyProxy:
     """`with LossyProxy(...) as proxy:` listens on `proxy.url`. Each binding of a pod `name` is lost once."""
 
     def __init__(self, upstream: Credentials, serving: KeyPair, port: int, name: str) -> None:
-        """`serving` is the certificate to show; of `upstream` only the address and whom to trust are used."""
+        """`serving` is the certificate to show. A client certificate of `upstream` is shown for all who come."""
         address = urlsplit(upstream.server)
         self._upstream = (address.hostname or "", address.port or 443)
         self._port = port
         self.url = f"https://127.0.0.1:{port}"
         self.lost: set[bytes] = set()  # request lines whose answers were lost
         self._line = re.compile(rb"POST /api/v1/namespaces/[^/ ]+/pods/" + re.escape(name).encode() + rb"/binding")
-        self._client_tls = ssl.create_default_context(cafile=str(upstream.authority))
+        self._client_tls = upstream.ssl_context()
         self._server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._server_tls.load_cert_chain(serving.public, serving.key)
         self._loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""One `kscheduler run` under a ServiceAccount's token, led through everything it ever asks of the apiserver.
+"""One replica under some account, led through everything it ever asks of the apiserver.
 
 The steps, each ended by something the apiserver confirms: it stands by while another holds the Lease; takes the
 deleted Lease and renews it; places pods, of which one binding's answer is lost; says of a large pod that there is no
@@ -8,22 +8,16 @@ room, and again after another pod has gone; and answers a reader of its metrics.
 from __future__ import annotations
 
 import datetime
-import socket
-import ssl
-import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tests.controlplane.harness import ControlPlane, Credentials, workload
-from tests.controlplane.harness.kubeconfig import write_kubeconfig
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.process import Process
+from tests.controlplane.harness import ControlPlane, workload
 from tests.deploy.audit import AuditLog, Request
 from tests.deploy.manifests import Object
+from tests.deploy.replica import Replica
 from tests.deploy.rules import Right
 
 STEP_LIMIT_S = 30.0  # generous: it matters only to a test that fails
@@ -33,58 +27,68 @@ LOST = "answer-lost"  # the pod whose first binding is carried out, but never an
 STUCK = "too-large"
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom the replica is to the apiserver."""
+
+    user: str
+    kubeconfig: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """Which Lease it is to hold."""
+
+    namespace: str
+    name: str
+
+
 class Trial:
-    """Account `kscheduler` and Lease are in `namespace`. `exercise` may be cut short; `clean` leaves nothing behind."""
+    """`exercise` goes through the steps and may be cut short; `clean` leaves nothing behind."""
 
     def __init__(
         self,
         control_plane: ControlPlane,
         audit: AuditLog,
+        name: str,
         *,
-        namespace: str,
-        pods_namespace: str,
-        config: Path,
+        account: Account,
+        lease: LeaseName,
         scheduler_name: str,
-        server: str,
+        flags: Iterable[str],
         reader: str,
-        flags: Iterable[str] = (),
         pods: int = 3,
     ) -> None:
-        """`server` is the apiserver's address to use, `reader` the token of someone who may read the metrics."""
+        """Pods go to a new namespace `trial-<name>`; `reader` is the token of someone who may read the metrics."""
+        self.namespace = f"trial-{name}"
         self._api = control_plane.api
         self._audit = audit
+        self._user = account.user
+        self._asked_before = len(audit.of(account.user))
+        self._lease = lease
         self._scheduler_name = scheduler_name
         self._reader = reader
         self._fitting = [f"fits-{index}" for index in range(pods)]
-        self.user = f"system:serviceaccount:{namespace}:kscheduler"
-        self.token = control_plane.service_account_token(namespace, "kscheduler")
-        self._url = f"https://127.0.0.1:{free_port()}"
-        self._lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kscheduler"
-        self._pods_path = f"/api/v1/namespaces/{pods_namespace}/pods"
-        self._events_path = f"/apis/events.k8s.io/v1/namespaces/{pods_namespace}/events"
+        self._pods_path = f"/api/v1/namespaces/{self.namespace}/pods"
+        self._leases_path = f"/apis/coordination.k8s.io/v1/namespaces/{lease.namespace}/leases"
+        control_plane.create_namespace(self.namespace)
         self._create_lease()
         self._create_pods()
-        kubeconfig = write_kubeconfig(
-            control_plane.directory / f"trial-{namespace}.kubeconfig",
-            Credentials(server, control_plane.authority.path, token=self.token),
-        )
-        command = [sys.executable, "-m", "kscheduler", "run", f"--config={config}", f"--kubeconfig={kubeconfig}"]
-        command += ["--bind-address=127.0.0.1", f"--secure-port={self._url.rpartition(':')[2]}", *flags]
-        self.process: Process = control_plane.start_process(f"trial-{namespace}", command)
+        self.replica = Replica(control_plane, self.namespace, account.kubeconfig, flags)
 
     # --- what is asked ------------------------------------------------------------------------------------------
 
     def requests(self) -> list[Request]:
         """What it has asked the apiserver for."""
-        return self._audit.of(self.user)
+        return self._audit.of(self._user)[self._asked_before :]
 
     def refused(self) -> list[Request]:
         """What it was not allowed to do."""
         return [request for request in self.requests() if request.refused]
 
-    def lease(self) -> Object:
-        """The Lease as it is."""
-        return cast(Object, self._api.get(self._lease_path))
+    def holder(self) -> str:
+        """Who holds the Lease, as the apiserver has it."""
+        return str(self._api.get(f"{self._leases_path}/{self._lease.name}")["spec"].get("holderIdentity", ""))
 
     def pod(self, name: str) -> Object:
         """One pod as it is."""
@@ -92,20 +96,9 @@ class Trial:
 
     def events(self, name: str, reason: str) -> list[Object]:
         """The Events of that reason about a pod."""
-        return [
-            event
-            for event in self._api.list_all(self._events_path)
-            if event["regarding"]["name"] == name and event["reason"] == reason
-        ]
-
-    def scrape(self, token: str | None) -> tuple[int, str]:
-        """Status and body of its /metrics."""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return _get(f"{self._url}/metrics", headers)
-
-    def is_ready(self) -> bool:
-        """Whether /readyz says so, to anybody."""
-        return _get(f"{self._url}/readyz", {})[0] == 200
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events = self._api.list_all(path)
+        return [event for event in events if event["regarding"]["name"] == name and event["reason"] == reason]
 
     # --- the steps ----------------------------------------------------------------------------------------------
 
@@ -120,28 +113,29 @@ class Trial:
             ("the large pod has its event", _nothing, lambda: bool(self.events(STUCK, "FailedScheduling"))),
             ("the large pod has its condition", _nothing, lambda: self._reason_of(STUCK) == "Unschedulable"),
             ("the event is counted on", self._make_room, lambda: self._asked("events", "patch")),
-            ("the metrics are readable", _nothing, lambda: self.scrape(self._reader)[0] == 200),
+            ("the metrics are readable", _nothing, lambda: self.replica.get("/metrics", self._reader)[0] == 200),
         ]
         for what, act, is_done in steps:
             if is_enough():
                 return
             act()
-            self._wait(what, lambda is_done=is_done: is_enough() or is_done())  # type: ignore[misc]
+            self._wait(what, is_done, is_enough)
 
     def end(self) -> int | None:
         """Stop it as a kubelet would; the exit code."""
-        return self.process.stop()
+        return self.replica.process.stop()
 
     def clean(self) -> None:
-        """Stop it, and leave no pods that would be in the way of others."""
+        """Stop it, and leave no pods or Lease that would be in the way of others."""
         self.end()
         self._api.delete(self._pods_path)
+        self._api.delete(f"{self._leases_path}/{self._lease.name}", missing_ok=True)
 
-    def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
+    def _wait(self, what: str, is_done: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
         deadline = time.monotonic() + STEP_LIMIT_S
-        while not is_so():
-            assert self.process.is_running, f"{what}: it has ended:\n{self.process.log_text()[-4000:]}"
-            assert time.monotonic() < deadline, f"{what}: not so:\n{self.process.log_text()[-4000:]}"
+        while not (is_enough() or is_done()):
+            assert self.replica.process.is_running, f"{what}: it has ended:\n{self.replica.log_tail()}"
+            assert time.monotonic() < deadline, f"{what}: not in time:\n{self.replica.log_tail()}"
             time.sleep(POLL_S)
 
     def _asked(self, resource: str, verb: str) -> bool:
@@ -154,12 +148,12 @@ class Trial:
     def _create_lease(self) -> None:
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": OTHER, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
-        self._api.create(self._lease_path.rpartition("/")[0], {"metadata": {"name": "kscheduler"}, "spec": spec})
+        self._api.create(self._leases_path, {"metadata": {"name": self._lease.name}, "spec": spec})
 
     def _free_lease(self) -> None:
-        assert self.lease()["spec"]["holderIdentity"] == OTHER
+        assert self.holder() == OTHER
         assert not any(map(self._is_bound, self._fitting)), "it places pods without the lease"
-        self._api.delete(self._lease_path)
+        self._api.delete(f"{self._leases_path}/{self._lease.name}")
 
     def _create_pods(self) -> None:
         for name in [*self._fitting, LOST]:
@@ -179,11 +173,6 @@ class Trial:
         return next((each.get("reason", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def is_ours(holder: str) -> bool:
-    """Whether a Lease's holder is a scheduler on this machine."""
-    return holder.startswith(f"{socket.gethostname()}_")
-
-
 def asked_for(requests: Iterable[Request], right: Right) -> bool:
     """Whether one of the requests needs this right."""
     return any(request.needs(right) for request in requests)
@@ -191,18 +180,3 @@ def asked_for(requests: Iterable[Request], right: Right) -> bool:
 
 def _nothing() -> None:
     pass
-
-
-def _get(url: str, headers: dict[str, str]) -> tuple[int, str]:
-    tls = ssl.create_default_context()
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE  # self-signed, and nothing secret is asked
-    request = urllib.request.Request(url, headers=headers)
-    try:
-        with urllib.request.urlopen(request, timeout=15, context=tls) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
