@@ -96,16 +96,20 @@ class PodEvents:
 
     def _pending(self, pod: Pod) -> None:
         info = self._read(pod)
-        if info is not None and not self._cache.is_assumed(info.uid):
+        if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.add(info, self._clock.now())
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
-        """Changed while it waits, or while we bind it: an assumed pod's decision stands."""
+        """Changed while it waits, or while we bind it: then the decision stands, and counts if the pod returns."""
         info = self._read(new)
-        if info is not None and not self._cache.is_assumed(info.uid):
+        if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
             self._wake()
+
+    def _is_bound_unseen(self, uid: str) -> bool:
+        """Is the binding written, while the watch still brings what happened before it?"""
+        return self._cache.is_assumed(uid) and not self._queue.is_in_flight(uid)
 
     def _read(self, pod: Pod) -> PodInfo | None:
         try:

@@ -102,7 +102,7 @@ class ScheduleOne:
             status, waits = framework.run_permit(state, pod, found.node_name)
         cycle = BindingCycle(queued, framework, state, found.node_name, waits, started)
         if status is not None:
-            self._give_back(cycle)
+            self._undo(cycle)
             self._reject(queued, framework, status, started)
             return None
         _log_decision(pod, found)
@@ -122,14 +122,12 @@ class ScheduleOne:
         pod, framework = cycle.pod, cycle.framework
         # 1. Wait for Permit plugins that asked for it.
         status = await self._wait_on_permit(cycle)
-        # 2. From here on, events that happen are no longer this attempt's concern.
-        self._queue.done(pod.uid)
-        # 3. PreBind, then Bind.
+        # 2. PreBind, then Bind.
         if status is None:
             status = await framework.run_pre_bind(cycle.state, pod, cycle.node_name)
         if status is None:
             status = await framework.run_bind(cycle.state, pod, cycle.node_name)
-        # 4. Keep it, or give it back.
+        # 3. Keep it, or give it back.
         if status is None:
             self._bound(cycle)
         else:
@@ -149,6 +147,7 @@ class ScheduleOne:
 
     def _bound(self, cycle: BindingCycle) -> None:
         pod, now = cycle.pod, self._clock.now()
+        self._queue.done(pod.uid)
         self._cache.finish_binding(pod.uid, now)
         self._statuses.forget(pod.uid)
         for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
@@ -172,11 +171,15 @@ class ScheduleOne:
         self._reject(cycle.queued, cycle.framework, status, cycle.started)
 
     def _give_back(self, cycle: BindingCycle) -> None:
-        """Undo Reserve and the assumption; others may use the room."""
+        """Undo Reserve and the assumption, and let others know of the room: decisions were made without it."""
+        if self._undo(cycle):
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
+
+    def _undo(self, cycle: BindingCycle) -> bool:
+        """Undo Reserve and the assumption; whether there was still an assumption to undo."""
         for fault in cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name):
             log.error("unreserve plugin failed", extra={"pod": cycle.pod.key, "err": fault.message})
-        if self._cache.forget(cycle.pod.uid):
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
+        return self._cache.forget(cycle.pod.uid)
 
     # --- a pod that goes nowhere ---
 

@@ -11,9 +11,10 @@ from typing import cast
 
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.faults import raised
 from kscheduler.framework.interface import (
+    EXTENSION_POINTS,
     BindPlugin,
     EnqueueExtensions,
     FilterPlugin,
@@ -34,6 +35,8 @@ from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import Code, Status, code_of, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
+# A plugin at one of these can keep a pod waiting, and must say for what.
+REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeout
 
 
@@ -100,12 +103,14 @@ class Framework:
         return None
 
     def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent]]:
-        """Plugin name -> cluster events that may help a pod it rejected."""
-        return {
-            name: plugin.events_to_register()
-            for name, plugin in self._all.items()
-            if isinstance(plugin, EnqueueExtensions)
-        }
+        """Plugin name -> cluster events that may help a pod it rejected: all, if it can reject and does not say."""
+        events: dict[str, Sequence[ClusterEvent]] = {}
+        for name, plugin in self._all.items():
+            if isinstance(plugin, EnqueueExtensions):
+                events[name] = plugin.events_to_register()
+            elif any(hasattr(plugin, EXTENSION_POINTS[point]) for point in REJECTING_POINTS):
+                events[name] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
+        return events
 
     # --- the scheduling cycle ---
 

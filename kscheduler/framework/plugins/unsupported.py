@@ -6,10 +6,11 @@ What is only a preference (preferred pod affinity, ScheduleAnyway) does not make
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -25,6 +26,9 @@ class Unsupported:
         if not needs:
             return None, SKIP
         return None, unresolvable(f"this scheduler cannot judge yet what the pod requires: {', '.join(needs)}")
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return ()  # nothing in the cluster changes what this program can judge
 
 
 def _unsupported(pod: Pod) -> Iterator[str]:

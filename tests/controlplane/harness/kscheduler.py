@@ -21,7 +21,7 @@ OPEN_PATHS = "/healthz,/livez,/readyz,/metrics,/configz"
 
 
 class KScheduler:
-    """One replica of `kscheduler run`. Several share a lease when `leader_elect`; `kubeconfig` defaults to the admin's."""
+    """One replica of `kscheduler run`, as admin unless told otherwise. With `leader_elect` several share a lease."""
 
     def __init__(
         self,

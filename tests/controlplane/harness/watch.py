@@ -6,6 +6,7 @@ The watch carries metadata only, so that it costs the apiserver little. It runs 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -18,6 +19,9 @@ import msgspec
 
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.kubeconfig import Credentials
+
+CONNECT_TIMEOUT_S = 10.0
+REOPEN_PERIOD_S = 0.1
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
@@ -46,10 +50,8 @@ class BindWatch:
         where = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
         self._path = f"{where}?watch=true&fieldSelector={urllib.parse.quote('spec.nodeName!=')}"
         self._headers = {"Accept": METADATA_ONLY, **credentials.headers()}
-        address = urllib.parse.urlsplit(credentials.server)
-        self._connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, context=credentials.ssl_context()
-        )
+        self._credentials = credentials
+        self._ending = threading.Event()
         self._decode: Callable[[bytes], _Event] = msgspec.json.Decoder(_Event).decode
         self._changed = threading.Condition()
         self._bound_at_s: dict[str, float] = {}  # pod uid -> time.monotonic() of its first event with a node
@@ -58,20 +60,19 @@ class BindWatch:
         self._thread = threading.Thread(target=self._read, name="bind-watch", daemon=True)
 
     def __enter__(self) -> BindWatch:
-        self._connection.request("GET", self._path, headers=self._headers)
-        self._response = self._connection.getresponse()
-        if self._response.status != 200:
-            raise HarnessError(f"watch of pods: HTTP {self._response.status}: {self._response.read(500)!r}")
+        self._open()
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._connection.sock is not None:
-            self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._ending.set()
+        sock = self._connection.sock
+        if sock is not None:
+            with contextlib.suppress(OSError):  # the apiserver may have been killed
+                sock.shutdown(socket.SHUT_RDWR)
         self._thread.join()
-        self._response.close()
         self._connection.close()
 
     @property
@@ -90,23 +91,45 @@ class BindWatch:
             return {self._names[uid]: at for uid, at in self._bound_at_s.items()}
 
     def wait(self, count: int, timeout_s: float) -> None:
-        """Wait until so many pods are bound; HarnessError when they are not in time, or the watch ended."""
+        """Wait until so many pods are bound; HarnessError when they are not in time."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self.count >= count or self._fault is not None, timeout_s):
-                raise HarnessError(f"{self.count} of {count} pods were bound within {timeout_s:.0f} s")
-            if self.count < count:
-                raise HarnessError(f"the watch of pods ended with {self.count} of {count} bound: {self._fault}")
+            if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
+                fault = f"; last fault: {self._fault}" if self._fault else ""
+                raise HarnessError(f"{self.count} of {count} pods were bound within {timeout_s:.0f} s{fault}")
+
+    def _open(self) -> None:
+        address = urllib.parse.urlsplit(self._credentials.server)
+        self._connection = http.client.HTTPSConnection(
+            address.hostname or "", address.port, context=self._credentials.ssl_context(), timeout=CONNECT_TIMEOUT_S
+        )
+        self._connection.request("GET", self._path, headers=self._headers)
+        self._response = self._connection.getresponse()
+        if self._response.status != 200:
+            raise HarnessError(f"watch of pods: HTTP {self._response.status}: {self._response.read(500)!r}")
+        self._connection.sock.settimeout(None)
 
     def _read(self) -> None:
-        fault = "the apiserver closed it"
-        try:
-            while line := self._response.readline():
-                self._note(self._decode(line), time.monotonic())
-        except (OSError, ValueError, http.client.HTTPException, HarnessError) as error:
-            fault = str(error)
-        with self._changed:
-            self._fault = fault
-            self._changed.notify_all()
+        """Read until the end is asked for. A loaded apiserver drops a watch that reads too slowly, and one that is
+        killed drops all: a new watch begins with every pod that has a node, so nothing is missed.
+        """
+        while not self._ending.is_set():
+            try:
+                while line := self._response.readline():
+                    self._note(self._decode(line), time.monotonic())
+                self._fault = "the apiserver closed the watch"
+            except (OSError, ValueError, http.client.HTTPException, HarnessError) as error:
+                self._fault = str(error)
+            self._reopen()
+
+    def _reopen(self) -> None:
+        while not self._ending.wait(REOPEN_PERIOD_S):
+            self._connection.close()
+            try:
+                self._open()
+            except (OSError, http.client.HTTPException, HarnessError) as error:
+                self._fault = str(error)
+            else:
+                return
 
     def _note(self, event: _Event, now_s: float) -> None:
         if event.type == "ERROR":
