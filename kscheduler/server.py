@@ -28,7 +28,7 @@ ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 KEEPALIVE_S = 30.0  # an idle connection is closed after this
 SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
 MAX_BODY = 64 * 1024
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, no-store, must-revalidate"}
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
@@ -174,6 +174,7 @@ def status_response(status: int, message: str) -> web.Response:
         "status": "Failure",
         "message": message,
         "reason": _REASONS.get(status, "InternalError"),
+        "details": {},
         "code": status,
     }
     headers = _HEADERS | ({"WWW-Authenticate": "Bearer"} if status == 401 else {})

@@ -29,9 +29,11 @@ class Health:
     """The checks of each endpoint, in the order they were added."""
 
     def __init__(self) -> None:
-        self._checks: dict[str, dict[str, Check]] = {}  # endpoint -> check name -> check
-        for endpoint in ("healthz", "livez", "readyz"):
-            self.add(endpoint, "ping", lambda: None)
+        self._checks: dict[str, dict[str, Check]] = {  # endpoint -> check name -> check
+            "healthz": {"ping": _always},
+            "livez": {"ping": _always},
+            "readyz": {},
+        }
 
     @property
     def endpoints(self) -> list[str]:
@@ -45,11 +47,15 @@ class Health:
         """All checks of an endpoint but the excluded; a failure always shows the list."""
         lines = []
         failed = []
-        for name, check in self._checks.get(endpoint, {}).items():
+        checks = self._checks.get(endpoint, {})
+        for name, check in checks.items():
             reason = None if name in exclude else _run(check)
             if reason is not None:
                 failed.append(f"{name}: {reason}")
             lines.append(_line(name, excluded=name in exclude, failed=reason is not None))
+        unknown = ", ".join(f'"{name}"' for name in exclude if name not in checks)
+        if unknown:
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
         if failed:
             log.warning("health check failed", extra={"endpoint": endpoint, "reasons": failed})
             return Answer(False, "\n".join([*lines, f"{endpoint} check failed\n"]))
@@ -62,6 +68,10 @@ class Health:
             return None
         reason = _run(check)
         return Answer(True, "ok") if reason is None else Answer(False, f"internal server error: {reason}\n")
+
+
+def _always() -> None:
+    """The check of a process that answers at all."""
 
 
 def _run(check: Check) -> str | None:

@@ -158,6 +158,15 @@ def test_the_points_weight_goes_before_multipoints_and_zero_is_one() -> None:
             'at least one bind plugin is needed for profile with scheduler name "default-scheduler"',
         ),
         (
+            "{score: {enabled: [{name: NodeAffinity, weight: -1}]}}",
+            "score plugins: total score of Score plugins could overflow",
+        ),
+        ("{multiPoint: {enabled: [{name: EBSLimits}]}}", 'PreFilterPlugin "EBSLimits" does not exist'),
+        (
+            "{reserve: {enabled: [{name: GangScheduling}]}}",
+            'plugin "GangScheduling" does not extend ReservePlugin plugin',
+        ),
+        (
             '{queueSort: {disabled: [{name: "*"}]}}',
             'only one queue sort plugin required for profile with scheduler name "default-scheduler", but got 0',
         ),
@@ -166,6 +175,11 @@ def test_the_points_weight_goes_before_multipoints_and_zero_is_one() -> None:
 def test_a_profile_that_cannot_be_built_is_refused_in_kube_schedulers_words(plugins: str, message: str) -> None:
     prefix = "initializing profiles: creating profile for scheduler name default-scheduler: "
     assert refusal(in_profile(plugins)) == prefix + message
+
+
+def test_all_profiles_sort_the_queue_with_the_same_arguments() -> None:
+    body = "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: PrioritySort, args: {x: 1}}]}]"
+    assert refusal(body) == 'initializing profiles: different queue sort plugin args for profile "b"'
 
 
 def test_points_have_the_names_of_file_label_interface_and_attribute() -> None:

@@ -139,6 +139,17 @@ ARGS: dict[str, tuple[str, str, str]] = {  # case -> plugin, args, message after
         'shape: Invalid value: [{"Utilization":0,"Score":0}]: unexpected field `shape`, remove it or turn on the '
         "feature gate StorageCapacityScoring",
     ),
+    "empty volume shape": (
+        "VolumeBinding",
+        "{shape: []}",
+        "shape: Invalid value: []: unexpected field `shape`, remove it or turn on the feature gate "
+        "StorageCapacityScoring",
+    ),
+    "spread type": (
+        "PodTopologySpread",
+        "{defaultingType: Foo}",
+        'defaultingType: Unsupported value: "Foo": supported values: "System", "List"',
+    ),
     "affinity operator": (
         "NodeAffinity",
         "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
@@ -170,6 +181,15 @@ FIT: dict[str, tuple[str, str]] = {  # case -> args of NodeResourcesFit, message
         "[scoringStrategy.requestedToCapacityRatio.shape[1].utilization: Invalid value: 40: values must be sorted in "
         "increasing order, scoringStrategy.requestedToCapacityRatio.shape[0].score: Invalid value: 11: "
         "not in valid range [0, 10]]",
+    ),
+    "shape of another strategy": (
+        "{scoringStrategy: {type: LeastAllocated, requestedToCapacityRatio: {shape: [{utilization: 101}]}}}",
+        "scoringStrategy.requestedToCapacityRatio: Forbidden: must be nil when type is not RequestedToCapacityRatio",
+    ),
+    "utilization": (
+        "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [{utilization: 101}]}}}",
+        "scoringStrategy.requestedToCapacityRatio.shape[0].utilization: Invalid value: 101: "
+        "not in valid range [0, 100]",
     ),
     "no points": (
         "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {}}}",
@@ -261,6 +281,9 @@ def test_an_empty_spread_constraint_is_refused_field_by_field() -> None:
     "body",
     [
         "profiles: []",
+        "parallelism: 3.0",
+        "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuring"
+        "Execution: {nodeSelectorTerms: [{matchFields: [{key: a, operator: In, values: [x]}]}]}}}}]}]",
         "leaderElection: {leaderElect: false, leaseDuration: 1s, resourceLock: endpoints}",
         "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: {}}}]}]",
         "profiles: [{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 0s}}]}]",
@@ -299,6 +322,10 @@ def test_a_malformed_resource_name_is_refused(name: str) -> None:
             "{key: a, operator: Lt, values: ['1', '2']}",
             "values: Invalid value: [\"1\",\"2\"]: for 'Gt', 'Lt' operators",
         ),
+        ("{key: a, operator: Gt, values: ['9223372036854775808']}", 'values[0]: Invalid value: "9223372036854775808"'),
+        ("{key: a, operator: In, values: [x, -x]}", 'values[1][a]: Invalid value: "-x": a valid label must be'),
+        ("{key: a, operator: Gt}", "values: Invalid value: null: for 'Gt', 'Lt' operators, exactly one value"),
+        ("{key: '', operator: Exists}", 'key: Invalid value: "": name part must be non-empty; name part must'),
         ("{key: -a, operator: Exists}", 'key: Invalid value: "-a": name part must consist'),
     ],
 )
