@@ -25,7 +25,7 @@ from kscheduler.client.times import micro_time
 from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_watch_status
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, DecodeError
+from kscheduler.errors import APIError, Conflict, DecodeError
 
 T = TypeVar("T")
 
@@ -158,7 +158,13 @@ class KubeClient:
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         meta = pod.metadata
         path = f"/api/v1/namespaces/{quote(meta.namespace)}/pods/{quote(meta.name)}/status"
-        await self._send_limited(Priority.STATUS, "PATCH", path, status_patch_body(meta.uid, patch), _STRATEGIC_PATCH)
+        body = status_patch_body(meta.uid, patch)
+        try:
+            await self._send_limited(Priority.STATUS, "PATCH", path, body, _STRATEGIC_PATCH)
+        except APIError as error:
+            if error.status == 422 and "metadata.uid" in str(error):  # how a patch meets a namesake
+                raise Conflict(str(error), status=409, reason="Conflict") from error
+            raise
 
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
         await self._limit(self._limiter, priority, verb)

@@ -129,6 +129,8 @@ class LineDecoder(Generic[T]):
             )
             return None
         identity = _identity(line.object)
+        if event_type is EventType.BOOKMARK:  # an empty object but for its version: "containers": null
+            return WatchEvent(event_type, None, identity.metadata.resourceVersion)
         _log_bad(self._resource, identity, error)
         if event_type is EventType.DELETED and identity.metadata.name:
             return WatchEvent(event_type, self._metadata_only(line.object), identity.metadata.resourceVersion)

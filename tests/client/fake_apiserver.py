@@ -29,7 +29,7 @@ class Fault:
     retry_after: str = ""
     hang_s: float = 0.0
     cut: bool = False  # close the connection without an answer
-    body: bytes | None = None  # answer 200 with this
+    body: bytes | None = None  # answer with this, and `status` or 200
 
 
 @dataclass
@@ -112,7 +112,7 @@ class FakeAPIServer:
             request.transport.close()
             return web.Response()
         if fault.body is not None:
-            return web.Response(body=fault.body, content_type="application/json")
+            return web.Response(body=fault.body, status=fault.status or 200, content_type="application/json")
         if fault.status:
             return status(fault.status, fault.reason, "as ordered", retry_after=fault.retry_after)
         return None

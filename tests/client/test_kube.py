@@ -117,7 +117,8 @@ async def test_an_old_continue_token_is_gone(server: FakeAPIServer, client: Kube
 async def test_a_watch_yields_the_lines_of_each_chunk(server: FakeAPIServer, client: KubeClient) -> None:
     first = line("ADDED", pod("a", 8)) + line("MODIFIED", pod("a", 9))
     cut = line("DELETED", pod("a", 10))
-    server.watches = [WatchScript([first + cut[:20], cut[20:40], cut[40:], line("BOOKMARK", pod("", 12))])]
+    bookmark = pod("", 12, containers=None)  # as the apiserver writes an empty pod
+    server.watches = [WatchScript([first + cut[:20], cut[20:40], cut[40:], line("BOOKMARK", bookmark)])]
     batches = await watch_pods(client)
     assert [[(e.type, e.resource_version) for e in batch] for batch in batches] == [
         [(EventType.ADDED, "8"), (EventType.MODIFIED, "9")],
@@ -310,6 +311,14 @@ async def test_a_status_patch_carries_uid_and_condition(server: FakeAPIServer, c
             "nominatedNodeName": None,
         },
     }
+
+
+async def test_a_status_patch_that_meets_a_namesake_is_a_conflict(server: FakeAPIServer, client: KubeClient) -> None:
+    body = json.dumps({"reason": "Invalid", "message": "metadata.uid: Invalid value: field is immutable"}).encode()
+    server.fail("PATCH", "/status", status=422, body=body)
+    target = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u1"))
+    with pytest.raises(Conflict, match="immutable"):
+        await client.patch_pod_status(target, PodStatusPatch(nominated_node_name="n1"))
 
 
 def test_a_status_patch_leaves_alone_what_it_does_not_name() -> None:
