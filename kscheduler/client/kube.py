@@ -22,7 +22,7 @@ from kscheduler.client.credentials import Credentials, load_credentials
 from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_watch_status
+from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -118,7 +118,7 @@ class KubeClient:
         try:
             return decode_page(raw, resource)
         except DecodeError as error:
-            raise APIError(f"apiserver {self.host}: {error}") from error
+            raise APIError(f"apiserver {self.host}: list of {resource.plural}: {error}") from error
 
     async def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
@@ -139,7 +139,7 @@ class KubeClient:
                         stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
                     yield events
                 if error is not None:
-                    raise_watch_status(resource.path, error.status)
+                    raise_error("WATCH", resource.path, error.status.code or 500, error.status)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"

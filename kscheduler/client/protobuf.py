@@ -8,8 +8,8 @@ the published generated.proto files of k8s.io/api (core/v1, events/v1) and k8s.i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kscheduler.api.decode import APIStatus, StatusDetails
 from kscheduler.client.protocol import Binding, Event, EventSeries
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
@@ -117,31 +117,26 @@ def _micro_time(unix_s: float) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The parts of a metav1.Status that an error message needs."""
-
-    message: str = ""
-    reason: str = ""
-    retry_after_s: int = 0
-
-
-def decode_status(body: bytes) -> Status:
-    """A metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}} in its envelope. Raises ValueError."""
+def decode_status(body: bytes) -> APIStatus:
+    """A metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}, code=6} in its envelope, or ValueError."""
     if not body.startswith(MAGIC):
         raise ValueError("no Kubernetes protobuf: the first four bytes differ")
     fields = dict(_fields(_bytes_of(dict(_fields(body[4:])).get(2))))
     details = dict(_fields(_bytes_of(fields.get(5))))
-    retry = details.get(5, 0)
-    return Status(
-        _bytes_of(fields.get(3)).decode(errors="replace"),
-        _bytes_of(fields.get(4)).decode(errors="replace"),
-        retry if isinstance(retry, int) else 0,
+    return APIStatus(
+        code=_int_of(fields.get(6)),
+        reason=_bytes_of(fields.get(4)).decode(errors="replace"),
+        message=_bytes_of(fields.get(3)).decode(errors="replace"),
+        details=StatusDetails(_int_of(details.get(5))),
     )
 
 
 def _bytes_of(value: int | bytes | None) -> bytes:
     return value if isinstance(value, bytes) else b""
+
+
+def _int_of(value: int | bytes | None) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

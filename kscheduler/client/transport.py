@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
 from kscheduler.client.credentials import Credentials
 from kscheduler.clock import Clock
@@ -274,45 +275,27 @@ _ERRORS: dict[int, type[APIError]] = {
 }
 
 
-class _Details(msgspec.Struct):
-    retryAfterSeconds: int = 0  # noqa: N815 (the wire's name)
+_decode_status = msgspec.json.Decoder(APIStatus).decode
 
 
-class _Status(msgspec.Struct):
-    """The parts of a metav1.Status in JSON that errors need."""
-
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-    details: _Details | None = None
-
-
-_decode_status = msgspec.json.Decoder(_Status).decode
-
-
-def raise_status(verb: str, path: str, status: int, body: bytes, retry_after: str = "") -> NoReturn:
+def raise_status(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> NoReturn:
     """The error for an HTTP status, with what the body's metav1.Status (JSON or protobuf) says about it."""
-    message, reason, retry_s = _explain(body)
-    retry_after_s = float(retry_after) if retry_after.isdecimal() else float(retry_s) if retry_s else None
-    text = f"{verb} {path.partition('?')[0]}: {status} {reason}: {message}".replace(" : ", ": ").rstrip(": ")
-    raise _ERRORS.get(status, APIError)(text, status=status, reason=reason, retry_after_s=retry_after_s)
+    status = _read_status(body)
+    retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
+    if retry_after_s is None and status.details is not None and status.details.retry_after_seconds:
+        retry_after_s = float(status.details.retry_after_seconds)
+    raise_error(verb, path, code, status, retry_after_s)
 
 
-def _explain(body: bytes) -> tuple[str, str, int]:
+def raise_error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None = None) -> NoReturn:
+    """The error class that `code` means."""
+    words = (f"{verb} {path.partition('?')[0]}", f"{code} {status.reason}".rstrip(), status.message)
+    text = ": ".join(word for word in words if word)
+    raise _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
+
+
+def _read_status(body: bytes) -> APIStatus:
     try:
-        if body.startswith(protobuf.MAGIC):
-            status = protobuf.decode_status(body)
-            return status.message, status.reason, status.retry_after_s
-        decoded = _decode_status(body)
-        return decoded.message, decoded.reason, decoded.details.retryAfterSeconds if decoded.details else 0
+        return protobuf.decode_status(body) if body.startswith(protobuf.MAGIC) else _decode_status(body)
     except (ValueError, msgspec.MsgspecError):
-        return body[:200].decode(errors="replace").strip(), "", 0  # a proxy's page, or nothing
-
-
-def raise_watch_status(path: str, body: bytes) -> NoReturn:
-    """The error for the Status inside an ERROR event of a watch."""
-    try:
-        code = _decode_status(body).code
-    except msgspec.MsgspecError:
-        code = 0
-    raise_status("WATCH", path, code or 500, body)
+        return APIStatus(message=body[:200].decode(errors="replace").strip())  # a proxy's page, or nothing

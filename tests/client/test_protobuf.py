@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.api.decode import APIStatus, StatusDetails
 from kscheduler.client import protobuf
 from kscheduler.client.protocol import Binding, Event, EventSeries
 
@@ -109,7 +110,7 @@ def test_a_status_is_read_with_its_retry_time() -> None:
     details = field(1, b"web") + b"\x28\x05" + b"\x3d\x01\x02\x03\x04" + b"\x39" + bytes(8)
     status = field(2, b"Failure") + field(3, b"too busy") + field(4, b"TooManyRequests") + field(5, details)
     body = b"k8s\x00" + field(1, field(2, b"Status")) + field(2, status + b"\x30\xad\x03")
-    assert protobuf.decode_status(body) == protobuf.Status("too busy", "TooManyRequests", 5)
+    assert protobuf.decode_status(body) == APIStatus(429, "TooManyRequests", "too busy", StatusDetails(5))
 
 
 @pytest.mark.parametrize("body", [b"{}", b"k8s\x00\x12\x7f", b"k8s\x00\x80", b"k8s\x00\x13", b"k8s\x00" + b"\xff" * 12])
