@@ -1,0 +1,187 @@
+"""Configurations given to the real kube-scheduler: the same refusals in the same words, the same plugins in use.
+
+Left out are wrong types of values, where kube-scheduler speaks of Go structs and this program of paths, and repeated
+YAML keys, where it answers over several lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kscheduler.config import KUBE_PLUGINS, ExtensionPoint, default_config, effective_plugins, parse_config, to_v1
+from kscheduler.config.types import PLUGIN_ARGS
+from kscheduler.errors import ConfigError
+from tests.config.documents import HEAD
+from tests.config.test_validation import ARGS, FIT, GENERAL
+from tests.controlplane.harness import MissingTool, ensure
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: none}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+"""
+LINES = 2_000  # more than it writes before it either refuses or names its plugins
+PROFILES = 40  # random profiles; each costs kube-scheduler a fifth of a second
+GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})
+
+Lists = dict[str, list[tuple[str, int]]]  # extension point -> (plugin, weight), in order
+
+
+class KubeScheduler:
+    """The real one, started with a configuration until it says what it makes of it; it never reaches a cluster."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self._binary = binary
+        self._folder = folder
+        (folder / "kubeconfig").write_text(KUBECONFIG)
+
+    def complete(self, body: str) -> str:
+        """`body` with what kube-scheduler needs to start and this program ignores."""
+        text = HEAD + textwrap.dedent(body)
+        if "clientConnection" not in text:
+            text += f"\nclientConnection: {{kubeconfig: {self._folder / 'kubeconfig'}}}\n"
+        return text if "leaderElection" in text else text + "\nleaderElection: {leaderElect: false}\n"
+
+    def answer(self, text: str) -> str | Lists:
+        """Its refusal, or the plugins it runs."""
+        config = self._folder / "config.yaml"
+        config.write_text(text)
+        command = [str(self._binary), "--config", str(config), "--secure-port=0", "-v=2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                assert process.stdout is not None
+                for _, line in zip(range(LINES), process.stdout, strict=False):
+                    if '"command failed" err="' in line:
+                        return _refusal(line)
+                    if "starts to work with those plugins" in line:
+                        return _lists(json.loads(line.split("Plugins=", 1)[1]))
+                raise AssertionError("kube-scheduler neither refused the configuration nor started")
+            finally:
+                process.kill()
+
+
+def _refusal(line: str) -> str:
+    found = re.search(r'err="(.*)"$', line.strip())
+    assert found is not None
+    text: str = json.loads(f'"{found.group(1)}"')
+    return text
+
+
+def _lists(plugins: dict[str, Any]) -> Lists:
+    return {
+        key[0].lower() + key[1:]: [(entry["Name"], entry["Weight"]) for entry in value["Enabled"] or ()]
+        for key, value in plugins.items()
+        if key != "MultiPoint"
+    }
+
+
+def ours(text: str) -> str | Lists:
+    """What this program answers, in the same form; it has weights everywhere, kube-scheduler where they count."""
+    try:
+        config = parse_config(text, "f")
+    except ConfigError as error:
+        return str(error).removeprefix("f: ")
+    lists = effective_plugins(config.profiles[0], KUBE_PLUGINS)
+    scores = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
+    return {
+        point.value: [(name, weight if point in scores else 0) for name, weight in entries]
+        for point, entries in lists.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def kube_scheduler(tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
+    try:
+        binary = ensure(("kube-scheduler",)).path("kube-scheduler")
+    except MissingTool as error:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            raise
+        pytest.skip(str(error))
+    return KubeScheduler(binary, tmp_path_factory.mktemp("kube-scheduler"))
+
+
+def args_body(plugin: str, args: str) -> str:
+    return f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]"
+
+
+BODIES: dict[str, str] = {
+    **{f"general: {case}": body for case, (body, _) in GENERAL.items()},
+    **{f"args: {case}": args_body(plugin, args) for case, (plugin, args, _) in ARGS.items()},
+    **{f"fit: {case}": args_body("NodeResourcesFit", args) for case, (args, _) in FIT.items()},
+    "unknown fields": "foo: 1\nprofiles: [{pluginConfig: [{name: NodeAffinity, args: {bar: 1}}], baz: 1}]",
+    "other args": args_body("NodeAffinity", "{apiVersion: kubescheduler.config.k8s.io/v1, kind: VolumeBindingArgs}"),
+    "unknown plugin": "profiles: [{plugins: {score: {enabled: [{name: Nope}]}}}]",
+    "unknown plugin everywhere": "profiles: [{plugins: {multiPoint: {enabled: [{name: Nope}]}}}]",
+    "wrong point": "profiles: [{plugins: {score: {enabled: [{name: NodeName}]}}}]",
+    "no binder": 'profiles: [{plugins: {bind: {disabled: [{name: "*"}]}}}]',
+    "no queue sort": 'profiles: [{plugins: {queueSort: {disabled: [{name: "*"}]}}}]',
+    "negative weight": "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, weight: -1}]}}}]",
+    "zero backoff": "podInitialBackoffSeconds: -5\npodMaxBackoffSeconds: -6",
+    "names": "extenders: [{managedResources: [{name: ''}, {name: a//b}, {name: -a/b}, {name: requests.a/b}]}]",
+    "empty": "",
+    "no profiles": "profiles: []",
+    "extender": "extenders: [{urlPrefix: x, filterVerb: f}]",
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_kube_scheduler_answers_the_same(kube_scheduler: KubeScheduler, case: str) -> None:
+    text = kube_scheduler.complete(BODIES[case])
+    assert ours(text) == kube_scheduler.answer(text)
+
+
+def random_set(rng: random.Random, point: str) -> dict[str, Any]:
+    """A plugin set of names that mostly fit the point."""
+    fitting = [name for name, points in KUBE_PLUGINS.items() if point == "multiPoint" or point in points]
+    names = [name for name in fitting if name not in GATED] or ["NodeName"]
+    if rng.random() < 0.03:
+        names = ["NodeName", "ImageLocality", "DefaultBinder"]
+    enabled: list[dict[str, Any]] = [
+        {"name": name, "weight": rng.randrange(10)} for name in rng.sample(names, min(len(names), rng.randrange(4)))
+    ]
+    if enabled and rng.random() < 0.05:
+        enabled.append(enabled[0])
+    disabled = [{"name": name} for name in rng.sample(names, min(len(names), rng.randrange(3)))]
+    if rng.random() < 0.15:
+        disabled.append({"name": "*"})
+    return {"enabled": enabled, "disabled": disabled}
+
+
+def random_profile(rng: random.Random) -> dict[str, Any]:
+    points = [point.value for point in ExtensionPoint if point.value not in ("queueSort", "placementGenerate")]
+    plugins = {point: random_set(rng, point) for point in rng.sample([*points, "multiPoint"], rng.randrange(6))}
+    everywhere = plugins.get("multiPoint", {"enabled": [], "disabled": []})
+    if {"name": "*"} in everywhere["disabled"] and rng.random() < 0.8:
+        present = {entry["name"] for entry in everywhere["enabled"]}
+        everywhere["enabled"] += [{"name": name} for name in ("PrioritySort", "DefaultBinder") if name not in present]
+    return {"plugins": plugins}
+
+
+@pytest.mark.parametrize("seed", range(PROFILES))
+def test_kube_scheduler_runs_the_same_plugins_of_a_random_profile(kube_scheduler: KubeScheduler, seed: int) -> None:
+    body = yaml.safe_dump({"profiles": [random_profile(random.Random(seed))]})
+    text = kube_scheduler.complete(body)
+    assert ours(text) == kube_scheduler.answer(text)
+
+
+def test_kube_scheduler_takes_what_this_program_writes(kube_scheduler: KubeScheduler) -> None:
+    document = to_v1(default_config())
+    document["clientConnection"]["kubeconfig"] = str(kube_scheduler._folder / "kubeconfig")
+    text = yaml.safe_dump(document)
+    assert {entry["name"] for entry in document["profiles"][0]["pluginConfig"]} == PLUGIN_ARGS.keys()
+    assert kube_scheduler.answer(text) == ours(text)
