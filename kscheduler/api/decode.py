@@ -14,8 +14,13 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from kscheduler.api.labels import compile_label_selector, compile_preferred_terms, compile_required_node_affinity
-from kscheduler.api.objects import Affinity, APIStruct, Node, Pod, PodAffinity, PodAffinityTerm
+from kscheduler.api.labels import (
+    REQUIRED_PATH,
+    compile_label_selector,
+    compile_node_selector_term,
+    compile_preferred_terms,
+)
+from kscheduler.api.objects import Affinity, APIStruct, Node, NodeAffinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.resources import node_allocatable, pod_resources
 from kscheduler.errors import DecodeError
 
@@ -207,9 +212,9 @@ def _identity(raw: msgspec.Raw) -> _Identity:
 def check_pod(pod: Pod) -> None:
     """Raises DecodeError, with the path of the field, if a decision could not read something the pod says."""
     pod_resources(pod)
-    compile_required_node_affinity(pod)
     compile_preferred_terms(pod)
     if pod.spec.affinity is not None:
+        _check_required_terms(pod.spec.affinity.node_affinity)
         _check_affinity(pod.spec.affinity)
     for i, constraint in enumerate(pod.spec.topology_spread_constraints or ()):
         compile_label_selector(constraint.label_selector, f"spec.topologySpreadConstraints[{i}].labelSelector")
@@ -218,6 +223,13 @@ def check_pod(pod: Pod) -> None:
 def check_node(node: Node) -> None:
     """Raises DecodeError, with the path of the field, if a decision could not read something the node says."""
     node_allocatable(node)
+
+
+def _check_required_terms(affinity: NodeAffinity | None) -> None:
+    """Each term, where a decision would do with those that make sense."""
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    for i, term in enumerate(required.node_selector_terms if required else ()):
+        compile_node_selector_term(term, f"{REQUIRED_PATH}.nodeSelectorTerms[{i}]")
 
 
 def _check_affinity(affinity: Affinity) -> None:

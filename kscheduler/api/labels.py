@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kscheduler.api.names import is_label_value, is_qualified_name
 from kscheduler.api.objects import LabelSelector, NodeSelectorTerm, Pod, SelectorRequirement
 from kscheduler.errors import DecodeError
 
@@ -156,15 +157,33 @@ class CompiledLabelSelector:
 
 
 def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
-    """Where a pod may go by its node selector and required node affinity; None if anywhere."""
+    """Where a pod may go by its node selector and required node affinity; None if anywhere.
+
+    Raises DecodeError if malformed terms leave none that could match.
+    """
     selector = tuple(sorted(pod.spec.node_selector.items())) if pod.spec.node_selector else ()
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     if required is None:
         return _of_selector(selector) if selector else None
     path = f"{REQUIRED_PATH}.nodeSelectorTerms"
-    terms = [compile_node_selector_term(term, f"{path}[{i}]") for i, term in enumerate(required.node_selector_terms)]
-    return RequiredNodeAffinity(selector, tuple(terms))
+    return RequiredNodeAffinity(selector, _compile_lenient(required.node_selector_terms, path))
+
+
+def _compile_lenient(terms: Sequence[NodeSelectorTerm], path: str) -> tuple[NodeTerm, ...]:
+    """A malformed term matches nothing and leaves the others their say, as in kube-scheduler: the apiserver lets some
+    through (Gt with text). If no term is left the fault is the reason, and is raised."""
+    compiled: list[NodeTerm] = []
+    fault: DecodeError | None = None
+    for i, term in enumerate(terms):
+        try:
+            compiled.append(compile_node_selector_term(term, f"{path}[{i}]"))
+        except DecodeError as error:
+            fault = fault or error
+            compiled.append(NodeTerm())
+    if fault is not None and all(term == NodeTerm() for term in compiled):
+        raise fault
+    return tuple(compiled)
 
 
 @functools.lru_cache(maxsize=_KEPT_SELECTORS)
@@ -202,7 +221,7 @@ def compile_label_selector(selector: LabelSelector | None, path: str) -> Compile
     if selector is None:
         return CompiledLabelSelector(None)
     exact = [
-        Requirement(key, Operator.IN, frozenset({value}))
+        _requirement(SelectorRequirement(key, Operator.IN.value, [value]), _OF_LABELS, f"{path}.matchLabels[{key}]")
         for key, value in sorted((selector.match_labels or {}).items())
     ]
     expressions = [
@@ -215,8 +234,11 @@ def compile_label_selector(selector: LabelSelector | None, path: str) -> Compile
 def _requirement(source: SelectorRequirement, allowed: Sequence[Operator], path: str) -> Requirement:
     operator = _operator(source, allowed, path)
     values = source.values or []
-    if not source.key:
-        raise DecodeError(f'{path}.key: expected a label\'s name, got ""')
+    if not is_qualified_name(source.key):
+        raise DecodeError(f'{path}.key: expected the key of a label, got "{source.key}"')
+    for value in values:
+        if not is_label_value(value):
+            raise DecodeError(f'{path}.values: expected values of a label, got "{value}"')
     if operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST):
         if values:
             raise DecodeError(f"{path}.values: expected none for {operator.value}, got {_shown(values)}")

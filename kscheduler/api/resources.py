@@ -14,12 +14,12 @@ amounts they follow from, so the pods of one workload cost one look-up each and 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from kscheduler.api.names import is_qualified_name
 from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, QuantityMap, RawQuantity
 from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
 from kscheduler.errors import DecodeError
@@ -30,6 +30,7 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 HUGEPAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+_QUOTA_PREFIX = "requests."
 
 # Scoring counts a container without a request as asking for this, so that such pods spread (kube-scheduler's values).
 DEFAULT_CPU_MILLI = 100
@@ -112,21 +113,10 @@ def is_scalar(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Is this an extended resource: a qualified name outside of *kubernetes.io/?"""
-    if "kubernetes.io/" in name or name.startswith("requests."):
+    """Is this an extended resource: a qualified name with a domain other than *kubernetes.io?"""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
         return False
-    domain, slash, local = name.partition("/")
-    # Quota prefixes the name with "requests."; it has to be a domain of at most 253 characters even so.
-    return (
-        bool(slash)
-        and len(domain) <= 253 - len("requests.")
-        and bool(_DOMAIN.fullmatch(domain))
-        and (len(local) <= 63 and bool(_LOCAL.fullmatch(local)))
-    )
-
-
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LOCAL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+    return is_qualified_name(_QUOTA_PREFIX + name)  # a quota has to be able to speak of it
 
 
 # --- shapes: everything a pod's requests follow from, and nothing else ------------------------------------------

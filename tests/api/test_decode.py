@@ -201,6 +201,11 @@ FOO = LabelSelector(match_expressions=[SelectorRequirement("a", "Foo")])
             ".matchExpressions[0].operator: ",
         ),
         (
+            make_pod("p").node_affinity_in("a", ["b"]).node_affinity("a", "Foo", new_term=True).obj(),
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1]"
+            ".matchExpressions[0].operator: ",
+        ),
+        (
             make_pod("p").preferred_node_affinity(1, "a").obj(),
             "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
             ".matchExpressions[0].values: ",

@@ -16,7 +16,7 @@ from kscheduler.api.objects import LabelSelector, NodeSelectorTerm, SelectorRequ
 from kscheduler.errors import DecodeError
 from kscheduler.testing import make_pod
 
-LABELS = {"zone": "a", "cores": "8", "empty": "", "big": "9223372036854775808"}
+LABELS = {"zone": "a", "cores": "8", "empty": "", "big": "9223372036854775808", "below": "-1", "above": "+9"}
 
 
 def term(*expressions: SelectorRequirement, fields: list[SelectorRequirement] | None = None) -> NodeSelectorTerm:
@@ -46,8 +46,8 @@ def requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
         ("cores", "Gt", ["8"], False),
         ("cores", "Lt", ["9"], True),
         ("cores", "Lt", ["8"], False),
-        ("cores", "Gt", ["-1"], True),
-        ("cores", "Lt", ["+9"], True),
+        ("below", "Lt", ["0"], True),
+        ("above", "Gt", ["8"], True),
         ("zone", "Gt", ["0"], False),
         ("zone", "Lt", ["0"], False),
         ("empty", "Lt", ["1"], False),
@@ -117,7 +117,10 @@ def test_a_term_tells_which_labels_it_reads() -> None:
             't.matchExpressions[0].values: expected one integer for Lt, got "1", "2"',
         ),
         (term(requirement("a", "Lt", "1_0")), 't.matchExpressions[0].values: expected one integer for Lt, got "1_0"'),
-        (term(requirement("", "Exists")), 't.matchExpressions[0].key: expected a label\'s name, got ""'),
+        (term(requirement("", "Exists")), 't.matchExpressions[0].key: expected the key of a label, got ""'),
+        (term(requirement("a b", "Exists")), 't.matchExpressions[0].key: expected the key of a label, got "a b"'),
+        (term(requirement("a", "In", "b", "?")), 't.matchExpressions[0].values: expected values of a label, got "?"'),
+        (term(requirement("a", "Gt", "-1")), 't.matchExpressions[0].values: expected values of a label, got "-1"'),
         (
             term(fields=[requirement("metadata.uid", "In", "x")]),
             't.matchFields[0].key: expected metadata.name, got "metadata.uid"',
@@ -192,6 +195,17 @@ def test_a_malformed_affinity_is_refused_with_its_path_in_the_pod() -> None:
     )
 
 
+def test_a_malformed_term_leaves_the_others_their_say() -> None:
+    pod = make_pod("p").node_affinity("cores", "Gt", ["many"]).node_affinity("zone", "In", ["a"], new_term=True)
+    required = compile_required_node_affinity(pod.obj())
+    assert required is not None
+    assert required.matches({"zone": "a"}, "n")
+    assert not required.matches({"cores": "8"}, "n")
+    named = compile_required_node_affinity(make_pod("p").node_affinity("a", "Foo").node_names("n").obj())
+    assert named is not None
+    assert named.node_names is None, "every node is asked, so that the malformed term shows in the reasons"
+
+
 def test_preferred_terms_come_with_their_weight_and_those_that_add_nothing_are_left_out() -> None:
     pod = make_pod("p").preferred_node_affinity(5, "zone", ["a"]).preferred_node_affinity(0, "zone", operator="Foo")
     ((weight, compiled),) = compile_preferred_terms(pod.obj())
@@ -232,6 +246,11 @@ def test_a_label_selector_matches(sentence: str, selector: LabelSelector | None,
 def test_label_selectors_do_not_compare_integers() -> None:
     with pytest.raises(DecodeError, match=r's\.matchExpressions\[0\]\.operator: expected one of In, .*, got "Gt"'):
         compile_label_selector(LabelSelector(None, [requirement("cores", "Gt", "1")]), "s")
+
+
+def test_labels_of_a_selector_have_to_be_labels() -> None:
+    with pytest.raises(DecodeError, match=r's\.matchLabels\[a\]\.values: expected values of a label, got "\?"'):
+        compile_label_selector(LabelSelector({"a": "?"}), "s")
 
 
 def test_a_label_selector_tells_which_labels_it_reads() -> None:
