@@ -6,6 +6,7 @@ the apiserver answers them. Answers are made on the event loop that schedules, s
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import ssl
@@ -18,6 +19,7 @@ from aiohttp import web
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.metrics import CONTENT_TYPE, Metrics
 from kscheduler.serving.authorization import AllowAll, Authorizer
+from kscheduler.serving.certificates import ServerContext
 from kscheduler.serving.health import Answer, Health
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 KEEPALIVE_S = 30.0  # an idle connection is closed after this
 SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
+RELOAD_S = 60.0  # how often certificate files are looked at
 MAX_BODY = 64 * 1024
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
@@ -65,6 +68,7 @@ class Server:
         self._authorizer = authorizer or AllowAll()
         self._always_allow = tuple(always_allow)
         self._runner: web.AppRunner | None = None
+        self._reloading: asyncio.Task[None] | None = None  # looks at the certificate files while listening
         self._app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
         self._add_own_handlers()
 
@@ -102,11 +106,17 @@ class Server:
             await runner.cleanup()
             raise
         self._runner = runner
+        if isinstance(self._listen.tls, ServerContext):
+            self._reloading = asyncio.get_running_loop().create_task(_reload_forever(self._listen.tls))
         log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
 
     async def stop(self) -> None:
         """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
         runner, self._runner = self._runner, None
+        reloading, self._reloading = self._reloading, None
+        if reloading is not None:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
         if runner is not None:
             await runner.cleanup()
 
@@ -163,6 +173,17 @@ class Server:
 
     async def _answer_config(self, request: web.Request) -> web.Response:
         return web.json_response(self._config())
+
+
+async def _reload_forever(context: ServerContext) -> None:
+    """Take up renewed certificate files; what cannot be read is logged, and the old pair serves on."""
+    while True:
+        await asyncio.sleep(RELOAD_S)
+        try:
+            if context.reload_if_changed():
+                log.info("serving a renewed certificate")
+        except ConfigError as error:
+            log.warning("the renewed certificate cannot be used", extra={"err": error})
 
 
 def status_response(status: int, message: str) -> web.Response:

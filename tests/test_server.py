@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,7 +20,7 @@ from kscheduler.errors import ConfigError, InternalError
 from kscheduler.metrics import Metrics
 from kscheduler.server import Listen, Server
 from kscheduler.serving.authorization import ALLOWED, Decision
-from kscheduler.serving.certificates import server_context
+from kscheduler.serving.certificates import self_signed, server_context
 from kscheduler.serving.health import Health
 
 
@@ -214,6 +215,24 @@ async def test_https_with_a_certificate_made_here(health: Health) -> None:
         client = Client(session, f"https://127.0.0.1:{server.port}")
         assert await client.get("/healthz", token=None) == (200, "ok")
     await server.stop()
+
+
+async def test_a_renewed_certificate_is_served_to_the_next_connection(
+    health: Health, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.server.RELOAD_S", 0.0)
+    tls = server_context(cert_dir=str(tmp_path))
+    server = Server(Listen("127.0.0.1", 0, tls), metrics=Metrics(process=False), health=health)
+    await server.start()
+    old = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", server.port))
+    pair = self_signed()
+    (tmp_path / "kube-scheduler.crt").write_bytes(pair.certificate)
+    (tmp_path / "kube-scheduler.key").write_bytes(pair.key)
+    new = old
+    while new == old:  # each connection lets the server's own task run
+        new = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", server.port))
+    await server.stop()
+    assert new.strip() == pair.certificate.decode().strip()
 
 
 async def test_nothing_listens_after_stop(server: Server) -> None:

@@ -1,5 +1,6 @@
 """The certificate of the HTTPS endpoint: the user's files, else one made at start and signed by itself.
 
+Files are looked at again while serving, since whatever renews a certificate replaces them in place.
 A private key of our own making touches the disk only in a directory nobody else may enter, and is removed at once;
 with `cert_dir` it stays there for the next start, under kube-scheduler's file names.
 """
@@ -35,7 +36,38 @@ class KeyPair:
     key: bytes
 
 
-def server_context(cert_file: str = "", key_file: str = "", cert_dir: str = "") -> ssl.SSLContext:
+class ServerContext(ssl.SSLContext):
+    """A context that knows which files its certificate came from, if any."""
+
+    _files: tuple[str, str] | None = None  # certificate, key
+    _state: tuple[int, ...] = ()  # modification times and inodes when they were read
+
+    def use_files(self, cert_file: str, key_file: str) -> None:
+        """Serve this pair from the next handshake on; ConfigError, and nothing changes, if it is no pair."""
+        state = _file_state(cert_file, key_file)
+        # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
+        load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
+        load_files(self, cert_file, key_file)
+        self._files, self._state = (cert_file, key_file), state
+
+    def reload_if_changed(self) -> bool:
+        """Read replaced files; whether they were. ConfigError while the new ones are no pair (yet)."""
+        if self._files is None or _file_state(*self._files) == self._state:
+            return False
+        self.use_files(*self._files)
+        return True
+
+
+def _file_state(*paths: str) -> tuple[int, ...]:
+    """Differs when a file was written or replaced; () while one is missing."""
+    try:
+        found = [os.stat(path) for path in paths]
+    except OSError:
+        return ()
+    return tuple(value for one in found for value in (one.st_mtime_ns, one.st_ino, one.st_size))
+
+
+def server_context(cert_file: str = "", key_file: str = "", cert_dir: str = "") -> ServerContext:
     """TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
 
     ConfigError names the file that is missing, unreadable or does not fit the other.
@@ -45,19 +77,19 @@ def server_context(cert_file: str = "", key_file: str = "", cert_dir: str = "") 
         raise ConfigError(
             f"--tls-cert-file and --tls-private-key-file: expected both or none, got a {given} without a {other}"
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file:
-        load_files(context, cert_file, key_file)
+        context.use_files(cert_file, key_file)
     elif cert_dir:
-        load_files(context, *_pair_in(Path(cert_dir)))
+        context.use_files(*_pair_in(Path(cert_dir)))
     else:
         _load_in_memory(context, self_signed())
     return context
 
 
 def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """Serve this pair from the next handshake on; ConfigError leaves the context as it was."""
+    """Read a pair into a context; ConfigError names what is wrong with it."""
     for path in (cert_file, key_file):
         if not os.access(path, os.R_OK):
             raise ConfigError(f"{path}: expected a readable PEM file")

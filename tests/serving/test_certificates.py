@@ -74,6 +74,37 @@ def test_a_key_of_another_certificate_is_refused(files: tuple[str, str]) -> None
         server_context(*files)
 
 
+def test_replaced_files_are_read_again_once(files: tuple[str, str]) -> None:
+    context = server_context(*files)
+    assert not context.reload_if_changed()
+    pair = self_signed()
+    Path(files[0]).write_bytes(pair.certificate)
+    Path(files[1]).write_bytes(pair.key)
+    assert context.reload_if_changed()
+    assert not context.reload_if_changed()
+
+
+def test_a_half_replaced_pair_is_refused_until_it_is_whole(files: tuple[str, str]) -> None:
+    context = server_context(*files)
+    pair = self_signed()
+    Path(files[0]).write_bytes(pair.certificate)
+    with pytest.raises(ConfigError, match="expected a PEM certificate and its private key"):
+        context.reload_if_changed()
+    Path(files[1]).write_bytes(pair.key)
+    assert context.reload_if_changed()
+
+
+def test_files_that_vanish_are_a_fault_and_not_a_crash(files: tuple[str, str]) -> None:
+    context = server_context(*files)
+    Path(files[1]).unlink()
+    with pytest.raises(ConfigError, match="expected a readable PEM file"):
+        context.reload_if_changed()
+
+
+def test_a_certificate_from_memory_is_never_read_again() -> None:
+    assert not server_context().reload_if_changed()
+
+
 def test_text_that_is_no_certificate_is_refused(files: tuple[str, str]) -> None:
     Path(files[0]).write_text("hello")
     with pytest.raises(ConfigError, match="expected a PEM certificate"):
