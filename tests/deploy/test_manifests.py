@@ -322,3 +322,26 @@ def test_the_image_does_not_run_as_root_and_runs_as_the_pods_user(pod: Object) -
     user = next(line.split()[1] for line in stages[-1].splitlines() if line.startswith("USER "))
     context = pod["securityContext"]
     assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
+
+
+# --- what the README says ---------------------------------------------------------------------------------------
+
+
+def test_the_readme_explains_every_right() -> None:
+    table = (DEPLOY / "README.md").read_text().partition("What each right is for")[2]
+    explained = set()
+    for line in table.splitlines():
+        cell = line.split("|")[1].strip() if line.startswith("|") else ""
+        resources, colon, verbs = cell.partition(":")
+        if colon:
+            names = [name.split()[0] for name in resources.split(",")]  # "events (events.k8s.io)" is events
+            explained |= {(name, verb.strip()) for name in names for verb in verbs.split(",")}
+    granted = {(right.resource, right.verb) for right in rights(bound_roles(render("base")))}
+    assert explained == granted
+
+
+def test_the_readme_names_files_that_are_there() -> None:
+    text = (DEPLOY / "README.md").read_text()
+    for name in ("base/", "replace-kube-scheduler/", "Dockerfile", "configmap.yaml", "deployment.yaml"):
+        assert f"`{name}`" in text
+        assert list(DEPLOY.rglob(name.rstrip("/"))), name
