@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
 from kscheduler.client.protocol import LEASES, NODES, PODS, Binding, Event, EventSeries, PodStatusPatch, Resource
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
-from kscheduler.simulator.defaulting import admit_node, admit_pod
+from kscheduler.simulator.defaulting import PodDefaults
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
@@ -37,6 +38,7 @@ class Cluster:
         self.clock = clock
         self.version = 0  # of the last change to anything
         self._random = random.Random(seed)
+        self._pod_defaults = PodDefaults()
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
@@ -96,7 +98,7 @@ class Cluster:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def create_pod(self, pod: Pod) -> Pod:
-        return self._create(self._pods, admit_pod(pod))
+        return self._create(self._pods, self._pod_defaults.apply(pod))
 
     def get_pod(self, namespace: str, name: str) -> Pod:
         return self._existing_pod(f"{namespace}/{name}", "")
@@ -158,7 +160,7 @@ class Cluster:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def create_node(self, node: Node) -> Node:
-        return self._create(self._nodes, admit_node(node))
+        return self._create(self._nodes, node_with_defaults(node))
 
     def update_node(self, node: Node) -> Node:
         """Replace spec and status; Conflict when it carries a resource version that is not the current one."""

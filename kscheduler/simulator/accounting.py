@@ -1,0 +1,278 @@
+"""What became of every pod and node, read off the cluster's own objects at each change.
+
+It knows nothing of the scheduler: it listens to the stores of the cluster. At each binding it checks that no node
+holds more than it has of anything; a violation is kept and makes the run fail. Amounts are integers, so sums are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.api.resources import PODS
+from kscheduler.client.protocol import NODES
+from kscheduler.client.protocol import PODS as POD_RESOURCE
+from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.timeline import Sample, Timeline
+
+MAX_VIOLATIONS = 100  # kept in full; more are only counted
+FINISHED = ("Succeeded", "Failed")
+# A new busiest moment must be this much busier than the last one, so that a rise is not copied at every binding.
+BUSIER = 1.01
+
+
+class PodRecord:
+    """One pod's life. Times are virtual seconds."""
+
+    __slots__ = ("amounts", "bound_s", "created_s", "existing", "key", "last_seen", "left_s", "priority", "row", "uid")
+
+    def __init__(self, pod: Pod, created_s: float) -> None:
+        self.uid = pod.metadata.uid
+        self.key = pod.key
+        self.priority = pod.spec.priority or 0
+        self.amounts: Amounts = pod_amounts(pod)
+        self.created_s = created_s
+        self.bound_s: float | None = None
+        self.left_s: float | None = None
+        self.row = -1  # of its node, -1 while it has none
+        self.existing = bool(pod.spec.node_name)  # came with a node: nobody scheduled it
+        self.last_seen = pod  # the object as it was when it left unplaced; kept for its reason
+
+
+@dataclass(slots=True)
+class NodeRow:
+    """One node's amounts, by resource index; a missing index is zero."""
+
+    name: str
+    capacity: list[int] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    integral: list[float] = field(default_factory=list)  # of used over time, until since_s
+    since_s: float = 0.0
+    pods: int = 0
+    ever_used: bool = False
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All nodes at one time."""
+
+    at_s: float
+    used: list[list[int]]  # node row -> resource index -> amount
+    pods: list[int]  # node row -> pods
+
+
+class Accounting:
+    """Attach it to a cluster before anything happens there."""
+
+    def __init__(self, cluster: Cluster, timeline: Timeline | None = None) -> None:
+        self._clock = cluster.clock
+        self.timeline = timeline or Timeline()
+        self.resources: list[str] = []  # index -> name
+        self._index: dict[str, int] = {}
+        self.rows: list[NodeRow] = []
+        self._row_of: dict[str, int] = {}  # node name -> row
+        self.records: dict[str, PodRecord] = {}  # pod uid -> its life, in order of creation
+        self.used: list[int] = []  # totals, by resource index
+        self.capacity: list[int] = []
+        self.used_integral: list[float] = []
+        self.capacity_integral: list[float] = []
+        self.peak: list[float] = []  # greatest used / capacity
+        self.pending = 0
+        self.peak_pending = 0
+        self.running = 0
+        self.bound = 0  # bindings, those of pods that left since included
+        self.violations: list[str] = []
+        self.violation_count = 0
+        self.busiest: Moment | None = None
+        self._busiest_load = 0.0
+        self.start_s: float | None = None  # first arrival
+        self.now_s = self._clock.now()  # up to when everything is counted: the last change
+        cluster.store(NODES).subscribe(self._node_changed)
+        cluster.store(POD_RESOURCE).subscribe(self._pod_changed)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        self._advance()
+        if after is None:
+            assert before is not None
+            row = self.rows[self._row_of.pop(before.metadata.name)]
+            self._set_capacity(row, {})
+            row.gone = True
+            return
+        name = after.metadata.name
+        if name not in self._row_of:
+            self._row_of[name] = len(self.rows)
+            self.rows.append(NodeRow(name, since_s=self.now_s))
+        self._set_capacity(self.rows[self._row_of[name]], node_amounts(after))
+
+    def _set_capacity(self, row: NodeRow, amounts: Amounts) -> None:
+        for name, amount in amounts.items():
+            if amount:
+                self._resource(name)
+        while len(row.capacity) < len(self.resources):
+            row.capacity.append(0)
+        for index, name in enumerate(self.resources):
+            amount = amounts.get(name, 0)
+            self.capacity[index] += amount - row.capacity[index]
+            row.capacity[index] = amount
+
+    def _resource(self, name: str) -> int:
+        index = self._index.get(name)
+        if index is None:
+            index = self._index[name] = len(self.resources)
+            self.resources.append(name)
+            for totals in (self.used, self.capacity):
+                totals.append(0)
+            for integrals in (self.used_integral, self.capacity_integral, self.peak):
+                integrals.append(0.0)
+        return index
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if before is not None and after is not None and not _matters(before, after):
+            return
+        self._advance()
+        if before is None:
+            assert after is not None
+            self._created(after)
+        elif after is None or after.status.phase in FINISHED:
+            self._left(before)
+        else:
+            self._placed(self.records[after.metadata.uid], after)
+
+    def _created(self, pod: Pod) -> None:
+        record = self.records[pod.metadata.uid] = PodRecord(pod, self.now_s)
+        if self.start_s is None:
+            self.start_s = self.now_s
+        self.pending += 1
+        self.peak_pending = max(self.peak_pending, self.pending)
+        if pod.spec.node_name:
+            self._placed(record, pod)
+
+    def _placed(self, record: PodRecord, pod: Pod) -> None:
+        if record.bound_s is not None:
+            self._violated(f"pod {record.key} was bound to {pod.spec.node_name} when it had a node already")
+            return
+        record.bound_s = self.now_s
+        record.last_seen = pod
+        self.pending -= 1
+        self.running += 1
+        self.bound += not record.existing
+        record.row = self._row_of.get(pod.spec.node_name, -1)
+        if record.row < 0:
+            self._violated(f"pod {record.key} was bound to {pod.spec.node_name}, which does not exist")
+            return
+        self._add(self.rows[record.row], record, 1)
+
+    def _left(self, pod: Pod) -> None:
+        record = self.records[pod.metadata.uid]
+        if record.left_s is not None:
+            return
+        record.left_s = self.now_s
+        record.last_seen = pod
+        if record.bound_s is None:
+            self.pending -= 1
+            return
+        self.running -= 1
+        if record.row >= 0:
+            self._add(self.rows[record.row], record, -1)
+
+    def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
+        """Put the pod's amounts on its node, or take them off."""
+        self._settle(row)
+        used, capacity = row.used, row.capacity
+        row.pods += sign
+        row.ever_used = True
+        for name, amount in record.amounts.items():
+            index = self._index.get(name)
+            if index is None:
+                index = self._resource(name)
+            while len(used) <= index:
+                used.append(0)
+            used[index] += sign * amount
+            self.used[index] += sign * amount
+            if sign > 0:
+                has = capacity[index] if index < len(capacity) else 0
+                if used[index] > has and not record.existing:
+                    self._violated(f"node {row.name} holds {used[index]} of {name}, has {has}, after pod {record.key}")
+                if self.capacity[index]:
+                    self.peak[index] = max(self.peak[index], self.used[index] / self.capacity[index])
+
+    def _violated(self, what: str) -> None:
+        self.violation_count += 1
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations.append(f"at {self.now_s:g} s: {what}")
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Count the time since the last change, before the next one is made."""
+        now = self._clock.now()
+        passed = now - self.now_s
+        if passed <= 0:
+            return
+        if self.start_s is not None:
+            if self.timeline.is_due(now):
+                self._sample(now)
+            for index, amount in enumerate(self.used):
+                self.used_integral[index] += amount * passed
+                self.capacity_integral[index] += self.capacity[index] * passed
+        self.now_s = now
+
+    def _sample(self, now: float) -> None:
+        self.timeline.add(now, self._state())
+        load = self._load()
+        if load > self._busiest_load * BUSIER:
+            self._busiest_load = load
+            self.busiest = self.moment()
+
+    def _state(self) -> Sample:
+        return Sample(self.now_s, self.pending, self.running, tuple(self.used), tuple(self.capacity))
+
+    def _load(self) -> float:
+        """Mean utilisation over the resources that pods compete for."""
+        shares = [
+            used / capacity
+            for name, used, capacity in zip(self.resources, self.used, self.capacity, strict=True)
+            if capacity and name != PODS
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+    def _settle(self, row: NodeRow) -> None:
+        """Bring a node's integral up to now; the same for every change of its amounts."""
+        passed = self.now_s - row.since_s
+        row.since_s = self.now_s
+        while len(row.integral) < len(row.used):
+            row.integral.append(0.0)
+        if passed > 0:
+            for index, amount in enumerate(row.used):
+                row.integral[index] += amount * passed
+
+    def close(self) -> None:
+        """Bring everything up to the last change; call once, at the end."""
+        for row in self.rows:
+            self._settle(row)
+        self.timeline.close(self._state())
+        if self._load() > self._busiest_load:
+            self.busiest = self.moment()
+
+    def moment(self) -> Moment:
+        """All nodes as they are."""
+        width = len(self.resources)
+        padded = [row.used + [0] * (width - len(row.used)) for row in self.rows]
+        return Moment(self.now_s, padded, [row.pods for row in self.rows])
+
+    @property
+    def duration_s(self) -> float:
+        """From the first arrival to the last change."""
+        return self.now_s - self.start_s if self.start_s is not None else 0.0
+
+
+def _matters(before: Pod, after: Pod) -> bool:
+    """Did it get a node, or finish? Conditions and the like are read when they are asked for."""
+    finished = after.status.phase in FINISHED and before.status.phase not in FINISHED
+    return finished or before.spec.node_name != after.spec.node_name

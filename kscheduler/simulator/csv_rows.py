@@ -1,0 +1,81 @@
+"""Rows of a CSV file with a header, where every fault is named by file, line, column and value."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kscheduler.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; `where` is `file:line`."""
+
+    where: str
+    fields: dict[str, str]
+
+    def text(self, column: str) -> str:
+        """A value that must be there."""
+        value = self.fields[column].strip()
+        if not value:
+            raise ConfigError(f"{self.where}: column {column}: expected a value, got nothing")
+        return value
+
+    def optional_text(self, column: str) -> str:
+        return self.fields.get(column, "").strip()
+
+    def count(self, column: str) -> int:
+        """A whole number of zero or more."""
+        text = self.fields[column].strip()
+        try:
+            value = int(text)
+        except ValueError:
+            value = -1
+        if value < 0:
+            raise self.wrong(column, "a whole number of zero or more")
+        return value
+
+    def seconds(self, column: str) -> float:
+        """A number of zero or more."""
+        text = self.fields[column].strip()
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < float("inf"):
+            raise self.wrong(column, "seconds, a number of zero or more")
+        return value
+
+    def wrong(self, column: str, expected: str) -> ConfigError:
+        return ConfigError(f'{self.where}: column {column}: expected {expected}, got "{self.fields[column]}"')
+
+
+def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a file that has at least these columns. ConfigError for what is not so."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield from _rows(path, csv.reader(file, strict=True), columns)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8 text: {error.reason}") from error
+
+
+def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str]) -> Iterator[Row]:
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        missing = [column for column in columns if column not in header]
+        if missing:
+            found = ", ".join(header) or "nothing"
+            raise ConfigError(f"{path}:1: missing column {', '.join(missing)}; the header has {found}")
+        for row in reader:
+            where = f"{path}:{reader.line_num}"  # type: ignore[attr-defined]
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ConfigError(f"{where}: expected {len(header)} fields as in the header, got {len(row)}")
+            yield Row(where, dict(zip(header, row, strict=True)))
+    except csv.Error as error:
+        raise ConfigError(f"{path}:{reader.line_num}: not CSV: {error}") from error  # type: ignore[attr-defined]

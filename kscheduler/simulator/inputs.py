@@ -1,0 +1,195 @@
+"""From options to a scenario: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
+
+A flag beats the workload file, the file beats the defaults. Pods of a list that have a node are there from the
+start; the others arrive as `--arrival` says, in the order of the file. A trace brings its own times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kscheduler.api.manifest import Manifests, load_manifests
+from kscheduler.api.objects import Node, Pod
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.processes import parse_arrival, parse_duration
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.traces import GPU_NOTE, NODE_NOTE, Replay, read_arrivals, read_nodes
+from kscheduler.simulator.workload import (
+    PodPlan,
+    WorkloadSpec,
+    default_workload,
+    describe_nodes,
+    describe_pods,
+    generate_arrivals,
+    generate_nodes,
+)
+from kscheduler.simulator.workload_file import read_workload
+
+MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Nodes or pods, and what the report says about where they are from."""
+
+    nodes: tuple[Node, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def seed_of(arguments: SimulateArguments) -> int:
+    return _spec(arguments).seed
+
+
+def build_scenario(arguments: SimulateArguments) -> Scenario:
+    """ConfigError, naming flag or file, for what cannot be read or makes no sense."""
+    spec = _spec(arguments)
+    nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
+    _check_names(nodes.nodes, pods.arrivals)
+    parameters = dict(nodes.parameters + pods.parameters)
+    if arguments.workload is not None:
+        parameters["workload"] = os.path.basename(arguments.workload)
+    return Scenario(
+        list(nodes.nodes),
+        list(pods.arrivals),
+        {**parameters, "seed": str(spec.seed)},
+        list(dict.fromkeys(nodes.notes + pods.notes)),
+    )
+
+
+def _spec(arguments: SimulateArguments) -> WorkloadSpec:
+    """The workload file or the defaults, with what flags say instead."""
+    spec = default_workload() if arguments.workload is None else read_workload(arguments.workload)
+    plan = spec.pods
+    if arguments.arrival is not None:
+        plan = replace(plan, arrival=parse_arrival(arguments.arrival, "--arrival"))
+    if arguments.duration is not None:
+        plan = replace(plan, duration=parse_duration(arguments.duration, "--duration"))
+    return WorkloadSpec(spec.nodes, plan, spec.seed if arguments.seed is None else arguments.seed)
+
+
+# --- nodes --------------------------------------------------------------------------------------------------------
+
+
+def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
+    source = arguments.nodes
+    count = spec.nodes.count if source is None else _count("--nodes", source)
+    if count is not None:
+        plan = replace(spec.nodes, count=count)
+        return _Part(nodes=tuple(generate_nodes(plan, spec.seed)), parameters=tuple(describe_nodes(plan).items()))
+    assert source is not None
+    notes: tuple[str, ...] = ()
+    if _is_csv(source):
+        nodes: tuple[Node, ...] = tuple(read_nodes(source, arguments.gpu_resource))
+        notes = (NODE_NOTE, GPU_NOTE)
+    else:
+        manifests = load_manifests(source)
+        nodes, notes = manifests.nodes, _skipped(source, manifests, "pods", len(manifests.pods))
+    if not nodes:
+        raise ConfigError(f"--nodes: {source}: expected nodes, found none")
+    return _Part(nodes=nodes, parameters=(("nodes", f"{len(nodes):,} from {os.path.basename(source)}"),), notes=notes)
+
+
+# --- pods ---------------------------------------------------------------------------------------------------------
+
+
+def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
+    source = arguments.pods
+    count = spec.pods.count if source is None else _count("--pods", source)
+    if count is not None:
+        plan = replace(spec.pods, count=count)
+        return _Part(arrivals=tuple(generate_arrivals(plan, spec.seed)), parameters=tuple(describe_pods(plan).items()))
+    assert source is not None
+    return _traced(arguments, source) if _is_csv(source) else _listed(source, spec)
+
+
+def _traced(arguments: SimulateArguments, source: str) -> _Part:
+    for flag, value in (("--arrival", arguments.arrival), ("--duration", arguments.duration)):
+        if value is not None:
+            raise ConfigError(f"{flag}: a trace brings its own times; {source} is one")
+    replay = Replay(arguments.gpu_resource, arguments.speedup, arguments.arrivals_only)
+    arrivals = read_arrivals(source, replay)
+    parameters = [("pods", f"{len(arrivals):,} from {os.path.basename(source)}")]
+    if replay.speedup != 1:
+        parameters.append(("speedup", f"{replay.speedup:g}"))
+    if replay.arrivals_only:
+        parameters.append(("departures", "ignored"))
+    return _Part(arrivals=tuple(arrivals), parameters=tuple(parameters), notes=(GPU_NOTE,))
+
+
+def _listed(source: str, spec: WorkloadSpec) -> _Part:
+    manifests = load_manifests(source)
+    arrivals = list(_arriving(manifests.pods, spec.pods, spec.seed))
+    parameters = (
+        ("pods", f"{len(arrivals):,} from {os.path.basename(source)}"),
+        ("arrival", spec.pods.arrival.text),
+        ("duration", spec.pods.duration.text),
+    )
+    return _Part(
+        arrivals=tuple(arrivals),
+        parameters=parameters,
+        notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
+    )
+
+
+def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
+    times, durations = plan.arrival.times(random.Random(f"{seed} arrivals")), random.Random(f"{seed} durations")
+    unfinished = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    bound = [Arrival(0.0, pod, plan.duration.draw(durations)) for pod in unfinished if pod.spec.node_name]
+    waiting = [pod for pod in unfinished if not pod.spec.node_name]
+    return bound + [
+        Arrival(at_s, pod, plan.duration.draw(durations)) for at_s, pod in zip(times, waiting, strict=False)
+    ]
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def _count(flag: str, source: str) -> int | None:
+    """A number of things to generate; None when it is a file."""
+    if _is_csv(source) or source.lower().endswith(MANIFEST_SUFFIXES):
+        return None
+    try:
+        count = int(source.replace("_", ""))
+    except ValueError:
+        count = -1
+    if count < 0:
+        expected = "a whole number of zero or more, or a file named .csv, .yaml or .json"
+        raise ConfigError(f'{flag}: expected {expected}, got "{source}"')
+    return count
+
+
+def _is_csv(source: str) -> bool:
+    return source.lower().endswith(".csv")
+
+
+def _skipped(source: str, manifests: Manifests, other: str, others: int) -> tuple[str, ...]:
+    """What a file held besides, for the report."""
+    left_out = dict(sorted(manifests.others_skipped.items()))
+    if others:
+        left_out[other] = others
+    if not left_out:
+        return ()
+    named = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
+    return (f"{os.path.basename(source)} also holds {named}, which this simulation does not use from there.",)
+
+
+def _check_names(nodes: Iterable[Node], arrivals: Iterable[Arrival]) -> None:
+    known: set[str] = set()
+    for node in nodes:
+        if node.key in known:
+            raise ConfigError(f'node "{node.key}": the name is used twice')
+        known.add(node.key)
+    seen: set[str] = set()
+    for arrival in arrivals:
+        pod = arrival.pod
+        if pod.key in seen:
+            raise ConfigError(f'pod "{pod.key}": the name is used twice')
+        seen.add(pod.key)
+        if pod.spec.node_name and pod.spec.node_name not in known:
+            raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')

@@ -1,0 +1,129 @@
+"""The arguments of `kscheduler simulate`, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.processes import ARRIVALS, DURATIONS
+from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
+
+DEFAULT_NODES = "100"
+DEFAULT_PODS = "1000"
+# A binding against a quiet apiserver on its own machine takes a few milliseconds.
+DEFAULT_BIND_LATENCY_S = 0.005
+DEFAULT_BIND_CONCURRENCY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateArguments:
+    """None where the user said nothing: the workload file, or else the default, decides."""
+
+    workload: str | None
+    nodes: str | None
+    pods: str | None
+    arrival: str | None
+    duration: str | None
+    seed: int | None
+    speedup: float
+    arrivals_only: bool
+    gpu_resource: str
+    config: str | None
+    first_on_tie: bool
+    bind_latency_s: float
+    bind_concurrency: int
+    retry_waiting_s: float
+    max_time_s: float | None
+    output: str | None
+    html: str | None
+    quiet: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run the scheduler on a cluster in memory, in virtual time, and report what it did. "
+        "Nodes and pods are generated, read from CSV traces, or read from Kubernetes YAML or JSON lists."
+    )
+    _add_input(parser.add_argument_group("nodes and pods"))
+    _add_scheduler(parser.add_argument_group("scheduler"))
+    _add_output(parser.add_argument_group("report"))
+
+
+def _add_input(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--nodes",
+        metavar="N|FILE",
+        help=f"so many generated nodes, or the nodes in a .csv, .yaml or .json file (default {DEFAULT_NODES})",
+    )
+    group.add_argument(
+        "--pods",
+        metavar="N|FILE",
+        help=f"so many generated pods, or the pods in a .csv, .yaml or .json file (default {DEFAULT_PODS})",
+    )
+    group.add_argument("--workload", metavar="FILE", help="shapes, arrivals, durations and seed from a YAML file")
+    group.add_argument("--arrival", metavar="PROCESS", help=f"{ARRIVALS} (default now); not for traces")
+    group.add_argument("--duration", metavar="LAW", help=f"{DURATIONS} (default forever); not for traces")
+    group.add_argument("--seed", type=int, metavar="N", help="of all chance (default 0)")
+    group.add_argument("--speedup", type=float, default=1.0, metavar="X", help="divide the times of a trace by this")
+    group.add_argument("--arrivals-only", action="store_true", help="ignore when the pods of a trace leave")
+    group.add_argument(
+        "--gpu-resource",
+        default=DEFAULT_GPU_RESOURCE,
+        metavar="NAME",
+        help=f"the extended resource for the GPUs of a trace (default {DEFAULT_GPU_RESOURCE})",
+    )
+
+
+def _add_scheduler(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration; default profile without")
+    group.add_argument("--first-on-tie", action="store_true", help="of equal nodes take the first, not a random one")
+    group.add_argument(
+        "--bind-latency",
+        dest="bind_latency_s",
+        type=float,
+        default=DEFAULT_BIND_LATENCY_S,
+        metavar="S",
+        help=f"virtual seconds that a write to the apiserver takes (default {DEFAULT_BIND_LATENCY_S:g})",
+    )
+    group.add_argument(
+        "--bind-concurrency",
+        type=int,
+        default=DEFAULT_BIND_CONCURRENCY,
+        metavar="N",
+        help=f"bindings in flight at most (default {DEFAULT_BIND_CONCURRENCY})",
+    )
+    group.add_argument(
+        "--retry-waiting",
+        dest="retry_waiting_s",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="try pods again that waited so long without an event that could help them (default 300, as a cluster)",
+    )
+    group.add_argument("--max-time", dest="max_time_s", type=float, metavar="S", help="stop after virtual seconds")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--output", metavar="FILE", help="write the report as JSON")
+    group.add_argument("--html", metavar="FILE", help="write the report as one HTML page with plots")
+    group.add_argument("--quiet", action="store_true", help="no progress, no text report")
+
+
+def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
+    """The options as values. ConfigError names the flag, what was expected and what came."""
+    arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
+    _check("--speedup", arguments.speedup, 0.0, above=True)
+    _check("--bind-latency", arguments.bind_latency_s, 0.0)
+    _check("--bind-concurrency", arguments.bind_concurrency, 1)
+    _check("--retry-waiting", arguments.retry_waiting_s, 1)
+    if arguments.max_time_s is not None:
+        _check("--max-time", arguments.max_time_s, 0.0, above=True)
+    return arguments
+
+
+def _check(flag: str, value: float, low: float, *, above: bool = False) -> None:
+    fits = value > low if above else value >= low
+    if not fits or not math.isfinite(value):
+        raise ConfigError(f"{flag}: expected a number {'above' if above else 'of at least'} {low:g}, got {value:g}")

@@ -1,0 +1,314 @@
+"""One simulation: a cluster in memory, a scheduler on it, and pods that come and go, in virtual time.
+
+    1. Create the nodes and the pods that have a node already.  2. Start the scheduler and wait till it watches.
+    3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and hand over the books.
+
+The scheduler is whatever runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
+cost no virtual time; requests to the apiserver do, as `Latency` says. Results are read off the cluster's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import heapq
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.protocol import PODS, Client
+from kscheduler.clock import Clock
+from kscheduler.errors import InternalError
+from kscheduler.simulator.accounting import Accounting
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.faults import Faults
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+
+T = TypeVar("T")
+
+CHUNK = 512  # pods created before others may run: a flood of arrivals meets a scheduler that works
+# A scheduler that has said nothing new for so long has tried everything: no backoff is longer than 10 s.
+QUIET_S = 60.0
+# A pod without any reason by then was forgotten. Longer than the 5 minutes after which waiting pods are tried again.
+FORGOTTEN_S = 900.0
+SETTLE_S = 10.0  # for Events and conditions still on their way when the last pod was placed
+
+
+class Ending(enum.Enum):
+    """Why a simulation stopped."""
+
+    ALL_PLACED = "every pod was placed"
+    REST_UNSCHEDULABLE = "no pod that is left can be placed"
+    TIME_LIMIT = "the limit of virtual time was reached"
+    FORGOTTEN = "pods were left without a word"
+
+
+class SchedulerUnderTest(Protocol):
+    """What a simulation needs of a scheduler."""
+
+    async def run(self) -> None:
+        """Watch and schedule until cancelled."""
+        ...
+
+    async def wait_for_sync(self) -> None:
+        """Wait until it has seen the cluster once."""
+        ...
+
+    def attempts(self) -> Mapping[str, int]:
+        """Scheduling attempts so far, by result; empty when it does not count them."""
+        ...
+
+
+SchedulerFactory = Callable[[Client, Clock, random.Random], SchedulerUnderTest]
+
+
+class Progress(Protocol):
+    def update(self, *, arrived: int, bound: int, pending: int, virtual_s: float) -> None: ...
+
+
+class NoProgress:
+    def update(self, *, arrived: int, bound: int, pending: int, virtual_s: float) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    seed: int = 0
+    latency: Latency = field(default_factory=Latency)
+    max_time_s: float | None = None
+    scheduler_names: frozenset[str] = frozenset(["default-scheduler"])
+    faults: Faults | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulation leaves behind; all of it a function of scenario, settings and scheduler."""
+
+    accounting: Accounting
+    cluster: Cluster
+    ending: Ending
+    attempts: dict[str, int]
+    events: dict[str, int] = field(default_factory=dict)  # Events created, by reason
+    violations: list[str] = field(default_factory=list)
+
+
+def simulate_scenario(
+    scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress | None = None
+) -> Outcome:
+    """Play the scenario to its end. Invariants that do not hold are in `violations`; whoever reports must say so."""
+    return run_virtual(_Simulation(scenario, make, settings, progress or NoProgress()).run())
+
+
+class _Simulation:
+    def __init__(self, scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress) -> None:
+        self._scenario = scenario
+        self._make = make
+        self._settings = settings
+        self._progress = progress
+        self._arrived = 0  # of scenario.arrivals
+        self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
+        self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
+        self._number = 0
+        self._changed_s = 0.0  # when a pod last changed in any way
+        self._poke: asyncio.Future[None] | None = None
+        self._wanted_s = 0.0  # until when the player sleeps, unless poked
+
+    async def run(self) -> Outcome:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualTimeLoop):
+            raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
+        clock = LoopClock(loop)
+        self._cluster = cluster = Cluster(clock, seed=self._settings.seed)
+        self._clock = clock
+        self._accounting = Accounting(cluster)
+        cluster.store(PODS).subscribe(self._pod_changed)
+        # 1. What is there from the start.
+        for node in self._scenario.nodes:
+            cluster.create_node(node)
+        self._create_existing()
+        # 2. The scheduler.
+        client = cluster.client(latency=self._settings.latency, faults=self._settings.faults, seed=self._settings.seed)
+        scheduler = self._make(client, clock, random.Random(f"{self._settings.seed} scheduler"))
+        running = asyncio.ensure_future(scheduler.run())
+        try:
+            await _unless_ended(running, scheduler.wait_for_sync())
+            # 3. and 4. Play.
+            started_s = loop.time()
+            ending = await _unless_ended(running, self._play(started_s))
+            await asyncio.sleep(SETTLE_S)
+        finally:
+            await cancel_and_wait(running)
+        # 5. The books.
+        self._accounting.close()
+        return Outcome(
+            self._accounting,
+            cluster,
+            ending,
+            dict(scheduler.attempts()),
+            dict(sorted(cluster.event_counts.items())),
+            self._violations(ending),
+        )
+
+    # --- playing --------------------------------------------------------------------------------------------------
+
+    def _create_existing(self) -> None:
+        """Pods that come with a node are part of the cluster the scheduler meets."""
+        for arrival in self._scenario.arrivals:
+            if arrival.pod.spec.node_name:
+                self._create(arrival, 0.0)
+
+    async def _play(self, started_s: float) -> Ending:
+        while True:
+            await self._play_due(started_s)
+            self._show()
+            ending, until = self._what_next(started_s)
+            if ending is not None:
+                return ending
+            await self._sleep(until)
+
+    def _what_next(self, started_s: float) -> tuple[Ending | None, float]:
+        """Why to stop, or until when to wait."""
+        now = self._clock.now()
+        limit = self._settings.max_time_s
+        if limit is not None and now >= started_s + limit:
+            return Ending.TIME_LIMIT, now
+        until = self._next_event(started_s)
+        if until is None:
+            if not self._accounting.pending:
+                return Ending.ALL_PLACED, now
+            until = self._changed_s + QUIET_S
+            if now >= until:
+                if not self._unexplained():
+                    return Ending.REST_UNSCHEDULABLE, now
+                until = self._changed_s + FORGOTTEN_S
+                if now >= until:
+                    return Ending.FORGOTTEN, now
+        return None, until if limit is None else min(until, started_s + limit)
+
+    def _next_event(self, started_s: float) -> float | None:
+        arrivals = self._scenario.arrivals
+        times = []
+        if self._arrived < len(arrivals):
+            times.append(started_s + arrivals[self._arrived].at_s)
+        if self._departures:
+            times.append(self._departures[0][0])
+        return min(times) if times else None
+
+    async def _play_due(self, started_s: float) -> None:
+        """Departures first: what leaves at an instant makes room for what comes."""
+        arrivals = self._scenario.arrivals
+        now = self._clock.now()
+        while self._departures and self._departures[0][0] <= now:
+            _, _, key, uid = heapq.heappop(self._departures)
+            self._depart(key, uid)
+        created = 0
+        while self._arrived < len(arrivals) and started_s + arrivals[self._arrived].at_s <= now:
+            arrival = arrivals[self._arrived]
+            self._arrived += 1
+            if not arrival.pod.spec.node_name:
+                self._create(arrival, started_s)
+                created += 1
+                if created % CHUNK == 0:
+                    self._show()
+                    await asyncio.sleep(0)
+
+    def _create(self, arrival: Arrival, started_s: float) -> None:
+        pod = self._cluster.create_pod(arrival.pod)
+        if arrival.leaves_at_s is not None:
+            self._schedule_departure(started_s + arrival.leaves_at_s, pod)
+        elif arrival.runs_s is not None:
+            if pod.spec.node_name:
+                self._schedule_departure(self._clock.now() + arrival.runs_s, pod)
+            else:
+                self._runs_s[pod.metadata.uid] = arrival.runs_s
+
+    def _depart(self, key: str, uid: str) -> None:
+        pod = self._cluster.pods.get(key)
+        if pod is not None and pod.metadata.uid == uid:
+            self._cluster.delete_pod(key, uid=uid)
+
+    def _schedule_departure(self, at_s: float, pod: Pod) -> None:
+        self._number += 1
+        heapq.heappush(self._departures, (at_s, self._number, pod.key, pod.metadata.uid))
+        if at_s < self._wanted_s:
+            self._wake()
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        self._changed_s = self._clock.now()
+        if after is None or before is None or before.spec.node_name or not after.spec.node_name:
+            return
+        runs_s = self._runs_s.pop(after.metadata.uid, None)
+        if runs_s is not None:
+            self._schedule_departure(self._changed_s + runs_s, after)
+        if not self._accounting.pending:
+            self._wake()  # this may have been the last one
+
+    async def _sleep(self, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._poke = loop.create_future()
+        self._wanted_s = until
+        timer = loop.call_at(until, self._wake)
+        try:
+            await self._poke
+        finally:
+            timer.cancel()
+            self._poke = None
+            self._wanted_s = 0.0
+
+    def _wake(self) -> None:
+        if self._poke is not None and not self._poke.done():
+            self._poke.set_result(None)
+
+    def _show(self) -> None:
+        books = self._accounting
+        self._progress.update(
+            arrived=self._arrived, bound=books.bound, pending=books.pending, virtual_s=self._clock.now()
+        )
+
+    # --- checking -------------------------------------------------------------------------------------------------
+
+    def _unexplained(self) -> list[str]:
+        """Pods that wait and whose PodScheduled condition says nothing, though a scheduler is responsible for them."""
+        return [
+            pod.key
+            for pod in self._cluster.pods.values()
+            if not pod.spec.node_name
+            and pod.spec.scheduler_name in self._settings.scheduler_names
+            and unscheduled_condition(pod) is None
+        ]
+
+    def _violations(self, ending: Ending) -> list[str]:
+        books = self._accounting
+        found = list(books.violations)
+        if books.violation_count > len(found):
+            found.append(f"and {books.violation_count - len(found)} more of this kind")
+        if ending is not Ending.TIME_LIMIT:
+            found += [f"pod {key} was left without a node and without a reason" for key in self._unexplained()]
+        return found
+
+
+def unscheduled_condition(pod: Pod) -> PodCondition | None:
+    """What the pod says about why it has no node."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+            return condition
+    return None
+
+
+async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`; a scheduler that ends meanwhile ends the simulation with its error."""
+    task: asyncio.Future[T] = asyncio.ensure_future(work)
+    both: list[asyncio.Future[Any]] = [running, task]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        running.result()
+        raise InternalError("the scheduler stopped in the middle of a simulation")
+    finally:
+        await cancel_and_wait(task)

@@ -1,0 +1,25 @@
+"""What a simulation plays: nodes that are there from the start, and pods that come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kscheduler.api.objects import Node, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod to be created at a time, and when it leaves again; neither of the last two: it stays."""
+
+    at_s: float
+    pod: Pod
+    runs_s: float | None = None  # it leaves this long after it was bound: work of a known length
+    leaves_at_s: float | None = None  # it leaves at this time, bound or not: as recorded in a trace
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    nodes: list[Node]
+    arrivals: list[Arrival]  # in time order
+    parameters: dict[str, str] = field(default_factory=dict)  # what it was made from, for the report
+    notes: list[str] = field(default_factory=list)  # what is not modelled, for the report

@@ -1,0 +1,168 @@
+"""Recorded clusters and pods in the openb CSV format of a production GPU cluster.
+
+Nodes: sn, cpu_milli, memory_mib, gpu (devices), model. Pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (of each
+device), gpu_spec ("A|B": models it accepts), creation_time, deletion_time (seconds; empty: never).
+GPUs become ONE extended resource in thousandths of a device: a node has gpu x 1000, a pod asks num_gpu x gpu_milli.
+That a share must fit into one device is not modelled; nor is the qos class, beyond a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kscheduler.api.objects import (
+    Affinity,
+    Container,
+    Node,
+    NodeAffinity,
+    NodeCondition,
+    NodeSelector,
+    NodeSelectorTerm,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    SelectorRequirement,
+)
+from kscheduler.simulator.csv_rows import Row, read_rows
+from kscheduler.simulator.scenario import Arrival
+
+DEFAULT_GPU_RESOURCE = "alibabacloud.com/gpu-milli"
+MODEL_LABEL = "alibabacloud.com/gpu-model"
+QOS_LABEL = "alibabacloud.com/qos"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+MILLI = 1000  # of one device
+
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "creation_time", "deletion_time")
+
+NODE_NOTE = "The trace gives no limit of pods on a node; the kubelet's default, 110, is used."
+GPU_NOTE = (
+    "GPUs are one extended resource in thousandths of a device: a node's devices are one pool, and that a share must "
+    "fit into a single device is not modelled."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How a trace is played."""
+
+    gpu_resource: str = DEFAULT_GPU_RESOURCE
+    speedup: float = 1.0  # times are divided by it
+    arrivals_only: bool = False  # nobody leaves
+
+
+def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
+    """The nodes of a trace, in file order. ConfigError names file, line, column and value."""
+    names: set[str] = set()
+    return [_node(row, _new_name(row, "sn", names), gpu_resource) for row in read_rows(path, NODE_COLUMNS)]
+
+
+def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
+    """The pods of a trace in order of arrival; time starts with the first. ConfigError as for nodes."""
+    names: set[str] = set()
+    specs: dict[tuple[int, int, int, str], PodSpec] = {}
+    recorded = [
+        (_span(row), _pod(row, _new_name(row, "name", names), replay, specs)) for row in read_rows(path, POD_COLUMNS)
+    ]
+    return _play(recorded, replay)
+
+
+def _play(recorded: Iterable[tuple[tuple[float, float | None], Pod]], replay: Replay) -> list[Arrival]:
+    ordered = sorted(recorded, key=lambda entry: entry[0][0])
+    start = ordered[0][0][0] if ordered else 0.0
+
+    def played(seconds: float) -> float:
+        return (seconds - start) / replay.speedup
+
+    return [
+        Arrival(
+            played(created),
+            pod,
+            leaves_at_s=None if deleted is None or replay.arrivals_only else played(deleted),
+        )
+        for (created, deleted), pod in ordered
+    ]
+
+
+def _new_name(row: Row, column: str, names: set[str]) -> str:
+    name = row.text(column)
+    if name in names:
+        raise row.wrong(column, "a name not used on an earlier line")
+    names.add(name)
+    return name
+
+
+def _node(row: Row, name: str, gpu_resource: str) -> Node:
+    capacity: dict[str, str | int | float] = {
+        "cpu": f"{row.count('cpu_milli')}m",
+        "memory": f"{row.count('memory_mib')}Mi",
+        "pods": "110",
+    }
+    gpus = row.count("gpu")
+    if gpus:
+        capacity[gpu_resource] = str(gpus * MILLI)
+    labels = {HOSTNAME_LABEL: name}
+    model = row.optional_text("model")
+    if model:
+        labels[MODEL_LABEL] = model
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels),
+        status=NodeStatus(capacity=capacity, allocatable=capacity, conditions=[NodeCondition("Ready", "True")]),
+    )
+
+
+def _span(row: Row) -> tuple[float, float | None]:
+    """Creation and deletion."""
+    created = row.seconds("creation_time")
+    if not row.optional_text("deletion_time"):
+        return created, None
+    deleted = row.seconds("deletion_time")
+    if deleted < created:
+        raise row.wrong("deletion_time", f"at least creation_time, {created:g}")
+    return created, deleted
+
+
+def _pod(row: Row, name: str, replay: Replay, specs: dict[tuple[int, int, int, str], PodSpec]) -> Pod:
+    shape = (row.count("cpu_milli"), row.count("memory_mib"), _gpu_milli(row), row.optional_text("gpu_spec"))
+    spec = specs.get(shape)
+    if spec is None:
+        spec = specs[shape] = _pod_spec(*shape, replay.gpu_resource)
+    qos = row.optional_text("qos")
+    labels = {QOS_LABEL: qos} if qos else None
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=spec)
+
+
+def _gpu_milli(row: Row) -> int:
+    """Thousandths of a device in total."""
+    devices, each = row.count("num_gpu"), row.count("gpu_milli")
+    if each > MILLI:
+        raise row.wrong("gpu_milli", f"at most {MILLI}, one whole device")
+    if devices > 1 and each != MILLI:
+        raise row.wrong("gpu_milli", f"{MILLI}: only a pod with one GPU may share it")
+    return devices * each
+
+
+def _pod_spec(cpu_milli: int, memory_mib: int, gpu_milli: int, gpu_spec: str, gpu_resource: str) -> PodSpec:
+    requests: dict[str, str | int | float] = {"cpu": f"{cpu_milli}m", "memory": f"{memory_mib}Mi"}
+    limits: dict[str, str | int | float] | None = None
+    if gpu_milli:
+        # Kubernetes wants request and limit of an extended resource to be equal.
+        limits = {gpu_resource: str(gpu_milli)}
+        requests.update(limits)
+    resources = ResourceRequirements(requests=requests, limits=limits)
+    models = [model for model in gpu_spec.split("|") if model]
+    return PodSpec(
+        containers=[Container(name="main", resources=resources)],
+        priority=0,
+        affinity=_models_affinity(models) if models else None,
+    )
+
+
+def _models_affinity(models: list[str]) -> Affinity:
+    accepted = SelectorRequirement(key=MODEL_LABEL, operator="In", values=models)
+    term = NodeSelectorTerm(match_expressions=[accepted])
+    required = NodeSelector(node_selector_terms=[term])
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))

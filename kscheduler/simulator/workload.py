@@ -1,0 +1,196 @@
+"""Generated clusters and pods: shapes with weights, an arrival process, durations, one seed.
+
+Every choice comes from generators seeded with (seed, purpose): more nodes do not change which pods come. Pods of
+one shape share their spec, so a million pods cost little more than their names.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
+from typing import TypeVar
+
+from kscheduler.api.objects import (
+    Container,
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    QuantityMap,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
+from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
+from kscheduler.simulator.scenario import Arrival, Scenario
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+GPU = "example.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    name: str
+    capacity: QuantityMap
+    weight: float = 1.0
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    name: str
+    requests: QuantityMap
+    weight: float = 1.0
+    priority: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Toleration] = ()
+    duration: DurationLaw | None = None  # instead of the workload's
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    count: int
+    shapes: Sequence[NodeShape]
+    zones: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    count: int
+    shapes: Sequence[PodShape]
+    arrival: ArrivalProcess
+    duration: DurationLaw
+    namespace: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    nodes: NodePlan
+    pods: PodPlan
+    seed: int = 0
+
+
+_TAINTED = (Taint(key=GPU, value="present", effect="NoSchedule"),)
+_TOLERATES = (Toleration(key=GPU, operator="Exists", effect="NoSchedule"),)
+
+# A cluster of mixed machines, one in twenty of them with GPUs kept for those who ask for them.
+DEFAULT_NODE_SHAPES = (
+    NodeShape("general-16", {"cpu": "16", "memory": "64Gi", "pods": "110"}, weight=55),
+    NodeShape("general-32", {"cpu": "32", "memory": "128Gi", "pods": "110"}, weight=30),
+    NodeShape("general-64", {"cpu": "64", "memory": "256Gi", "pods": "110"}, weight=10),
+    NodeShape("gpu-8", {"cpu": "96", "memory": "768Gi", "pods": "110", GPU: "8"}, weight=5, taints=_TAINTED),
+)
+DEFAULT_ZONES = ("zone-a", "zone-b", "zone-c")
+# Many small services and a tail of large ones; 1.6 cores a pod on average.
+DEFAULT_POD_SHAPES = (
+    PodShape("tiny", {"cpu": "250m", "memory": "512Mi"}, weight=20),
+    PodShape("small", {"cpu": "500m", "memory": "2Gi"}, weight=20),
+    PodShape("medium", {"cpu": "1", "memory": "4Gi"}, weight=20),
+    PodShape("service", {"cpu": "1", "memory": "4Gi"}, weight=5, priority=1000),
+    PodShape("large", {"cpu": "2", "memory": "8Gi"}, weight=20),
+    PodShape("xlarge", {"cpu": "4", "memory": "16Gi"}, weight=10),
+    PodShape("huge", {"cpu": "8", "memory": "32Gi"}, weight=4),
+    PodShape("training", {"cpu": "8", "memory": "64Gi", GPU: "1"}, weight=1, priority=100, tolerations=_TOLERATES),
+)
+
+
+def default_workload(
+    nodes: int = 100, pods: int = 1_000, arrival: str = "now", duration: str = "forever", seed: int = 0
+) -> WorkloadSpec:
+    """The workload that plain numbers on the command line mean."""
+    return WorkloadSpec(
+        NodePlan(nodes, DEFAULT_NODE_SHAPES, DEFAULT_ZONES),
+        PodPlan(pods, DEFAULT_POD_SHAPES, parse_arrival(arrival, "--arrival"), parse_duration(duration, "--duration")),
+        seed,
+    )
+
+
+def generate(spec: WorkloadSpec) -> Scenario:
+    """The scenario this spec describes; the same one every time."""
+    return Scenario(generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed), describe(spec))
+
+
+def describe(spec: WorkloadSpec) -> dict[str, str]:
+    return {**describe_nodes(spec.nodes), **describe_pods(spec.pods), "seed": str(spec.seed)}
+
+
+def describe_nodes(plan: NodePlan) -> dict[str, str]:
+    return {"nodes": f"{plan.count:,} generated", "node shapes": ", ".join(shape.name for shape in plan.shapes)}
+
+
+def describe_pods(plan: PodPlan) -> dict[str, str]:
+    return {
+        "pods": f"{plan.count:,} generated",
+        "pod shapes": ", ".join(shape.name for shape in plan.shapes),
+        "arrival": plan.arrival.text,
+        "duration": plan.duration.text,
+    }
+
+
+def generate_nodes(plan: NodePlan, seed: int) -> list[Node]:
+    source = random.Random(f"{seed} nodes")
+    chosen = islice(_choices(plan.shapes, [shape.weight for shape in plan.shapes], source), plan.count)
+    width = len(str(max(plan.count - 1, 0)))
+    nodes = []
+    for index, shape in enumerate(chosen):
+        zone = plan.zones[index % len(plan.zones)] if plan.zones else ""
+        nodes.append(_node(f"node-{index:0{width}}", shape, zone))
+    return nodes
+
+
+def generate_arrivals(plan: PodPlan, seed: int) -> list[Arrival]:
+    times = plan.arrival.times(random.Random(f"{seed} arrivals"))
+    durations = random.Random(f"{seed} durations")
+    chosen = _choices(plan.shapes, [shape.weight for shape in plan.shapes], random.Random(f"{seed} pods"))
+    specs = {shape.name: _spec(shape) for shape in plan.shapes}
+    labels = {shape.name: {"app": shape.name, **shape.labels} for shape in plan.shapes}
+    width = len(str(max(plan.count - 1, 0)))
+    arrivals = []
+    for index, at_s, shape in zip(range(plan.count), times, chosen, strict=False):
+        metadata = ObjectMeta(
+            name=f"{shape.name}-{index:0{width}}", namespace=plan.namespace, labels=labels[shape.name]
+        )
+        runs_s = (shape.duration or plan.duration).draw(durations)
+        arrivals.append(Arrival(at_s, Pod(metadata=metadata, spec=specs[shape.name]), runs_s))
+    return arrivals
+
+
+T = TypeVar("T")
+
+
+def _choices(items: Sequence[T], weights: Sequence[float], source: random.Random) -> Iterator[T]:
+    sums = list(accumulate(weights))
+    while True:
+        yield from source.choices(items, cum_weights=sums, k=256)
+
+
+def _node(name: str, shape: NodeShape, zone: str) -> Node:
+    labels = {HOSTNAME_LABEL: name, "node-shape": shape.name, **shape.labels}
+    if zone:
+        labels[ZONE_LABEL] = zone
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels),
+        spec=NodeSpec(unschedulable=shape.unschedulable, taints=list(shape.taints) or None),
+        status=NodeStatus(
+            capacity=shape.capacity, allocatable=shape.capacity, conditions=[NodeCondition("Ready", "True")]
+        ),
+    )
+
+
+def _spec(shape: PodShape) -> PodSpec:
+    container = Container(name="main", image=shape.name, resources=ResourceRequirements(requests=shape.requests))
+    return PodSpec(
+        containers=[container],
+        priority=shape.priority,
+        node_selector=shape.node_selector or None,
+        tolerations=list(shape.tolerations) or None,
+    )

@@ -1,0 +1,165 @@
+"""A generated workload from a YAML or JSON file, read strictly: every fault is named by file, path and value.
+
+    seed: 1
+    nodes:
+      count: 5000
+      zones: [a, b, c]
+      shapes:
+      - {name: small, weight: 3, capacity: {cpu: 16, memory: 64Gi}}
+      - {name: gpu, capacity: {cpu: 96, memory: 768Gi, example.com/gpu: 8}, taints: [{key: gpu, effect: NoSchedule}]}
+    pods:
+      count: 50000
+      arrival: poisson:500
+      duration: exp:3600
+      shapes:
+      - {name: web, weight: 9, requests: {cpu: 500m, memory: 1Gi}, priority: 1000, duration: forever}
+      - {name: job, requests: {cpu: 4, memory: 8Gi}, nodeSelector: {node-shape: small}}
+
+What is left out takes the defaults of plain numbers on the command line. `pods: 110` is added to a node's capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.objects import QuantityMap, Taint, Toleration
+from kscheduler.config.decode import decode, describe
+from kscheduler.config.document import read_document
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.amounts import check_quantity
+from kscheduler.simulator.processes import parse_arrival, parse_duration
+from kscheduler.simulator.workload import (
+    DEFAULT_NODE_SHAPES,
+    DEFAULT_POD_SHAPES,
+    DEFAULT_ZONES,
+    NodePlan,
+    NodeShape,
+    PodPlan,
+    PodShape,
+    WorkloadSpec,
+)
+
+MAX_PODS_PER_NODE = "110"  # the kubelet's own default
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class _Fields(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class _Shape(_Fields, frozen=True):
+    name: str = ""
+    weight: float = 1.0
+
+
+class _NodeShape(_Shape, frozen=True):
+    capacity: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
+    unschedulable: bool = False
+
+
+class _Nodes(_Fields, frozen=True):
+    count: int = 100
+    zones: list[str] = msgspec.field(default_factory=lambda: list(DEFAULT_ZONES))
+    shapes: list[_NodeShape] = []
+
+
+class _PodShape(_Shape, frozen=True):
+    requests: dict[str, Any] = {}
+    priority: int = 0
+    labels: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    duration: str = ""
+
+
+class _Pods(_Fields, frozen=True):
+    count: int = 1_000
+    arrival: str = "now"
+    duration: str = "forever"
+    namespace: str = "default"
+    shapes: list[_PodShape] = []
+
+
+class _Workload(_Fields, frozen=True):
+    seed: int = 0
+    nodes: _Nodes = _Nodes()
+    pods: _Pods = _Pods()
+
+
+def read_workload(path: str) -> WorkloadSpec:
+    """The workload in a file. ConfigError names the file, the path of the field and the value."""
+    document = read_document(path)
+    try:
+        workload = decode(_Workload, document)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    assert workload is not None  # without a list for faults, decode raises them
+    return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed)
+
+
+def _nodes(path: str, nodes: _Nodes) -> NodePlan:
+    _check_count(f"{path}: nodes.count", nodes.count)
+    _check_shapes(f"{path}: nodes.shapes", nodes.shapes)
+    shapes = [_node_shape(f"{path}: nodes.shapes[{index}]", shape) for index, shape in enumerate(nodes.shapes)]
+    return NodePlan(nodes.count, shapes or DEFAULT_NODE_SHAPES, nodes.zones)
+
+
+def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
+    capacity = {"pods": MAX_PODS_PER_NODE, **_quantities(f"{where}.capacity", shape.capacity)}
+    for index, taint in enumerate(shape.taints):
+        if taint.effect not in _EFFECTS:
+            expected = ", ".join(_EFFECTS)
+            raise ConfigError(f'{where}.taints[{index}].effect: expected one of {expected}, got "{taint.effect}"')
+    return NodeShape(shape.name, capacity, shape.weight, shape.labels, shape.taints, shape.unschedulable)
+
+
+def _pods(path: str, pods: _Pods) -> PodPlan:
+    _check_count(f"{path}: pods.count", pods.count)
+    _check_shapes(f"{path}: pods.shapes", pods.shapes)
+    shapes = [_pod_shape(f"{path}: pods.shapes[{index}]", shape) for index, shape in enumerate(pods.shapes)]
+    arrival = parse_arrival(pods.arrival, f"{path}: pods.arrival")
+    duration = parse_duration(pods.duration, f"{path}: pods.duration")
+    return PodPlan(pods.count, shapes or DEFAULT_POD_SHAPES, arrival, duration, pods.namespace)
+
+
+def _pod_shape(where: str, shape: _PodShape) -> PodShape:
+    return PodShape(
+        shape.name,
+        _quantities(f"{where}.requests", shape.requests),
+        shape.weight,
+        shape.priority,
+        shape.labels,
+        shape.node_selector,
+        shape.tolerations,
+        parse_duration(shape.duration, f"{where}.duration") if shape.duration else None,
+    )
+
+
+def _check_count(where: str, count: int) -> None:
+    if count < 0:
+        raise ConfigError(f"{where}: expected zero or more, got {count}")
+
+
+def _check_shapes(where: str, shapes: Sequence[_Shape]) -> None:
+    names: set[str] = set()
+    for index, shape in enumerate(shapes):
+        if not shape.name:
+            raise ConfigError(f"{where}[{index}].name: expected a name")
+        if shape.name in names:
+            raise ConfigError(f'{where}[{index}].name: "{shape.name}" is taken by an earlier shape')
+        if not shape.weight > 0:
+            raise ConfigError(f"{where}[{index}].weight: expected a number above zero, got {shape.weight:g}")
+        names.add(shape.name)
+
+
+def _quantities(where: str, quantities: dict[str, Any]) -> QuantityMap:
+    for name, value in quantities.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise ConfigError(f'{where}[{name}]: expected a quantity such as "500m" or "2Gi", got {describe(value)}')
+        check_quantity(f"{where}[{name}]", value)
+    return quantities
