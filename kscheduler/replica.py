@@ -11,6 +11,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
+from typing import Any
 
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait
@@ -82,7 +83,7 @@ class Replica:
         self._handle_signals()
         if self._server is not None:
             await self._server.start()
-        tasks = {
+        tasks: dict[str, asyncio.Future[Any]] = {
             name: asyncio.ensure_future(work)
             for name, work in (
                 ("observe", self._observe()),
@@ -122,24 +123,26 @@ class Replica:
         """Schedule once this replica may, on a cache whose watches work."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
-        while self._scheduler.pods.last_error or self._scheduler.nodes.last_error:
+        while self._scheduler.pods.last_error or self._scheduler.nodes.last_error:  # noqa: ASYNC110 (lasts milliseconds)
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
 
-    async def _end(self, schedule: asyncio.Future[None], lead: asyncio.Future[None]) -> None:
-        """1. Decide no more.  2. Let binds be answered.  3. Send Events.  4. Settle.  5. Release the lease."""
+    async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
+        """1. Decide no more.  2. Let binds be answered.  3. Settle.  4. Release the lease.  5. Send Events."""
         log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
-        if self._active.is_set() and self._scheduler.is_synced:
+        was_scheduling = self._active.is_set() and self._scheduler.is_synced
+        if was_scheduling:
             self._scheduler.drain()
             await asyncio.wait({schedule, lead}, return_when=asyncio.FIRST_COMPLETED)
-            await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
         else:
             await cancel_and_wait(schedule)
         if self._elector is not None and not lead.done():
-            if self._active.is_set():
+            if was_scheduling:
                 await asyncio.sleep(SETTLE_S)
             await self._elector.stop()
             await asyncio.wait({lead})
+        if was_scheduling:  # after the release: nobody need wait for our Events
+            await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
 
     # --- signals ---
 
@@ -161,7 +164,8 @@ class Replica:
             log.log(level, "cache comparison", extra=fields)
         log.info("dump of cached nodes", extra={"nodes": list(dump_nodes(scheduler.cache))})
         counts = scheduler.queue.counts()
-        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{counts.unschedulable + counts.gated}"
+        waiting = counts.unschedulable + counts.gated
+        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{waiting}"
         pending = [queued.pod_info.key for queued in scheduler.queue.pending_pods()]
         log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
 

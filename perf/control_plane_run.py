@@ -6,11 +6,12 @@ checked against the apiserver's own lists. Speed is taken from a watch of the bi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, Process, Usage, verify
+from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, Process, verify
 from tests.controlplane.harness.load import create, nodes, pods
 
 MEBIBYTE = 1024 * 1024
@@ -69,6 +70,7 @@ def measure(name: str, start: Callable[[ControlPlane], Peer], load: Load) -> Res
         create(control_plane.credentials, pods(load.pods))
         with BindWatch(control_plane.credentials) as watch:
             before = control_plane.apiserver.process.usage()
+            started = time.monotonic()
             peer = start(control_plane)
             watch.wait(load.pods, load.timeout_s)
             usage = peer.process.usage()
@@ -77,13 +79,20 @@ def measure(name: str, start: Callable[[ControlPlane], Peer], load: Load) -> Res
         _let_events_arrive(control_plane, load)
         placement = verify(control_plane.api)
         peer.stop()
-    return _result(name, load, times, usage, before, after, placement.problems)
+    return Result(
+        scheduler=name,
+        pods=load.pods,
+        seconds=times[-1] - times[0],
+        until_first_s=times[0] - started,
+        scheduler_cpu_s=usage.cpu_s,
+        apiserver_cpu_s=after.cpu_s - before.cpu_s,
+        peak_memory_bytes=usage.peak_memory_bytes,
+        problems=placement.problems,
+    )
 
 
 def _let_events_arrive(control_plane: ControlPlane, load: Load) -> None:
     """Events have a lane of their own and may still be on their way; wait while their number grows."""
-    import time
-
     seen = -1
     for _ in range(60):
         found = len(control_plane.api.list_all("/apis/events.k8s.io/v1/events", fieldSelector="reason=Scheduled"))
@@ -91,18 +100,3 @@ def _let_events_arrive(control_plane: ControlPlane, load: Load) -> None:
             return
         seen = found
         time.sleep(1.0)
-
-
-def _result(
-    name: str, load: Load, times: list[float], usage: Usage, before: Usage, after: Usage, problems: list[str]
-) -> Result:
-    return Result(
-        scheduler=name,
-        pods=load.pods,
-        seconds=times[-1] - times[0],
-        until_first_s=0.0,
-        scheduler_cpu_s=usage.cpu_s,
-        apiserver_cpu_s=after.cpu_s - before.cpu_s,
-        peak_memory_bytes=usage.peak_memory_bytes,
-        problems=problems,
-    )

@@ -1,0 +1,103 @@
+"""kscheduler and kube-scheduler side by side: the same work, on a fresh control plane each, interleaved in one run.
+
+    python -m perf.compare_kube_scheduler --nodes 5000 --pods 10000 --rounds 3
+
+Both get the same client qps and burst, high enough not to decide the result. Ratios are taken within a round, since
+machines drift; their median is printed with the lowest and the highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from perf.control_plane_run import Load, Peer, Result, measure
+from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
+from tests.controlplane.harness.kscheduler import KScheduler
+
+OURS, THEIRS = "kscheduler", "kube-scheduler"
+
+# What is compared: title, the figure of a result, and whether more is better.
+MEASURES: tuple[tuple[str, Callable[[Result], float], bool], ...] = (
+    ("pods/s", lambda result: result.pods_per_s, True),
+    ("scheduler CPU, ms a pod", lambda result: result.cpu_ms_per_pod, False),
+    ("scheduler peak memory, MiB", lambda result: result.peak_memory_mib, False),
+    ("apiserver CPU, ms a pod", lambda result: result.apiserver_cpu_ms_per_pod, False),
+    ("start to first binding, s", lambda result: result.until_first_s, False),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="perf.compare_kube_scheduler", description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--qps", type=int, default=10_000, help="client qps and burst of both (default 10000)")
+    parser.add_argument("--output", type=Path, help="write all results as JSON")
+    options = parser.parse_args(argv)
+    starts: dict[str, Callable[[ControlPlane], Peer]] = {
+        OURS: lambda plane: KScheduler(plane, qps=options.qps, burst=options.qps),
+        THEIRS: lambda plane: KubeScheduler(plane, qps=options.qps, burst=options.qps),
+    }
+    rounds: list[dict[str, Result]] = []
+    try:
+        for number in range(options.rounds):
+            rounds += [_round(number, starts, Load(options.nodes, options.pods))]
+    except HarnessError as error:
+        print(f"perf: error: {error}; {len(rounds)} of {options.rounds} rounds are complete", file=sys.stderr)
+    if rounds:
+        print(table(rounds, f"{options.nodes} nodes, {options.pods} pods, qps and burst {options.qps}"))
+    if options.output:
+        document = {"partial": len(rounds) < options.rounds, "rounds": [_plain(entry) for entry in rounds]}
+        options.output.write_text(json.dumps(document, indent=1))
+    wrong = [problem for entry in rounds for result in entry.values() for problem in result.problems]
+    for problem in wrong[:10]:
+        print(f"perf: error: {problem}", file=sys.stderr)
+    return 1 if wrong or len(rounds) < options.rounds else 0
+
+
+def _round(number: int, starts: dict[str, Callable[[ControlPlane], Peer]], load: Load) -> dict[str, Result]:
+    """One run of each, the order turned round every time."""
+    names = list(starts) if number % 2 == 0 else list(reversed(starts))
+    results = {}
+    for name in names:
+        result = results[name] = measure(name, starts[name], load)
+        print(
+            f"round {number + 1}: {name}: {result.pods_per_s:.0f} pods/s, {result.cpu_ms_per_pod:.2f} ms CPU a pod, "
+            f"{result.peak_memory_mib:.0f} MiB",
+            file=sys.stderr,
+        )
+    return results
+
+
+def table(rounds: Sequence[dict[str, Result]], title: str) -> str:
+    """Medians of both, and the ratio in our favour: above 1 we are ahead."""
+    lines = [
+        f"{title}; median of {len(rounds)} interleaved rounds",
+        f"{'':28} {OURS:>12} {THEIRS:>15}   ratio (lowest .. highest)",
+    ]
+    for name, figure, more_is_better in MEASURES:
+        ours = [figure(entry[OURS]) for entry in rounds]
+        theirs = [figure(entry[THEIRS]) for entry in rounds]
+        ratios = [
+            (mine / other if more_is_better else other / mine) if mine and other else float("nan")
+            for mine, other in zip(ours, theirs, strict=True)
+        ]
+        lines.append(
+            f"{name:28} {statistics.median(ours):12.2f} {statistics.median(theirs):15.2f}   "
+            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} .. {max(ratios):.2f})"
+        )
+    return "\n".join(lines)
+
+
+def _plain(entry: dict[str, Result]) -> dict[str, dict[str, object]]:
+    return {name: asdict(result) for name, result in entry.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
