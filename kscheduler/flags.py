@@ -7,7 +7,6 @@ that have no meaning here are accepted with a warning; flags nobody knows are er
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -214,7 +213,9 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
     if wanted:
-        importlib.import_module("kscheduler.simulator.options").add_arguments(parser)
+        from kscheduler.simulator.options import add_arguments
+
+        add_arguments(parser)
     parser.set_defaults(make=SimulateOptions)
 
 

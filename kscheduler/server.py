@@ -21,13 +21,14 @@ from kscheduler.metrics import CONTENT_TYPE, Metrics
 from kscheduler.serving.authorization import AllowAll, Authorizer
 from kscheduler.serving.certificates import ServerContext
 from kscheduler.serving.health import Answer, Health
+from kscheduler.serving.idle import Connection, IdleConnections
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
-KEEPALIVE_S = 30.0  # an idle connection is closed after this
+KEEPALIVE_S = 30.0  # a connection that asks nothing, or not to the end, is closed after this
 SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
 RELOAD_S = 60.0  # how often certificate files are looked at
 MAX_BODY = 64 * 1024
@@ -68,7 +69,8 @@ class Server:
         self._authorizer = authorizer or AllowAll()
         self._always_allow = tuple(always_allow)
         self._runner: web.AppRunner | None = None
-        self._reloading: asyncio.Task[None] | None = None  # looks at the certificate files while listening
+        self._idle = IdleConnections(self._connections, KEEPALIVE_S)
+        self._tasks: list[asyncio.Task[None]] = []  # while listening: closing idle connections, renewing certificates
         self._app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
         self._add_own_handlers()
 
@@ -106,19 +108,24 @@ class Server:
             await runner.cleanup()
             raise
         self._runner = runner
+        self._tasks = [asyncio.ensure_future(self._idle.sweep_forever())]
         if isinstance(self._listen.tls, ServerContext):
-            self._reloading = asyncio.get_running_loop().create_task(_reload_forever(self._listen.tls))
+            self._tasks.append(asyncio.ensure_future(_reload_forever(self._listen.tls)))
         log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
 
     async def stop(self) -> None:
         """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
         runner, self._runner = self._runner, None
-        reloading, self._reloading = self._reloading, None
-        if reloading is not None:
-            reloading.cancel()
-            await asyncio.gather(reloading, return_exceptions=True)
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if runner is not None:
             await runner.cleanup()
+
+    def _connections(self) -> Sequence[Connection]:
+        server = self._runner.server if self._runner is not None else None
+        return [] if server is None else server.connections
 
     @property
     def _is_tls(self) -> bool:
@@ -128,6 +135,14 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = request.protocol
+        self._idle.begin(connection)
+        try:
+            return await self._answer(request, handler)
+        finally:
+            self._idle.end(connection, asyncio.get_running_loop().time())
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Authorize, answer, and turn every fault into a Status."""
         try:
             if not self._is_free(request.path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -249,6 +250,20 @@ async def test_an_idle_connection_does_not_hold_up_stop(server: Server) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await asyncio.wait_for(server.stop(), 1.0)
     writer.close()
+
+
+async def test_a_client_that_never_ends_its_request_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.serving.idle.SWEEP_S", 0.0)
+    monkeypatch.setattr(server._idle, "_limit_s", 0.0)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost:")
+        answer = await reader.read()  # ends only when the server closes
+    assert answer == b""
+    writer.close()
+    await server.stop()
 
 
 async def test_a_taken_port_is_refused_with_the_flags_that_name_it(health: Health) -> None:
