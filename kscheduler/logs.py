@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -66,7 +66,13 @@ def level_of(verbosity: int) -> int:
     return logging.INFO if verbosity >= 2 else logging.WARNING
 
 
-class _Handler(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _TextHandler = logging.StreamHandler[TextIO]
+else:
+    _TextHandler = logging.StreamHandler  # takes no type argument before CPython 3.11
+
+
+class _Handler(_TextHandler):
     """A stream that may be gone: a record that cannot be written is lost, and nothing else."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
