@@ -150,7 +150,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
     from kscheduler.measurements import RestClientMeasurements
     from kscheduler.metrics import Metrics
     from kscheduler.replica import Replica
-    from kscheduler.scheduler import Options, Scheduler
+    from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler
     from kscheduler.server import Listen, Server
     from kscheduler.serving.authorization import DelegatedAuthorizer
     from kscheduler.serving.certificates import server_context
@@ -179,7 +179,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
             stopwatch=time.perf_counter,
             options=Options(
                 first_on_tie=options.tie_break == "first",
-                bind_concurrency=options.bind_concurrency or Options.bind_concurrency,
+                bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
                 identity=identity,
             ),

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 SLICE_S = 0.005
 SLICE_PODS = 256
 IDLE_S = 3600.0  # how long to wait for work when no timer of the queue is running; anything wakes the loop earlier
+DEFAULT_BIND_CONCURRENCY = 64
 EXPIRY_PERIOD_S = 1.0
 MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each
 DRAIN_S = 10.0  # in-flight binds are given this long when stopping
@@ -55,7 +56,7 @@ class Options:
     """What the command line decides beyond kube-scheduler's configuration file."""
 
     first_on_tie: bool = False  # among equal scores take the first node, not a random one
-    bind_concurrency: int = 64  # binding cycles in flight; decisions wait when it is reached
+    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # binding cycles in flight; decisions wait when it is reached
     max_in_unschedulable_s: float = 300.0
     assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
     identity: str = "kscheduler"  # reporting instance of Events

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.controlplane.harness.api import Object
 
-IMAGE = "registry.k8s.io/pause:3.10"
+IMAGE = "pause:3.10"
 
 NODE_CAPACITY: dict[str, str] = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 POD_REQUESTS: dict[str, str] = {"cpu": "100m", "memory": "500Mi"}
