@@ -2,7 +2,8 @@
 
 Every answer that is not 2xx becomes an error of the `APIError` family with the message of its metav1.Status; every
 broken connection becomes Unreachable. A 401 makes the credentials be read again and the request be tried once
-more. Knows HTTP, and nothing of Kubernetes objects.
+more. Small writes, which are nearly all requests, travel on connections of our own; lists, watches and everything
+behind a proxy on aiohttp's. Knows HTTP, and nothing of Kubernetes objects.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from typing import NoReturn, Protocol
 
 import aiohttp
 import msgspec
+from aiohttp.client import _RequestContextManager
 from yarl import URL
 
 from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
+from kscheduler.client.connections import ConnectionPool
 from kscheduler.client.credentials import Credentials
+from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 
@@ -73,6 +77,8 @@ class Transport:
         self._observer = observer or NoObserver()
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
+        self._pool: ConnectionPool | None = None
+        self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
         self._closed = False
 
     @property
@@ -95,91 +101,114 @@ class Transport:
         accept: str = JSON,
     ) -> bytes:
         """The body of a 2xx answer. `path` is percent-encoded and may hold a query."""
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
-        async with self._open(verb, path, timeout, body=body, content_type=content_type, accept=accept) as response:
-            try:
-                return await response.read()
-            except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-                raise self._unreachable(verb, path, error) from error
+        credentials = self._credentials
+        for is_last in (False, True):
+            header = await credentials.authorization() if credentials.stale else credentials.header
+            answer = await self._exchange(verb, path, header, timeout_s, body, content_type, accept)
+            if answer.status < 300:
+                return answer.body
+            if answer.status != 401 or is_last or not await credentials.refused(header):
+                raise_status(verb, path, answer.status, answer.body, answer.retry_after)
+        raise AssertionError("the second answer was returned or raised")
+
+    async def _exchange(
+        self, verb: str, path: str, header: str, timeout_s: float, body: bytes | None, content_type: str, accept: str
+    ) -> Answer:
+        """One question, one answer; whatever prevents an answer is Unreachable."""
+        start = self._clock.now()
+        code = "<error>"
+        try:
+            if body is not None and self._endpoint.proxy is None:
+                request = self._head(verb, path, header, content_type, accept, len(body)) + body
+                answer = await self._open_pool().exchange(request, timeout_s)
+            else:
+                timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+                headers = _headers(header, accept, content_type if body is not None else "")
+                async with self._ask(verb, path, timeout, headers, body) as response:
+                    retry_after = response.headers.get("Retry-After", "")
+                    answer = Answer(response.status, await response.read(), retry_after, True)
+            code = str(answer.status)
+            return answer
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer) as error:
+            raise self._unreachable(verb, path, error) from error
+        finally:
+            self._observer.observe(verb, self.host, code, self._clock.now() - start)
+
+    def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int) -> bytes:
+        """A request up to its body. The part that seldom changes is kept."""
+        key = (header, content_type, accept)
+        fixed = self._fixed_heads.get(key)
+        if fixed is None:
+            if len(self._fixed_heads) > 32:  # old tokens
+                self._fixed_heads.clear()
+            lines = {"Host": self.host, "User-Agent": self._user_agent, **_headers(header, accept, content_type)}
+            fixed = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            self._fixed_heads[key] = fixed
+        return f"{verb} {path} HTTP/1.1\r\n{fixed}Content-Length: {length}\r\n\r\n".encode("latin-1")
 
     @asynccontextmanager
     async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[ByteStream]:
         """A long answer read as it arrives. `timeout_s` is for its headers; the stream guards itself."""
-        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
-        async with self._open("GET", path, timeout) as response:
+        response = await self._open_stream(path, timeout_s)
+        try:
             connection = response.connection
             if connection is not None and connection.transport is not None:
                 _keep_alive(connection.transport)
             if connection is not None and connection.protocol is not None:
                 connection.protocol.read_timeout = None  # was for the headers
             yield ByteStream(self, path, response)
+        finally:
+            response.close()
+
+    async def _open_stream(self, path: str, timeout_s: float) -> aiohttp.ClientResponse:
+        """A 2xx answer whose body is still to come."""
+        credentials = self._credentials
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
+        for is_last in (False, True):
+            header = await credentials.authorization() if credentials.stale else credentials.header
+            start = self._clock.now()
+            code = "<error>"
+            try:
+                response = await self._ask("GET", path, timeout, _headers(header, JSON))
+                code = str(response.status)
+                if response.status < 300:
+                    return response
+                body = await response.read()
+            except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+                raise self._unreachable("WATCH", path, error) from error
+            finally:
+                self._observer.observe("GET", self.host, code, self._clock.now() - start)
+            if response.status != 401 or is_last or not await credentials.refused(header):
+                raise_status("WATCH", path, response.status, body, response.headers.get("Retry-After", ""))
+        raise AssertionError("the second answer was returned or raised")
 
     async def close(self) -> None:
         self._closed = True
+        if self._pool is not None:
+            await self._pool.close()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
 
-    # --- one exchange -------------------------------------------------------------------------------------------
+    # --- what carries them --------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _open(
-        self,
-        verb: str,
-        path: str,
-        timeout: aiohttp.ClientTimeout,
-        *,
-        body: bytes | None = None,
-        content_type: str = JSON,
-        accept: str = JSON,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask, ask again once after a 401, and hand over a 2xx answer; anything else is raised."""
-        headers = {"Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        for is_last in (False, True):
-            credentials = self._credentials
-            header = await credentials.authorization() if credentials.stale else credentials.header
-            if header:
-                headers["Authorization"] = header
-            response = await self._send(verb, path, timeout, headers, body)
-            try:
-                if response.status < 300:
-                    yield response
-                    return
-                if response.status != 401 or is_last or not await credentials.refused(header):
-                    await self._raise(verb, path, response)
-            finally:
-                response.release() if response.content.at_eof() else response.close()
-
-    async def _send(
-        self, verb: str, path: str, timeout: aiohttp.ClientTimeout, headers: dict[str, str], body: bytes | None
-    ) -> aiohttp.ClientResponse:
-        endpoint = self._endpoint
-        start = self._clock.now()
-        code = "<error>"
-        try:
-            response = await self._open_session().request(
-                verb,
-                URL(endpoint.host + path, encoded=True),
-                data=body,
-                headers=headers,
-                timeout=timeout,
-                server_hostname=endpoint.server_name,
-                proxy=endpoint.proxy,
-                allow_redirects=False,
-            )
-            code = str(response.status)
-            return response
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            raise self._unreachable(verb, path, error) from error
-        finally:
-            self._observer.observe(verb, endpoint.authority, code, self._clock.now() - start)
+    def _ask(
+        self, verb: str, path: str, timeout: aiohttp.ClientTimeout, headers: dict[str, str], body: bytes | None = None
+    ) -> _RequestContextManager:
+        return self._open_session().request(
+            verb,
+            URL(self._endpoint.host + path, encoded=True),
+            data=body,
+            headers=headers,
+            timeout=timeout,
+            server_hostname=self._endpoint.server_name,
+            proxy=self._endpoint.proxy,
+            allow_redirects=False,
+        )
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Made when first needed: it belongs to the running loop."""
-        if self._closed:
-            raise Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
+        self._check_open()
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self._endpoint.ssl or True, limit=0, keepalive_timeout=KEEPALIVE_S)
             # Without Accept-Encoding the server does not compress lists: that costs it more than the bytes save.
@@ -191,16 +220,28 @@ class Transport:
             )
         return self._session
 
+    def _open_pool(self) -> ConnectionPool:
+        self._check_open()
+        if self._pool is None:
+            self._pool = ConnectionPool(self._endpoint, connect_timeout_s=CONNECT_TIMEOUT_S, keep_alive_s=KEEPALIVE_S)
+        return self._pool
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
+
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}")
 
-    async def _raise(self, verb: str, path: str, response: aiohttp.ClientResponse) -> NoReturn:
-        try:
-            body = await response.read()
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
-            body = b""
-        raise_status(verb, path, response.status, body, response.headers.get("Retry-After", ""))
+
+def _headers(authorization: str, accept: str, content_type: str = "") -> dict[str, str]:
+    headers = {"Accept": accept}
+    if authorization:
+        headers["Authorization"] = authorization
+    if content_type:
+        headers["Content-Type"] = content_type
+    return headers
 
 
 class ByteStream:

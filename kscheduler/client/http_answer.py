@@ -1,0 +1,149 @@
+"""Reads the answers on one HTTP/1.1 connection. No I/O: bytes in, whole answers out.
+
+For small answers, held whole in memory: fixed length, chunked, or up to the end of the connection.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_HEAD_BYTES = 1 << 16
+MAX_BODY_BYTES = 1 << 26
+
+
+class BadAnswer(Exception):
+    """What came is no HTTP/1.1 answer, or too large for one."""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    retry_after: str  # the header's value, "" without one
+    reusable: bool  # whether the connection may carry another request
+
+
+class _Head(NamedTuple):
+    status: int
+    length: int  # of the body; _CHUNKED, or _TO_THE_END
+    retry_after: str
+    reusable: bool
+    start: int  # of the body in the buffer
+
+
+_CHUNKED = -1
+_TO_THE_END = -2
+
+
+class AnswerReader:
+    """Feed it what arrives; it answers when an answer is complete. One answer at a time: nothing is pipelined."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._head: _Head | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing of an answer has come yet."""
+        return not self._buffer and self._head is None
+
+    def feed(self, data: bytes) -> Answer | None:
+        """The answer these bytes complete. Raises BadAnswer."""
+        self._buffer = buffer = self._buffer + data if self._buffer else data
+        head = self._head
+        if head is None:
+            head = self._head = self._read_head()
+            if head is None:
+                return None
+            buffer = self._buffer
+        if head.length >= 0:
+            end = head.start + head.length
+            return self._complete(head, buffer[head.start : end], end) if len(buffer) >= end else None
+        if len(buffer) - head.start > MAX_BODY_BYTES:
+            raise BadAnswer(f"a body of more than {MAX_BODY_BYTES} bytes")
+        if head.length == _CHUNKED and (chunked := _join_chunks(buffer, head.start)) is not None:
+            return self._complete(head, *chunked)
+        return None
+
+    def end(self) -> Answer | None:
+        """The answer that the end of the connection completes."""
+        head = self._head
+        if head is None or head.length != _TO_THE_END:
+            return None
+        return self._complete(head, self._buffer[head.start :], len(self._buffer))
+
+    def _complete(self, head: _Head, body: bytes, end: int) -> Answer:
+        # Bytes beyond the end answer nothing we asked: such a connection is not to be trusted further.
+        reusable = head.reusable and len(self._buffer) == end
+        self._buffer, self._head = b"", None
+        return Answer(head.status, body, head.retry_after, reusable)
+
+    def _read_head(self) -> _Head | None:
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._buffer) > MAX_HEAD_BYTES:
+                    raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
+                return None
+            head = _parse_head(self._buffer[: end + 2].lower(), end + 4)
+            if head.status >= 200:
+                return head
+            self._buffer = self._buffer[end + 4 :]  # 100 Continue and its like come before the answer
+
+
+def _parse_head(text: bytes, start: int) -> _Head:
+    status = text[9:12]
+    if not text.startswith(b"http/1.") or not status.isdigit():
+        raise BadAnswer(f"not an HTTP/1 answer: {text[:60]!r}")
+    code = int(status)
+    reusable = text.startswith(b"http/1.1") and b"close" not in _header(text, b"connection")
+    retry_after = _header(text, b"retry-after").decode("ascii", "replace")
+    if code in (204, 304):
+        return _Head(code, 0, retry_after, reusable, start)
+    if b"chunked" in _header(text, b"transfer-encoding"):
+        return _Head(code, _CHUNKED, retry_after, reusable, start)
+    length = _header(text, b"content-length")
+    if not length:
+        return _Head(code, _TO_THE_END, retry_after, False, start)
+    if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        raise BadAnswer(f"Content-Length: {length!r}")
+    return _Head(code, int(length), retry_after, reusable, start)
+
+
+def _header(text: bytes, name: bytes) -> bytes:
+    """A header's value in a lower-case head whose lines all end in CRLF."""
+    at = text.find(b"\r\n" + name + b":")
+    if at < 0:
+        return b""
+    at += len(name) + 3
+    return text[at : text.find(b"\r\n", at)].strip()
+
+
+def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
+    """The whole body and where it ends, or None while a part is missing."""
+    parts: list[bytes] = []
+    while True:
+        line_end = buffer.find(b"\r\n", at)
+        if line_end < 0:
+            return None
+        try:
+            size = int(buffer[at:line_end].partition(b";")[0], 16)
+        except ValueError as error:
+            raise BadAnswer(f"a chunk of size {buffer[at:line_end][:20]!r}") from error
+        at = line_end + 2
+        if size == 0:
+            return _skip_trailers(buffer, at, parts)
+        if len(buffer) < at + size + 2:
+            return None
+        parts.append(buffer[at : at + size])
+        at += size + 2
+
+
+def _skip_trailers(buffer: bytes, at: int, parts: list[bytes]) -> tuple[bytes, int] | None:
+    """Headers after the last chunk, up to an empty line."""
+    while True:
+        line_end = buffer.find(b"\r\n", at)
+        if line_end < 0:
+            return None
+        if line_end == at:
+            return b"".join(parts), at + 2
+        at = line_end + 2

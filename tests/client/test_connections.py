@@ -1,0 +1,184 @@
+"""The connection pool against sockets that misbehave, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.connections import ConnectionPool
+from kscheduler.client.credentials import Endpoint
+from kscheduler.client.http_answer import BadAnswer
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+REQUEST = b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+
+
+class Server:
+    """Runs `script` for each connection."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.connections = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self.script(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def pool(self, **options: float) -> AsyncIterator[ConnectionPool]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        settings = {"connect_timeout_s": 5.0, "keep_alive_s": 60.0, **options}
+        pool = ConnectionPool(Endpoint(f"http://127.0.0.1:{port}", None), **settings)
+        try:
+            yield pool
+        finally:
+            await pool.close()
+            server.close()
+            await cancel_and_wait(*self._tasks)
+            await asyncio.sleep(0)
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+    def run(main: Coroutine[Any, Any, None]) -> None:
+        loop = uvloop.new_event_loop() if request.param == "uvloop" else asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(main)
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    return run
+
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+
+
+def test_requests_in_turn_share_a_connection_and_those_at_once_do_not(run: Run) -> None:
+    async def main() -> None:
+        server = Server(answer_all)
+        async with server.pool() as pool:
+            for _ in range(3):
+                assert (await pool.exchange(REQUEST, 5)).body == b"ok"
+            assert server.connections == 1
+            await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(4)))
+            assert server.connections == 4
+
+    run(main())
+
+
+def test_a_connection_idle_too_long_is_not_used(run: Run) -> None:
+    async def main() -> None:
+        server = Server(answer_all)
+        async with server.pool(keep_alive_s=0.0) as pool:
+            await pool.exchange(REQUEST, 5)
+            await asyncio.sleep(0.01)
+            await pool.exchange(REQUEST, 5)
+            assert server.connections == 2
+
+    run(main())
+
+
+def test_a_server_that_hangs_up_while_idle_costs_nothing(run: Run) -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+
+    async def main() -> None:
+        server = Server(answer_once)
+        async with server.pool() as pool:
+            for _ in range(3):
+                await pool.exchange(REQUEST, 5)
+                await asyncio.sleep(0.02)
+            assert server.connections == 3
+
+    run(main())
+
+
+@pytest.mark.parametrize(("said", "message"), [(b"", "before"), (OK[:30], "in the middle of")])
+def test_a_server_that_hangs_up_on_a_request_is_an_error(run: Run, said: bytes, message: str) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+
+    async def main() -> None:
+        async with Server(hang_up).pool() as pool:
+            with pytest.raises(ConnectionError, match=f"hung up {message} its answer"):
+                await pool.exchange(REQUEST, 5)
+
+    run(main())
+
+
+def test_a_late_answer_goes_to_nobody_else(run: Run) -> None:
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            name = b"slow" if b"slow" in await reader.readuntil(b"\r\n\r\n") else b"fast"
+            await asyncio.sleep(0.03 if name == b"slow" else 0)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + name)
+
+    async def main() -> None:
+        async with Server(late).pool() as pool:
+            slow = REQUEST.replace(b"/ ", b"/slow ")
+            with pytest.raises(asyncio.TimeoutError):
+                await pool.exchange(slow, 0.01)
+            cancelled = asyncio.ensure_future(pool.exchange(slow, 5))
+            await asyncio.sleep(0.01)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            for _ in range(3):
+                assert (await pool.exchange(REQUEST, 5)).body == b"fast"
+                await asyncio.sleep(0.02)
+
+    run(main())
+
+
+def test_nonsense_is_an_error_and_ends_the_connection(run: Run) -> None:
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"220 smtp.example.com\r\n\r\n")
+        await reader.read()
+
+    async def main() -> None:
+        async with Server(nonsense).pool() as pool:
+            with pytest.raises(BadAnswer, match="220 smtp"):
+                await pool.exchange(REQUEST, 5)
+
+    run(main())
+
+
+def test_closing_fails_what_is_under_way(run: Run) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def main() -> None:
+        async with Server(silent).pool() as pool:
+            exchange = asyncio.ensure_future(pool.exchange(REQUEST, 5))
+            await asyncio.sleep(0.02)
+            await pool.close()
+            with pytest.raises(ConnectionError):
+                await exchange
+
+    run(main())
