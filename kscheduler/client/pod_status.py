@@ -26,6 +26,7 @@ class PodStatusLane:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._waiting: OrderedDict[str, tuple[Pod, PodStatusPatch]] = OrderedDict()  # pod uid -> newest patch
+        self._writing: dict[str, PodStatusPatch] = {}  # pod uid -> patch a worker is trying to write
         self._written: dict[str, tuple[str, str]] = {}  # pod uid -> (reason, message) last written by us
         self._work = asyncio.Event()
 
@@ -42,6 +43,7 @@ class PodStatusLane:
     def forget(self, uid: str) -> None:
         """The pod is bound or gone: nothing more to say about it."""
         self._waiting.pop(uid, None)
+        self._writing.pop(uid, None)
         self._written.pop(uid, None)
 
     async def run(self) -> None:
@@ -56,20 +58,34 @@ class PodStatusLane:
             await self._work.wait()
 
     async def _write(self, uid: str, pod: Pod, patch: PodStatusPatch) -> None:
+        self._writing[uid] = patch
+        try:
+            await self._try(uid, pod, patch)
+        finally:
+            if self._writing.get(uid) is patch:
+                del self._writing[uid]
+
+    async def _try(self, uid: str, pod: Pod, patch: PodStatusPatch) -> None:
         for attempt in range(1, TRIES + 1):
             try:
                 await self._client.patch_pod_status(pod, patch)
             except (NotFound, Conflict):
                 return  # gone, or a later pod of the same name
             except APIError as error:
-                if attempt == TRIES or uid in self._waiting:
+                if attempt == TRIES:
                     log.warning("pod condition not written", extra={"pod": pod.key, "err": str(error)})
                     return
                 await asyncio.sleep(error.retry_after_s or PAUSE_S * attempt)
             else:
-                if patch.condition is not None:
+                if patch.condition is not None and self._is_wanted(uid, patch):
                     self._written[uid] = (patch.condition.reason, patch.condition.message)
                 return
+            if not self._is_wanted(uid, patch):
+                return
+
+    def _is_wanted(self, uid: str, patch: PodStatusPatch) -> bool:
+        """Was the pod neither bound nor deleted meanwhile, and is there nothing newer to say about it?"""
+        return self._writing.get(uid) is patch and uid not in self._waiting
 
 
 def _says(pod: Pod, condition: PodCondition) -> bool:
