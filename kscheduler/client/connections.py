@@ -61,9 +61,7 @@ class ConnectionPool:
         for connection in list(self._all):
             connection.abort()
         self._idle.clear()
-        # Transports finish closing in a later turn of the loop.
-        for _ in range(2):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # their exchanges fail now
 
 
 class Connection(asyncio.Protocol):

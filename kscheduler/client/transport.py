@@ -150,14 +150,16 @@ class Transport:
     async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[ByteStream]:
         """A long answer read as it arrives. `timeout_s` is for its headers; the stream guards itself."""
         response = await self._open_stream(path, timeout_s)
+        connection = response.connection
         try:
-            connection = response.connection
             if connection is not None and connection.transport is not None:
                 _keep_alive(connection.transport)
             if connection is not None and connection.protocol is not None:
                 connection.protocol.read_timeout = None  # was for the headers
             yield ByteStream(self, path, response)
         finally:
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()  # no TLS farewell to a server that may be gone
             response.close()
 
     async def _open_stream(self, path: str, timeout_s: float) -> aiohttp.ClientResponse:
@@ -189,6 +191,9 @@ class Transport:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+        # Sockets are closed in the turns of the loop that follow an abort.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     # --- what carries them --------------------------------------------------------------------------------------
 
