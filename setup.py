@@ -30,23 +30,35 @@ DIRECTIVES = {
 }
 
 
+C_FILES = Path("build/cython-debug" if DEBUG else "build/cython")
+MODE = Path("build/mode")  # what the last build was for; newer than the extensions after a change
+
+
+def note_mode() -> None:
+    """Let a debug build follow a release build, and the other way round: timestamps alone would keep the old one."""
+    MODE.parent.mkdir(exist_ok=True)
+    if not MODE.exists() or MODE.read_text() != C_FILES.name:
+        MODE.write_text(C_FILES.name)
+
+
 def extensions() -> list[Extension]:
     """One extension for each .pyx, named after its path."""
     flags = ["-O0", "-g"] if DEBUG else ["-O3", "-fno-math-errno"]
     # A fused multiply-add rounds once where kube-scheduler's arithmetic rounds twice; arm64 would fuse unasked.
     flags.append("-ffp-contract=off")
     return [
-        Extension(".".join(path.with_suffix("").parts), [str(path)], extra_compile_args=flags)
+        Extension(".".join(path.with_suffix("").parts), [str(path)], extra_compile_args=flags, depends=[str(MODE)])
         for path in sorted(Path("kscheduler").rglob("*.pyx"))
     ]
 
 
+note_mode()
 setup(
     ext_modules=cythonize(
         extensions(),
         compiler_directives=DIRECTIVES,
         annotate=DEBUG,
-        build_dir="build/cython",
+        build_dir=str(C_FILES),
         nthreads=0,
     )
 )
