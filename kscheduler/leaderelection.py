@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.backoff import Backoff
-from kscheduler.client.concurrency import cancel_and_wait, wait_event
+from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.protocol import LEASES, Client, EventType
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
@@ -198,7 +198,7 @@ class LeaderElector:
         """Acquire or renew; False on any failure. Never longer than the deadline, by default a renew deadline."""
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
-            held = await asyncio.wait_for(self._acquire_or_renew(), limit_s)
+            held = await within(limit_s, self._acquire_or_renew())
         except asyncio.TimeoutError:
             log.warning("no answer about the lease in time", extra=self._fields())
             held = False
@@ -313,7 +313,7 @@ class LeaderElector:
     async def _release(self) -> None:
         """Give the Lease up, so that a candidate need not wait for it to run out. Best effort, bounded."""
         try:
-            await asyncio.wait_for(self._release_now(), self._config.renew_deadline_s)
+            await within(self._config.renew_deadline_s, self._release_now())
         except (APIError, asyncio.TimeoutError) as error:
             log.warning("lease not released", extra={**self._fields(), "error": str(error) or "no answer in time"})
         else:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 async def run_together(*coroutines: Coroutine[Any, Any, object]) -> None:
@@ -34,8 +36,26 @@ async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
     """Whether the event was set within `timeout_s` seconds."""
     if event.is_set():
         return True
+    waiter = asyncio.ensure_future(event.wait())
     try:
-        await asyncio.wait_for(event.wait(), timeout_s)
-    except asyncio.TimeoutError:
-        return event.is_set()
-    return True
+        await asyncio.wait([waiter], timeout=timeout_s)
+    finally:
+        waiter.cancel()
+    return event.is_set()
+
+
+async def within(timeout_s: float, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Its result, or asyncio.TimeoutError once `timeout_s` is over and it has been cancelled.
+
+    asyncio.wait_for before Python 3.12 loses a cancellation that comes together with the result.
+    """
+    task = asyncio.ensure_future(coroutine)
+    try:
+        await asyncio.wait([task], timeout=timeout_s)
+    except asyncio.CancelledError:
+        await cancel_and_wait(task)
+        raise
+    if not task.done():
+        await cancel_and_wait(task)
+        raise asyncio.TimeoutError
+    return task.result()

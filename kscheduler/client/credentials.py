@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from kscheduler.client.auth_library import AuthLibrary, auth_library
+from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
@@ -54,7 +55,7 @@ class Credentials:
         clock: Clock,
         *,
         header: str = "",
-        reload: Callable[[bool], Awaitable[str]] | None = None,
+        reload: Callable[[bool], Coroutine[Any, Any, str]] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self._clock = clock
@@ -88,7 +89,10 @@ class Credentials:
         if self._reload is None:
             return False
         if self._header == header:
-            await self._refresh_once(force=True)
+            try:
+                await self._refresh_once(force=True)
+            except (ConfigError, Unreachable) as error:
+                log.error("credentials were refused and cannot be read again", extra={"error": str(error)})
         return self._header != header
 
     async def _refresh_once(self, *, force: bool) -> None:
@@ -106,7 +110,7 @@ class Credentials:
     async def _refresh(self, force: bool) -> None:
         assert self._reload is not None
         try:
-            self._header = await asyncio.wait_for(self._reload(force), REFRESH_TIMEOUT_S)
+            self._header = await within(REFRESH_TIMEOUT_S, self._reload(force))
         except asyncio.TimeoutError as error:
             raise Unreachable(f"credentials: no answer within {REFRESH_TIMEOUT_S:.0f} s") from error
         self._fresh_until = self._clock.now() + REFRESH_PERIOD_S
@@ -184,7 +188,7 @@ def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
 async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
     """Run the library's authentication; whatever it raises about the file becomes a ConfigError."""
     try:
-        await asyncio.wait_for(loader.load_and_set(configuration), REFRESH_TIMEOUT_S)
+        await within(REFRESH_TIMEOUT_S, loader.load_and_set(configuration))
     except asyncio.TimeoutError as error:
         raise ConfigError(f"{checked.where('')}: no credentials within {REFRESH_TIMEOUT_S:.0f} s") from error
     except Exception as error:  # the library raises ConfigException, ValueError, OSError, KeyError, aiohttp's, ...

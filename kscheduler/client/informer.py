@@ -176,7 +176,7 @@ class Informer(Generic[T]):
     def _put(self, obj: T) -> None:
         key = _key(obj)
         if self._keep is not None:
-            kept = self._call(key, self._keep, obj)
+            kept = self._slim(key, obj)
             if kept is None:
                 self._remove(key)
                 return
@@ -193,6 +193,14 @@ class Informer(Generic[T]):
             self.store[key] = obj
             self._call(key, self._handler.on_update, old, obj)
 
+    def _slim(self, key: str, obj: T) -> T | None:
+        assert self._keep is not None
+        try:
+            return self._keep(obj)
+        except Exception:
+            log.exception("object not slimmed", extra={"resource": self.resource.plural, "object": key})
+            return obj
+
     def _add(self, key: str, obj: T) -> None:
         self.store[key] = obj
         self._call(key, self._handler.on_add, obj)
@@ -202,12 +210,11 @@ class Informer(Generic[T]):
         if old is not None:
             self._call(key, self._handler.on_delete, old)
 
-    def _call(self, key: str, function: Callable[..., Any], *args: T) -> Any:
+    def _call(self, key: str, function: Callable[..., None], *args: T) -> None:
         try:
-            return function(*args)
+            function(*args)
         except Exception:
             log.exception("event handler failed", extra={"resource": self.resource.plural, "object": key})
-            return None
 
     # --- failures -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kscheduler.client.concurrency import run_together, wait_event, within
+from kscheduler.simulator.virtual_time import run_virtual
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_the_first_failure_ends_all() -> None:
+    async def main() -> None:
+        ended: list[str] = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append("forever")
+
+        async def fail() -> None:
+            await asyncio.sleep(1)
+            raise ValueError("broken")
+
+        with pytest.raises(ValueError, match="broken"):
+            await run_together(forever(), fail(), forever())
+        assert ended == ["forever", "forever"]
+        assert now() == 1.0
+
+    run_virtual(main())
+
+
+def test_cancelling_the_group_ends_all() -> None:
+    async def main() -> None:
+        ended: list[int] = []
+
+        async def forever(number: int) -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append(number)
+
+        group = asyncio.ensure_future(run_together(forever(1), forever(2)))
+        await asyncio.sleep(1)
+        group.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await group
+        assert sorted(ended) == [1, 2]
+
+    run_virtual(main())
+
+
+def test_waiting_for_an_event_has_a_limit() -> None:
+    async def main() -> None:
+        event = asyncio.Event()
+        assert not await wait_event(event, 2)
+        assert now() == 2.0
+        asyncio.get_running_loop().call_later(1, event.set)
+        assert await wait_event(event, 2)
+        assert await wait_event(event, 0)
+        assert now() == 3.0
+
+    run_virtual(main())
+
+
+def test_what_takes_too_long_is_cancelled() -> None:
+    async def main() -> None:
+        async def answer(delay_s: float) -> str:
+            await asyncio.sleep(delay_s)
+            return "done"
+
+        assert await within(2, answer(1)) == "done"
+        with pytest.raises(asyncio.TimeoutError):
+            await within(2, answer(3))
+        assert now() == 3.0
+
+    run_virtual(main())
+
+
+def test_a_cancellation_is_not_lost_to_a_result() -> None:
+    async def main() -> None:
+        async def answer() -> str:
+            await asyncio.sleep(1)
+            return "done"
+
+        outer = asyncio.ensure_future(within(5, answer()))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(1.0, outer.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+
+    run_virtual(main())
