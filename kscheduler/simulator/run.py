@@ -95,6 +95,7 @@ class Outcome:
     attempts: dict[str, int]
     events: dict[str, int] = field(default_factory=dict)  # Events created, by reason
     violations: list[str] = field(default_factory=list)
+    scheduler_names: frozenset[str] = frozenset()
 
 
 def simulate_scenario(
@@ -152,6 +153,7 @@ class _Simulation:
             dict(scheduler.attempts()),
             dict(sorted(cluster.event_counts.items())),
             self._violations(ending),
+            self._settings.scheduler_names,
         )
 
     # --- playing --------------------------------------------------------------------------------------------------

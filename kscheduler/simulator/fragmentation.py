@@ -1,0 +1,79 @@
+"""Fragmentation: free capacity that the usual pods cannot use where it is.
+
+For one resource r, at one moment, over the SHAPES most frequent request shapes s that ask for r, weighted by how many
+pods have them:
+
+    fragmentation(r) = sum_s w_s * (free r on nodes where s does not fit) / (free r on all nodes),  sum_s w_s = 1
+
+0: every such pod fits wherever there is room; 1: what is free is of no use to any of them. "Fits" looks at resources
+alone, the number of pods included, not at taints or selectors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from kscheduler.api.resources import PODS
+from kscheduler.simulator.accounting import Moment, NodeRow, PodRecord
+
+SHAPES = 16
+
+DEFINITION = (
+    "The share of free capacity on nodes where a typical pod that asks for the resource does not fit, averaged over "
+    f"the {SHAPES} most frequent request shapes by frequency. 0 %: free room is usable everywhere; 100 %: nowhere. "
+    "Taints and selectors are not looked at."
+)
+
+Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
+
+
+def frequent_shapes(records: Iterable[PodRecord], resource: str) -> list[tuple[Shape, int]]:
+    """The most frequent shapes that ask for the resource, and how many pods have each."""
+    counts: Counter[Shape] = Counter(
+        tuple(sorted(record.amounts.items())) for record in records if record.amounts.get(resource)
+    )
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:SHAPES]
+
+
+def fragmentation(
+    resource: str,
+    shapes: Sequence[tuple[Shape, int]],
+    resources: Sequence[str],
+    rows: Sequence[NodeRow],
+    moment: Moment,
+) -> float | None:
+    """The formula above; None when nothing is free, or no pod asks for it."""
+    index = {name: position for position, name in enumerate(resources)}
+    at = index[resource]
+    # Nodes with the same free amounts are one case: a cluster has few of them until it is full.
+    frees: Counter[tuple[int, ...]] = Counter()
+    for row, used in zip(rows, moment.used, strict=False):
+        if not row.gone:
+            frees[_free(row.capacity, used, len(resources))] += 1
+    total = sum(free[at] * count for free, count in frees.items() if free[at] > 0)
+    weights = sum(count for _, count in shapes)
+    if not total or not weights:
+        return None
+    unusable = 0.0
+    for shape, weight in shapes:
+        needs = [(index[name], amount) for name, amount in shape if name in index]
+        lost = sum(free[at] * count for free, count in frees.items() if free[at] > 0 and not _fits(needs, free))
+        unusable += weight * lost
+    return unusable / (weights * total)
+
+
+def _free(capacity: Sequence[int], used: Sequence[int], width: int) -> tuple[int, ...]:
+    """By resource; a resource met late is missing in both lists."""
+    free = [has - taken for has, taken in zip_longest(capacity, used, fillvalue=0)]
+    return tuple(free + [0] * (width - len(free)))
+
+
+def _fits(needs: Sequence[tuple[int, int]], free: tuple[int, ...]) -> bool:
+    return all(free[index] >= amount for index, amount in needs)
+
+
+def contended(resources: Sequence[str]) -> list[str]:
+    """The resources fragmentation is told for: all but the number of pods."""
+    return [name for name in resources if name != PODS]

@@ -1,0 +1,151 @@
+"""`kscheduler simulate`: options in, a report out, 0 when everything held.
+
+1. Read everything that can be wrong.  2. Simulate.  3. Write the reports.  4. Fail if an invariant did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kscheduler import logs
+from kscheduler.config.load import default_config, load_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.scheduler import Options
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.inputs import build_scenario, seed_of
+from kscheduler.simulator.options import SimulateArguments, read_arguments
+from kscheduler.simulator.progress import progress_on
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.report import Machine, Report, build_report, to_json
+from kscheduler.simulator.report_html import to_html
+from kscheduler.simulator.report_text import to_text
+from kscheduler.simulator.run import NoProgress, Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.scenario import Scenario
+
+EXIT_VIOLATED = 1
+EXIT_INTERRUPTED = 130
+# The simulation makes no cycles worth collecting while it grows, and a full collection walks every pod.
+GC_THRESHOLD = 200_000
+
+
+def simulate(namespace: argparse.Namespace) -> int:
+    """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
+    # 1. Everything that can be wrong.
+    arguments = read_arguments(namespace)
+    logs.configure(verbosity=0)
+    config = default_config() if arguments.config is None else load_config(arguments.config)
+    scenario = build_scenario(arguments)
+    for path in (arguments.output, arguments.html):
+        if path is not None:
+            _check_writable(path)
+    # 2. The run.
+    try:
+        outcome, machine = _run(arguments, config, scenario)
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted; no report is written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    # 3. The reports.
+    report = build_report(scenario, outcome, _parameters(arguments), machine)
+    _write(arguments, report)
+    # 4. The verdict.
+    for violation in report.violations:
+        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
+    return EXIT_VIOLATED if report.violations else 0
+
+
+def _run(arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario) -> tuple[Outcome, Machine]:
+    latency_s = arguments.bind_latency_s
+    settings = RunSettings(
+        seed=seed_of(arguments),
+        latency=Latency(bind_s=latency_s, write_s=latency_s),
+        max_time_s=arguments.max_time_s,
+        scheduler_names=frozenset(profile.scheduler_name for profile in config.profiles),
+    )
+    options = Options(
+        first_on_tie=arguments.first_on_tie,
+        bind_concurrency=arguments.bind_concurrency,
+        max_in_unschedulable_s=arguments.retry_waiting_s,
+    )
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    shown = contextlib.nullcontext(NoProgress()) if arguments.quiet else progress_on(len(scenario.arrivals))
+    with _few_collections(), shown as progress:
+        outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
+    return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
+    bound = outcome.accounting.bound
+    attempts = sum(outcome.attempts.values()) or bound
+    return Machine(
+        wall_s=round(wall_s, 3),
+        cpu_s=round(cpu_s, 3),
+        decisions_per_s=round(attempts / wall_s, 1),
+        placed_per_s=round(bound / wall_s, 1),
+        cpu_us_per_placed_pod=round(cpu_s * 1e6 / bound, 1) if bound else 0.0,
+        virtual_days_per_s=round(outcome.accounting.duration_s / 86_400 / wall_s, 4),
+        peak_memory_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        python=platform.python_version(),
+    )
+
+
+def _parameters(arguments: SimulateArguments) -> dict[str, str]:
+    """What was asked for and changes the result, for the report."""
+    return {
+        "configuration": os.path.basename(arguments.config) if arguments.config else "default profile",
+        "equal scores": "the first node" if arguments.first_on_tie else "a random node",
+        "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
+        "bindings in flight": f"{arguments.bind_concurrency:,} at most",
+        "retry of waiting pods": f"after {arguments.retry_waiting_s:g} s",
+    }
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def _check_writable(path: str) -> None:
+    """Before minutes of work, not after."""
+    target = Path(path)
+    if target.is_dir():
+        raise ConfigError(f"{path}: expected a file to write, this is a directory")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
+
+
+def _write(arguments: SimulateArguments, report: Report) -> None:
+    if not arguments.quiet:
+        print(to_text(report), end="")
+    if arguments.output is not None:
+        _save(arguments.output, to_json(report))
+    if arguments.html is not None:
+        _save(arguments.html, to_html(report).encode())
+
+
+def _save(path: str, content: bytes) -> None:
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)

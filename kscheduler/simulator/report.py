@@ -1,0 +1,451 @@
+"""The report of a simulation, as values: what text, JSON and HTML all show.
+
+Everything but `machine` is a pure function of scenario, settings and scheduler: same seed, same report, byte for
+byte. Shares are fractions of one, times are virtual seconds since the first arrival unless their name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
+from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
+from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
+from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.statistics import deviation, distribution, mean, percentile
+
+EXAMPLES = 3  # pods named with each reason
+_UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
+_PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
+
+
+class _Part(msgspec.Struct, frozen=True):
+    pass
+
+
+class Machine(_Part, frozen=True):
+    """What it cost here: different every time."""
+
+    wall_s: float
+    cpu_s: float
+    decisions_per_s: float  # scheduling attempts over wall time
+    placed_per_s: float
+    cpu_us_per_placed_pod: float
+    virtual_days_per_s: float
+    peak_memory_mib: float
+    python: str
+
+
+class PodCounts(_Part, frozen=True):
+    total: int
+    existing: int  # came with a node
+    placed: int  # got one
+    unplaced: int  # still waiting at the end
+    left_unplaced: int  # gone before they got one
+    finished: int  # placed, and gone by the end
+    running: int  # on a node at the end
+
+
+class Unplaced(_Part, frozen=True):
+    pod: str
+    priority: int
+    arrived_s: float
+    left_s: float | None
+    reason: str
+    message: str
+
+
+class Reason(_Part, frozen=True):
+    message: str
+    reason: str
+    pods: int
+    still_waiting: int
+    examples: list[str]
+
+
+class Latency(_Part, frozen=True):
+    """From creation to binding."""
+
+    count: int
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    distribution: list[tuple[float, float]]  # (seconds, share of pods bound within them), rising
+
+
+class PriorityFigures(_Part, frozen=True):
+    priority: int
+    pods: int
+    placed: int
+    unplaced: int
+    left_unplaced: int
+    p50_s: float
+    p99_s: float
+
+
+class Balance(_Part, frozen=True):
+    """Utilisation over the nodes that have the resource."""
+
+    mean: float
+    deviation: float
+    variation: float  # deviation / mean, 0 when nothing is used
+    max: float
+
+
+class ResourceFigures(_Part, frozen=True):
+    name: str
+    unit: str
+    capacity: float  # at the end
+    average: float  # used / capacity, over time
+    peak: float
+    final: float
+    balance_final: Balance
+    balance_busiest: Balance
+    balance_average: Balance
+    fragmentation_final: float | None
+    fragmentation_busiest: float | None
+
+
+class NodeCounts(_Part, frozen=True):
+    total: int
+    empty_at_end: int
+    empty_when_busiest: int
+    never_used: int
+
+
+class Series(_Part, frozen=True):
+    """A step function: what holds from each time on."""
+
+    time_s: list[float]
+    pending: list[int]
+    running: list[int]
+    used: dict[str, list[float]]  # resource -> used / capacity
+
+
+class NodeUtilisation(_Part, frozen=True):
+    """Per node, in the order of `names`; resources in the order of `resources`; a share, None without capacity."""
+
+    names: list[str]
+    resources: list[str]
+    final: list[list[float | None]]  # resource -> node -> share
+    busiest: list[list[float | None]]
+    average: list[list[float | None]]
+    pods_final: list[int]
+    pods_busiest: list[int]
+
+
+class Report(_Part, frozen=True):
+    version: str
+    parameters: dict[str, str]
+    notes: list[str]
+    ending: str
+    complete: bool
+    simulated_s: float
+    busiest_s: float
+    violations: list[str]
+    pods: PodCounts
+    attempts: dict[str, int]
+    events: dict[str, int]
+    placed_per_virtual_s: float
+    peak_pending: int
+    latency: Latency
+    priorities: list[PriorityFigures]
+    resources: list[ResourceFigures]
+    nodes: NodeCounts
+    reasons: list[Reason]
+    unplaced: list[Unplaced]
+    series: Series
+    node_utilisation: NodeUtilisation
+    machine: Machine | None = None
+
+
+def build_report(
+    scenario: Scenario, outcome: Outcome, parameters: dict[str, str], machine: Machine | None = None
+) -> Report:
+    """All figures of one simulation."""
+    books = outcome.accounting
+    start_s = books.start_s or 0.0
+    records = list(books.records.values())
+    unplaced = _unplaced(outcome, start_s)
+    last = books.moment()
+    busiest = books.busiest or last
+    return Report(
+        version=__version__,
+        parameters={**scenario.parameters, **parameters},
+        notes=list(scenario.notes),
+        ending=outcome.ending.value,
+        complete=outcome.ending is not Ending.TIME_LIMIT,
+        simulated_s=_round(books.duration_s),
+        busiest_s=_round(max(0.0, busiest.at_s - start_s)),
+        violations=outcome.violations,
+        pods=_pod_counts(records),
+        attempts=outcome.attempts,
+        events=outcome.events,
+        placed_per_virtual_s=_round(books.bound / books.duration_s) if books.duration_s else 0.0,
+        peak_pending=books.peak_pending,
+        latency=_latency(records),
+        priorities=_priorities(records),
+        resources=_resources(books, records, last, busiest),
+        nodes=_node_counts(books, last, busiest),
+        reasons=_reasons(unplaced),
+        unplaced=unplaced,
+        series=_series(books, start_s),
+        node_utilisation=_node_utilisation(books, last, busiest),
+        machine=machine,
+    )
+
+
+def to_json(report: Report) -> bytes:
+    """Indented JSON, with a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+
+
+def _round(value: float) -> float:
+    """Nine significant digits: more than anything here means, and no noise at the end."""
+    return float(f"{value:.9g}")
+
+
+# --- pods ---------------------------------------------------------------------------------------------------------
+
+
+def _pod_counts(records: Sequence[PodRecord]) -> PodCounts:
+    bound = [record for record in records if record.bound_s is not None]
+    waiting = [record for record in records if record.bound_s is None]
+    finished = sum(record.left_s is not None for record in bound)
+    existing = sum(record.existing for record in records)
+    return PodCounts(
+        total=len(records),
+        existing=existing,
+        placed=len(bound) - existing,
+        unplaced=sum(record.left_s is None for record in waiting),
+        left_unplaced=sum(record.left_s is not None for record in waiting),
+        finished=finished,
+        running=len(bound) - finished,
+    )
+
+
+def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
+    found = []
+    for record in outcome.accounting.records.values():
+        if record.bound_s is not None:
+            continue
+        reason, message = _why(outcome, record)
+        left_s = None if record.left_s is None else _round(record.left_s - start_s)
+        arrived_s = _round(record.created_s - start_s)
+        found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message))
+    return found
+
+
+def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
+    """What the pod's own condition says; else what the pod itself shows."""
+    pod = record.last_seen if record.left_s is not None else outcome.cluster.pods.get(record.key, record.last_seen)
+    condition = unscheduled_condition(pod)
+    if condition is not None:
+        return condition.reason, condition.message
+    if pod.spec.scheduler_name not in outcome.scheduler_names:
+        return "OtherScheduler", f'schedulerName "{pod.spec.scheduler_name}" is no profile of this scheduler'
+    if record.left_s is not None:
+        return "LeftEarly", "left again before the scheduler had tried it"
+    if outcome.ending is Ending.TIME_LIMIT:
+        return "NotTried", "the simulation ended before the scheduler had tried it"
+    return "Unknown", "no reason was given"
+
+
+def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
+    groups: dict[tuple[str, str], list[Unplaced]] = {}
+    for pod in unplaced:
+        groups.setdefault((pod.reason, pod.message), []).append(pod)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [
+        Reason(
+            message=message,
+            reason=reason,
+            pods=len(pods),
+            still_waiting=sum(pod.left_s is None for pod in pods),
+            examples=[pod.pod for pod in pods[:EXAMPLES]],
+        )
+        for (reason, message), pods in ordered
+    ]
+
+
+def _latencies(records: Iterable[PodRecord]) -> list[float]:
+    """Sorted; of the pods that a scheduler placed."""
+    return sorted(
+        record.bound_s - record.created_s for record in records if record.bound_s is not None and not record.existing
+    )
+
+
+def _latency(records: Iterable[PodRecord]) -> Latency:
+    ordered = _latencies(records)
+    p50, p90, p95, p99 = (_round(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
+    return Latency(
+        count=len(ordered),
+        mean_s=_round(mean(ordered)),
+        p50_s=p50,
+        p90_s=p90,
+        p95_s=p95,
+        p99_s=p99,
+        max_s=_round(ordered[-1]) if ordered else 0.0,
+        distribution=[(_round(seconds), share) for seconds, share in distribution(ordered)],
+    )
+
+
+def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
+    """Highest first."""
+    groups: dict[int, list[PodRecord]] = {}
+    for record in records:
+        groups.setdefault(record.priority, []).append(record)
+    found = []
+    for priority, group in sorted(groups.items(), reverse=True):
+        counts, ordered = _pod_counts(group), _latencies(group)
+        found.append(
+            PriorityFigures(
+                priority=priority,
+                pods=counts.total,
+                placed=counts.placed + counts.existing,
+                unplaced=counts.unplaced,
+                left_unplaced=counts.left_unplaced,
+                p50_s=_round(percentile(ordered, 0.5)),
+                p99_s=_round(percentile(ordered, 0.99)),
+            )
+        )
+    return found
+
+
+# --- resources and nodes ------------------------------------------------------------------------------------------
+
+
+def _shown(books: Accounting) -> list[str]:
+    """Resources that some node has: the usual ones first, then by name."""
+    usual = [CPU, MEMORY]
+    have = [name for name, capacity in zip(books.resources, books.capacity, strict=True) if capacity]
+    others = sorted(name for name in have if name not in (*usual, PODS))
+    return [name for name in usual if name in have] + others + [name for name in (PODS,) if name in have]
+
+
+def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, busiest: Moment) -> list[ResourceFigures]:
+    found = []
+    for name in _shown(books):
+        at = books.resources.index(name)
+        capacity, integral = books.capacity[at], books.capacity_integral[at]
+        final = books.used[at] / capacity
+        fragments: list[float | None] = [None, None]
+        if name in contended(books.resources):
+            shapes = frequent_shapes(records, name)
+            fragments = [
+                _rounded(fragmentation(name, shapes, books.resources, books.rows, moment)) for moment in (last, busiest)
+            ]
+        found.append(
+            ResourceFigures(
+                name=name,
+                unit=_UNITS.get(name, "units"),
+                capacity=capacity / _PER_UNIT.get(name, 1),
+                average=_round(books.used_integral[at] / integral) if integral else _round(final),
+                peak=_round(books.peak[at]),
+                final=_round(final),
+                balance_final=_balance(_shares(books, at, last)),
+                balance_busiest=_balance(_shares(books, at, busiest)),
+                balance_average=_balance(_averages(books, at)),
+                fragmentation_final=fragments[0],
+                fragmentation_busiest=fragments[1],
+            )
+        )
+    return found
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else _round(value)
+
+
+def _share(used: float, capacity: int) -> float | None:
+    """Five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
+    return round(used / capacity, 5) if capacity else None
+
+
+def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
+    """By node row; nodes that are gone, or came later than the moment, have none."""
+    shares = []
+    for row, used in zip(books.rows, moment.used, strict=False):
+        capacity = row.capacity[at] if at < len(row.capacity) else 0
+        shares.append(_share(used[at] if at < len(used) else 0, capacity))
+    return shares + [None] * (len(books.rows) - len(shares))
+
+
+def _averages(books: Accounting, at: int) -> list[float | None]:
+    """Over the time from the first arrival to the end."""
+    duration_s = books.duration_s
+    if not duration_s:
+        return _shares(books, at, books.moment())
+    shares = []
+    for row in books.rows:
+        capacity = row.capacity[at] if at < len(row.capacity) else 0
+        shares.append(_share((row.integral[at] if at < len(row.integral) else 0.0) / duration_s, capacity))
+    return shares
+
+
+def _balance(shares: Iterable[float | None]) -> Balance:
+    values = [share for share in shares if share is not None]
+    middle, spread = mean(values), deviation(values)
+    return Balance(
+        mean=_round(middle),
+        deviation=_round(spread),
+        variation=_round(spread / middle) if middle else 0.0,
+        max=max(values, default=0.0),
+    )
+
+
+def _node_counts(books: Accounting, last: Moment, busiest: Moment) -> NodeCounts:
+    here = [index for index, row in enumerate(books.rows) if not row.gone]
+    return NodeCounts(
+        total=len(here),
+        empty_at_end=sum(not last.pods[index] for index in here),
+        empty_when_busiest=sum(not busiest.pods[index] for index in here if index < len(busiest.pods)),
+        never_used=sum(not books.rows[index].ever_used for index in here),
+    )
+
+
+def _node_utilisation(books: Accounting, last: Moment, busiest: Moment) -> NodeUtilisation:
+    """Of the nodes that are there at the end, in order of their creation."""
+    shown = _shown(books)
+    here = [index for index, row in enumerate(books.rows) if not row.gone]
+
+    def only_here(values: Sequence[Any], missing: Any) -> list[Any]:
+        return [values[index] if index < len(values) else missing for index in here]
+
+    def by_resource(moment: Moment) -> list[list[float | None]]:
+        return [only_here(_shares(books, books.resources.index(name), moment), None) for name in shown]
+
+    return NodeUtilisation(
+        names=[books.rows[index].name for index in here],
+        resources=shown,
+        final=by_resource(last),
+        busiest=by_resource(busiest),
+        average=[only_here(_averages(books, books.resources.index(name)), None) for name in shown],
+        pods_final=only_here(last.pods, 0),
+        pods_busiest=only_here(busiest.pods, 0),
+    )
+
+
+def _series(books: Accounting, start_s: float) -> Series:
+    samples = books.timeline.samples
+    used: dict[str, list[float]] = {}
+    for name in _shown(books):
+        at = books.resources.index(name)
+        used[name] = [
+            round(sample.used[at] / sample.capacity[at], 5) if at < len(sample.used) and sample.capacity[at] else 0.0
+            for sample in samples
+        ]
+    return Series(
+        time_s=[_round(max(0.0, sample.at_s - start_s)) for sample in samples],
+        pending=[sample.pending for sample in samples],
+        running=[sample.running for sample in samples],
+        used=used,
+    )

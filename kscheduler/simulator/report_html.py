@@ -1,0 +1,299 @@
+"""The report as one HTML page that needs nothing else: styles, script and data are inside, nothing is fetched.
+
+Tables and summary are written here; plots are drawn by `page/report.js` from the JSON in the page. Each plot has a
+text alternative. A page of 5,000 nodes stays well below 2 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+
+import msgspec
+
+from kscheduler.simulator.fragmentation import DEFINITION
+from kscheduler.simulator.report import Report, ResourceFigures
+from kscheduler.simulator.units import amount, percent, seconds
+
+TOP_REASONS = 50
+TOP_VIOLATIONS = 10
+SHOWN_RESOURCES = 3  # in the summary, besides pods
+
+_MODEL_NOTES = (
+    "Time is virtual. Requests to the apiserver take the latency given; the scheduler's own decisions take none.",
+    "Utilisation counts requests of pods that are bound and not finished, as the scheduler does; what processes really "
+    "use is not known.",
+)
+
+
+def to_html(report: Report) -> str:
+    """The whole page."""
+    return Template(_asset("report.html")).substitute(
+        title=escape(f"kscheduler simulation: {_headline(report)}"),
+        headline=escape(_headline(report)),
+        lead=escape(_lead(report)),
+        verdict=_verdict(report),
+        tiles="\n".join(_tiles(report)),
+        utilisation_text=escape(_utilisation_text(report)),
+        pending_text=escape(_pending_text(report)),
+        latency_text=escape(_latency_text(report)),
+        nodes_text=escape(_nodes_text(report)),
+        resources=_resources_table(report.resources),
+        fragmentation=escape(DEFINITION),
+        reasons=_reasons_table(report),
+        priorities=_priorities_table(report),
+        parameters=_parameters_table(report),
+        notes=_list([*report.notes, *_MODEL_NOTES], "notes"),
+        version=escape(report.version),
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+        data=_data(report),
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("kscheduler.simulator") / "page" / name).read_text(encoding="utf-8")
+
+
+# --- what the script gets -----------------------------------------------------------------------------------------
+
+
+def _data(report: Report) -> str:
+    nodes = report.node_utilisation
+    data = {
+        "simulated_s": report.simulated_s,
+        "busiest_s": report.busiest_s,
+        "series": report.series,
+        "latency": report.latency,
+        "nodes": {
+            "names": nodes.names,
+            "resources": nodes.resources,
+            "busiest": _per_mille(nodes.busiest),
+            "final": _per_mille(nodes.final),
+            "average": _per_mille(nodes.average),
+            "pods_busiest": nodes.pods_busiest,
+            "pods_final": nodes.pods_final,
+        },
+    }
+    # "<" could end the script element or start a comment in it; JSON may write it as an escape.
+    return msgspec.json.encode(data).decode().replace("<", "\\u003c")
+
+
+def _per_mille(table: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
+    return [[None if share is None else round(share * 1000) for share in shares] for shares in table]
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def _headline(report: Report) -> str:
+    asked = report.pods.total - report.pods.existing
+    return f"{asked:,} pods on {report.nodes.total:,} nodes"
+
+
+def _lead(report: Report) -> str:
+    existing = f" {report.pods.existing:,} more pods were there from the start." if report.pods.existing else ""
+    return f"{seconds(report.simulated_s)} of virtual time; it ended because {report.ending}.{existing}"
+
+
+def _verdict(report: Report) -> str:
+    pods = report.pods
+    if report.violations:
+        shown = [*report.violations[:TOP_VIOLATIONS]]
+        more = len(report.violations) - len(shown)
+        if more:
+            shown.append(f"and {more} more")
+        return f'<div class="verdict bad">Invariants were violated{_list(shown, "violations")}</div>'
+    if not report.complete:
+        return '<div class="verdict warn">Stopped at the limit of virtual time</div>'
+    if pods.unplaced or pods.left_unplaced:
+        missing = pods.unplaced + pods.left_unplaced
+        return f'<div class="verdict warn">{missing:,} pods found no place; no node was overcommitted</div>'
+    return '<div class="verdict good">Every pod was placed; no node was overcommitted</div>'
+
+
+def _utilisation_text(report: Report) -> str:
+    told = [
+        f"{each.name} {percent(each.average)} on average, {percent(each.peak)} at most" for each in report.resources
+    ]
+    return f"Line chart of utilisation over virtual time: {'; '.join(told)}."
+
+
+def _pending_text(report: Report) -> str:
+    return (
+        f"Line chart of waiting pods over virtual time: {report.peak_pending:,} at most, {report.pods.unplaced:,} last."
+    )
+
+
+def _latency_text(report: Report) -> str:
+    latency = report.latency
+    return (
+        f"Cumulative distribution of the time from creation to binding: half within {seconds(latency.p50_s)}, "
+        f"99 % within {seconds(latency.p99_s)}, all within {seconds(latency.max_s)}."
+    )
+
+
+def _nodes_text(report: Report) -> str:
+    told = []
+    for each in report.resources:
+        balance = each.balance_busiest
+        told.append(f"{each.name} {percent(balance.mean)} with a deviation of {percent(balance.deviation)}")
+    return f"Map of {report.nodes.total:,} nodes coloured by utilisation; at the busiest moment {'; '.join(told)}."
+
+
+# --- summary ------------------------------------------------------------------------------------------------------
+
+
+def _tiles(report: Report) -> Iterable[str]:
+    pods, latency = report.pods, report.latency
+    asked = pods.total - pods.existing
+    yield _tile("Pods placed", f"{pods.placed:,}", f"{percent(pods.placed / asked if asked else 1.0, 2)} of {asked:,}")
+    missing = pods.unplaced + pods.left_unplaced
+    yield _tile(
+        "Without a node",
+        f"{missing:,}",
+        f"{pods.unplaced:,} waiting, {pods.left_unplaced:,} left early",
+        bad=missing > 0,
+    )
+    yield _tile(
+        "Created to bound",
+        seconds(latency.p50_s),
+        f"median; p99 {seconds(latency.p99_s)}, max {seconds(latency.max_s)}",
+    )
+    for each in [each for each in report.resources if each.name != "pods"][:SHOWN_RESOURCES]:
+        yield _tile(_short(each.name), percent(each.peak), f"at most; {percent(each.average)} on average")
+    yield _tile(
+        "Nodes empty",
+        f"{report.nodes.empty_when_busiest:,}",
+        f"at the busiest moment; {report.nodes.never_used:,} never used",
+    )
+    if report.machine is not None:
+        yield _tile(
+            "Decisions",
+            f"{report.machine.decisions_per_s:,.0f} <small>/s</small>",
+            f"on this machine; {report.machine.wall_s:,.1f} s in all",
+        )
+
+
+def _tile(name: str, value: str, more: str, bad: bool = False) -> str:
+    """`value` is HTML of ours."""
+    return (
+        f'    <div class="tile{" bad" if bad else ""}"><div class="name">{escape(name)}</div>'
+        f'<div class="value">{value}</div><div class="more">{escape(more)}</div></div>'
+    )
+
+
+def _short(name: str) -> str:
+    return {"cpu": "CPU requested", "memory": "Memory requested"}.get(name, name)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _table(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
+    """`header`: (title, class) of each column; the cells are text."""
+    head = "".join(f'<th scope="col"{_class(name)}>{escape(title)}</th>' for title, name in header)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_class(name)}>{escape(cell)}</td>" for cell, (_, name) in zip(row, header, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+def _resources_table(resources: Iterable[ResourceFigures]) -> str:
+    number = "number"
+    header = [
+        ("Resource", ""),
+        ("Capacity", number),
+        ("Average", number),
+        ("Peak", number),
+        ("Final", number),
+        ("Balance, busiest", number),
+        ("Balance, average", number),
+        ("Fragmentation, busiest", number),
+        ("Fragmentation, final", number),
+    ]
+    rows = [
+        [
+            each.name,
+            amount(each.capacity, each.unit),
+            percent(each.average),
+            percent(each.peak),
+            percent(each.final),
+            f"{each.balance_busiest.variation:.3f}",
+            f"{each.balance_average.variation:.3f}",
+            _optional(each.fragmentation_busiest),
+            _optional(each.fragmentation_final),
+        ]
+        for each in resources
+    ]
+    return _table(header, rows)
+
+
+def _optional(share: float | None) -> str:
+    return "–" if share is None else percent(share)
+
+
+def _reasons_table(report: Report) -> str:
+    if not report.reasons:
+        return '<p class="fine">None: every pod got a node.</p>'
+    header = [("Pods", "number"), ("Still waiting", "number"), ("Reason", "message"), ("For example", "examples")]
+    rows = [
+        [f"{each.pods:,}", f"{each.still_waiting:,}", each.message, ", ".join(each.examples)]
+        for each in report.reasons[:TOP_REASONS]
+    ]
+    more = len(report.reasons) - TOP_REASONS
+    rest = f'<p class="fine">{more:,} more reasons are in the JSON report.</p>' if more > 0 else ""
+    return _table(header, rows) + rest
+
+
+def _priorities_table(report: Report) -> str:
+    header = [
+        ("Priority", "number"),
+        ("Pods", "number"),
+        ("Placed", "number"),
+        ("Without a node", "number"),
+        ("p50", "number"),
+        ("p99", "number"),
+    ]
+    rows = [
+        [
+            f"{each.priority:,}",
+            f"{each.pods:,}",
+            f"{each.placed:,}",
+            f"{each.unplaced + each.left_unplaced:,}",
+            seconds(each.p50_s),
+            seconds(each.p99_s),
+        ]
+        for each in report.priorities
+    ]
+    return _table(header, rows)
+
+
+def _parameters_table(report: Report) -> str:
+    attempts = ", ".join(f"{count:,} {result}" for result, count in report.attempts.items())
+    figures = {**report.parameters, "placed per virtual second": f"{report.placed_per_virtual_s:,.1f}"}
+    if attempts:
+        figures["scheduling attempts"] = attempts
+    machine = report.machine
+    if machine is not None:
+        figures["on this machine"] = (
+            f"{machine.wall_s:,.2f} s wall, {machine.cpu_s:,.2f} s CPU, {machine.cpu_us_per_placed_pod:,.0f} µs of CPU "
+            f"a placed pod, {machine.peak_memory_mib:,.0f} MiB at most, Python {machine.python}"
+        )
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>\n' for name, value in figures.items()
+    )
+    return f'<div class="scroll"><table class="parameters"><tbody>\n{body}</tbody></table></div>'
+
+
+def _list(items: Iterable[str], name: str) -> str:
+    return f'<ul class="{name}">' + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"

@@ -1,0 +1,118 @@
+"""The report as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kscheduler.simulator.report import Report, ResourceFigures
+from kscheduler.simulator.units import amount, percent, seconds
+
+TOP_REASONS = 8
+_WIDEST_MESSAGE = 110
+
+
+def to_text(report: Report) -> str:
+    """Headline figures, resources, reasons; a few dozen lines."""
+    blocks = [
+        _violations(report),
+        _pods(report),
+        _times(report),
+        _resources(report.resources),
+        _nodes(report),
+        _reasons(report),
+        _machine(report),
+        [f"note: {note}" for note in report.notes],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _violations(report: Report) -> list[str]:
+    return [f"INVARIANT VIOLATED: {violation}" for violation in report.violations]
+
+
+def _pods(report: Report) -> list[str]:
+    pods = report.pods
+    asked = pods.total - pods.existing
+    lines = [f"placed {pods.placed:,} of {asked:,} pods ({percent(pods.placed / asked if asked else 1.0, 2)})"]
+    if pods.unplaced:
+        lines.append(f"{pods.unplaced:,} still wait for a node")
+    if pods.left_unplaced:
+        lines.append(f"{pods.left_unplaced:,} left before they got one")
+    if pods.finished:
+        lines.append(f"{pods.finished:,} finished, {pods.running:,} are on nodes at the end")
+    attempts = ", ".join(f"{count:,} {result}" for result, count in report.attempts.items())
+    lines.append(f"ended after {seconds(report.simulated_s)} of virtual time: {report.ending}")
+    return [*lines, f"attempts: {attempts}"] if attempts else lines
+
+
+def _times(report: Report) -> list[str]:
+    latency = report.latency
+    if not latency.count:
+        return []
+    figures = [("p50", latency.p50_s), ("p90", latency.p90_s), ("p95", latency.p95_s), ("p99", latency.p99_s)]
+    shown = "  ".join(f"{name} {seconds(value)}" for name, value in [*figures, ("max", latency.max_s)])
+    return [f"created to bound, virtual time: {shown}"]
+
+
+def _resources(resources: Sequence[ResourceFigures]) -> list[str]:
+    header = ["resource", "capacity", "average", "peak", "final", "node CV busiest", "fragmentation busiest"]
+    rows = [
+        [
+            figures.name,
+            amount(figures.capacity, figures.unit),
+            percent(figures.average),
+            percent(figures.peak),
+            percent(figures.final),
+            f"{figures.balance_busiest.variation:.2f}",
+            "-" if figures.fragmentation_busiest is None else percent(figures.fragmentation_busiest),
+        ]
+        for figures in resources
+    ]
+    return _table([header, *rows])
+
+
+def _nodes(report: Report) -> list[str]:
+    nodes = report.nodes
+    return [
+        f"{nodes.total:,} nodes: {nodes.empty_when_busiest:,} empty at the busiest moment "
+        f"(at {seconds(report.busiest_s)}), {nodes.empty_at_end:,} at the end, {nodes.never_used:,} never used"
+    ]
+
+
+def _reasons(report: Report) -> list[str]:
+    lines = [
+        f"{reason.pods:>7,}  {_cut(reason.message)}  ({', '.join(reason.examples)}"
+        f"{', ...' if reason.pods > len(reason.examples) else ''})"
+        for reason in report.reasons[:TOP_REASONS]
+    ]
+    more = len(report.reasons) - TOP_REASONS
+    if more > 0:
+        lines.append(f"         and {more:,} other reasons; all are in the JSON report")
+    return ["pods without a node, by reason:", *lines] if lines else []
+
+
+def _machine(report: Report) -> list[str]:
+    machine = report.machine
+    if machine is None:
+        return []
+    return [
+        f"on this machine: {machine.wall_s:.2f} s, {machine.decisions_per_s:,.0f} decisions/s, "
+        f"{machine.cpu_us_per_placed_pod:,.0f} µs of CPU a placed pod, {machine.peak_memory_mib:,.0f} MiB at most"
+    ]
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _WIDEST_MESSAGE else message[: _WIDEST_MESSAGE - 3] + "..."
+
+
+def _table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """The first column to the left, all others to the right."""
+    listed = list(rows)
+    widths = [max(len(cell) for cell in column) for column in zip(*listed, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in listed
+    ]

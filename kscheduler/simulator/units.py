@@ -1,0 +1,33 @@
+"""Figures as people read them: 12,345 · 93.2 % · 4.5 ms · 3 d 4 h · 1.5 TiB."""
+
+from __future__ import annotations
+
+_TIMES = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{share * 100:.{digits}f} %"
+
+
+def seconds(value: float) -> str:
+    """Three significant digits in the unit that fits."""
+    if value <= 0:
+        return "0 s"
+    size, unit = next(((size, unit) for size, unit in _TIMES if value >= size * 0.9995), _TIMES[-1])
+    return f"{_three(value / size)} {unit}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A capacity: bytes by powers of two, everything else with thousands separated."""
+    if unit == "bytes":
+        power = 0
+        while value >= 1024 and power < len(_BYTES) - 1:
+            value, power = value / 1024, power + 1
+        return f"{_three(value)} {_BYTES[power]}"
+    return f"{value:,.0f} {unit}"
+
+
+def _three(value: float) -> str:
+    text = f"{value:.3g}"
+    return f"{float(text):,.0f}" if "e" in text else text
