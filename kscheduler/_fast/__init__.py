@@ -1,9 +1,9 @@
 """The kernels: every filter and score that reads only numbers, over all nodes in one call. No I/O, no Python objects.
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
-functions read the first and write the others. Each name exists twice, compiled from the .pyx files and in plain
-Python in reference.py, which is the specification. The compiled form is taken where it has been built, unless
-KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
+functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
+Python in reference.py and reference_tables.py, which are the specification. The compiled form is taken where it has
+been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
 
 Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
 at a time. Nothing here imports the rest of kscheduler.
@@ -77,10 +77,6 @@ else:
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference import (
-            NodeColumns,
-            PodRequest,
-            Scores,
-            Verdicts,
             accumulate,
             add_to_rows,
             best_total,
@@ -96,6 +92,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
+        from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
 
 __all__ = [
     "COMPILED",

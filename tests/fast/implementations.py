@@ -5,21 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from kscheduler._fast import codes, reference
+_PLAIN = ("codes", "reference_tables", "reference")
+_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection")
 
-__all__ = ["load_compiled", "reference"]
 
-_MODULES = ("columns", "verdicts", "filtering", "scoring", "selection")
+def _merge(label: str, names: tuple[str, ...]) -> ModuleType:
+    """One module with the public names of several."""
+    merged = ModuleType(label)
+    for name in names:
+        found = vars(import_module(f"kscheduler._fast.{name}"))
+        vars(merged).update({key: value for key, value in found.items() if not key.startswith("_")})
+    return merged
 
 
 def load_compiled() -> ModuleType | None:
-    """One module with all compiled names, or None where they have not been built."""
-    merged = ModuleType("compiled")
-    for name in _MODULES:
-        try:
-            found = import_module(f"kscheduler._fast.{name}")
-        except ModuleNotFoundError:
-            return None
-        vars(merged).update({key: value for key, value in vars(found).items() if not key.startswith("_")})
-    vars(merged).update({key: value for key, value in vars(codes).items() if key.isupper()})
-    return merged
+    """The compiled form, or None where it has not been built."""
+    try:
+        return _merge("compiled", _COMPILED)
+    except ModuleNotFoundError:
+        return None
+
+
+reference = _merge("reference", _PLAIN)

@@ -124,7 +124,7 @@ def test_scores_of_resources(
     agree(table, rejected, steps)
 
 
-@given(tables, some_rows, st.lists(raw_values, min_size=9, max_size=9), st.booleans(), st.integers(0, 1 << 52))
+@given(tables, some_rows, st.lists(raw_values, min_size=9, max_size=9), st.booleans(), st.integers(0, (1 << 52) - 1))
 def test_scores_from_outside(
     table: list[NodeSpec], rejected: set[int], values: list[int], reverse: bool, threshold: int
 ) -> None:

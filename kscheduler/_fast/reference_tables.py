@@ -1,0 +1,383 @@
+"""The tables that kernels read and write, in plain Python: nodes and requests, verdicts, scores.
+
+What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. reference.py has the
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import final
+
+from kscheduler._fast.codes import (
+    EPHEMERAL_STORAGE,
+    FEASIBLE,
+    MAX_AMOUNT,
+    MAX_CODE,
+    MAX_ENTRIES,
+    MAX_RAW,
+    NO_NODE,
+    NOT_EXAMINED,
+)
+
+_INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
+
+
+def within(what: str, value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise ValueError(f"{what}: expected {low}..{high}, got {value}")
+    return value
+
+
+def index(what: str, value: int, count: int) -> int:
+    if not 0 <= value < count:
+        raise IndexError(f"{what} {value} outside 0..{count - 1}" if count else f"{what} {value}: the table is empty")
+    return value
+
+
+@final
+class PodRequest:
+    """What one pod asks for: (resource column, amount above zero) in column order. Equal by value, immutable.
+
+    `non_zero_cpu` (milli) and `non_zero_memory` (bytes) count the scoring defaults for containers without a request.
+    """
+
+    __slots__ = ("_amounts", "_entries", "_non_zero_cpu", "_non_zero_memory")
+
+    def __init__(self, entries: Sequence[tuple[int, int]], non_zero_cpu: int, non_zero_memory: int) -> None:
+        if len(entries) > MAX_ENTRIES:
+            raise ValueError(f"entries: expected at most {MAX_ENTRIES} resources, got {len(entries)}")
+        previous = -1
+        for resource, amount in entries:
+            within("resource", resource, 0, _INT32_MAX)
+            if resource <= previous:
+                raise ValueError(f"entries: expected ascending resources, got {resource} after {previous}")
+            within("amount", amount, 1, MAX_AMOUNT)
+            previous = resource
+        self._entries = tuple((resource, amount) for resource, amount in entries)
+        self._amounts = dict(self._entries)  # resource column -> amount
+        self._non_zero_cpu = within("non_zero_cpu", non_zero_cpu, 0, MAX_AMOUNT)
+        self._non_zero_memory = within("non_zero_memory", non_zero_memory, 0, MAX_AMOUNT)
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        return self._entries
+
+    @property
+    def non_zero_cpu(self) -> int:
+        return self._non_zero_cpu
+
+    @property
+    def non_zero_memory(self) -> int:
+        return self._non_zero_memory
+
+    def _key(self) -> tuple[tuple[tuple[int, int], ...], int, int]:
+        return self._entries, self._non_zero_cpu, self._non_zero_memory
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, PodRequest) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"PodRequest({self._entries!r}, {self._non_zero_cpu}, {self._non_zero_memory})"
+
+
+class Row:
+    """One node: what is asked of it so far, and what it has."""
+
+    __slots__ = (
+        "alive",
+        "allocatable",
+        "allowed_pods",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "pods",
+        "profile",
+        "requested",
+    )
+
+    def __init__(self, resources: int, *, alive: bool) -> None:
+        self.alive = alive
+        self.allocatable = [0] * resources  # resource column -> amount
+        self.requested = [0] * resources  # resource column -> amount
+        self.non_zero_cpu = 0
+        self.non_zero_memory = 0
+        self.pods = 0
+        self.allowed_pods = 0
+        self.profile = -1
+
+
+@final
+class NodeColumns:
+    """All nodes as integers, one row a node. The only place where these numbers are kept; one writer.
+
+    A new row is empty: everything 0, no profile (-1). Resource columns 0..2 exist from the start.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = within("capacity", capacity, 1, _INT32_MAX)
+        self._table: list[Row] = []
+        self._resource_count = EPHEMERAL_STORAGE + 1
+        self._generation = 0
+
+    # --- shape ---
+
+    @property
+    def rows(self) -> int:
+        """Rows ever in use at once, dead ones included; what kernels scan."""
+        return len(self._table)
+
+    @property
+    def alive_count(self) -> int:
+        return sum(node.alive for node in self._table)
+
+    @property
+    def resource_count(self) -> int:
+        return self._resource_count
+
+    @property
+    def capacity(self) -> int:
+        """Rows there is memory for; doubles when it is used up."""
+        return self._capacity
+
+    @property
+    def generation(self) -> int:
+        """Bumped by every change."""
+        return self._generation
+
+    def add_resource(self) -> int:
+        """A new resource column, zero everywhere; returns its index."""
+        for node in self._table:
+            node.allocatable.append(0)
+            node.requested.append(0)
+        self._resource_count += 1
+        self._generation += 1
+        return self._resource_count - 1
+
+    def add_row(self) -> int:
+        """A row for a new node: the lowest freed one, or else one more at the end."""
+        row = next((row for row, node in enumerate(self._table) if not node.alive), len(self._table))
+        fresh = Row(self._resource_count, alive=True)
+        if row < len(self._table):
+            self._table[row] = fresh
+        else:
+            while row >= self._capacity:
+                self._capacity *= 2
+            self._table.append(fresh)
+        self._generation += 1
+        return row
+
+    def free_row(self, row: int) -> None:
+        """The node is gone, with whatever was counted on it."""
+        self._alive(row)
+        self._table[row] = Row(self._resource_count, alive=False)
+        self._generation += 1
+
+    # --- writing ---
+
+    def set_allocatable(self, row: int, resource: int, amount: int) -> None:
+        node = self._alive(row)
+        index("resource", resource, self._resource_count)
+        node.allocatable[resource] = within("amount", amount, -MAX_AMOUNT, MAX_AMOUNT)
+        self._generation += 1
+
+    def set_allowed_pods(self, row: int, count: int) -> None:
+        self._alive(row).allowed_pods = within("count", count, -MAX_AMOUNT, MAX_AMOUNT)
+        self._generation += 1
+
+    def set_profile(self, row: int, profile: int) -> None:
+        self._alive(row).profile = within("profile", profile, 0, _INT32_MAX)
+        self._generation += 1
+
+    def add_pod(self, row: int, request: PodRequest) -> None:
+        """Count a pod on a node, fitting or not. OverflowError, and no change, if a sum passes MAX_AMOUNT."""
+        node = self._alive(row)
+        self._check_resources(request)
+        sums = [(f"resource {resource}", node.requested[resource], amount) for resource, amount in request.entries]
+        sums.append(("non_zero_cpu", node.non_zero_cpu, request.non_zero_cpu))
+        sums.append(("non_zero_memory", node.non_zero_memory, request.non_zero_memory))
+        for what, before, amount in sums:
+            if before + amount > MAX_AMOUNT:
+                raise OverflowError(f"row {row}: {what} at {before}, {amount} more pass {MAX_AMOUNT}")
+        self._count(node, request, 1)
+
+    def remove_pod(self, row: int, request: PodRequest) -> None:
+        """Take off what add_pod counted. ValueError, and no change, if that much was never counted."""
+        node = self._alive(row)
+        self._check_resources(request)
+        left = [("pod count", node.pods, 1)]
+        left += [(f"resource {resource}", node.requested[resource], amount) for resource, amount in request.entries]
+        left.append(("non_zero_cpu", node.non_zero_cpu, request.non_zero_cpu))
+        left.append(("non_zero_memory", node.non_zero_memory, request.non_zero_memory))
+        for what, before, amount in left:
+            if before < amount:
+                raise ValueError(f"row {row}: {what} at {before}, {amount} cannot be taken off")
+        self._count(node, request, -1)
+
+    def _count(self, node: Row, request: PodRequest, sign: int) -> None:
+        for resource, amount in request.entries:
+            node.requested[resource] += sign * amount
+        node.non_zero_cpu += sign * request.non_zero_cpu
+        node.non_zero_memory += sign * request.non_zero_memory
+        node.pods += sign
+        self._generation += 1
+
+    # --- reading ---
+
+    def allocatable(self, row: int, resource: int) -> int:
+        return self._at(row).allocatable[index("resource", resource, self._resource_count)]
+
+    def requested(self, row: int, resource: int) -> int:
+        return self._at(row).requested[index("resource", resource, self._resource_count)]
+
+    def non_zero_cpu(self, row: int) -> int:
+        return self._at(row).non_zero_cpu
+
+    def non_zero_memory(self, row: int) -> int:
+        return self._at(row).non_zero_memory
+
+    def pod_count(self, row: int) -> int:
+        return self._at(row).pods
+
+    def allowed_pods(self, row: int) -> int:
+        return self._at(row).allowed_pods
+
+    def profile(self, row: int) -> int:
+        return self._at(row).profile
+
+    def is_alive(self, row: int) -> bool:
+        return self._at(row).alive
+
+    def _at(self, row: int) -> Row:
+        return self._table[index("row", row, len(self._table))]
+
+    def _alive(self, row: int) -> Row:
+        node = self._at(row)
+        if not node.alive:
+            raise ValueError(f"row {row} holds no node")
+        return node
+
+    def _check_resources(self, request: PodRequest) -> None:
+        if request.entries:
+            index("resource", request.entries[-1][0], self._resource_count)
+
+
+@final
+class Verdicts:
+    """Why each row is out, or that it is not: a code and a detail a row, for one pod at a time."""
+
+    def __init__(self) -> None:
+        self._code: list[int] = []  # row -> FEASIBLE, 1..MAX_CODE, NOT_EXAMINED or NO_NODE
+        self._detail: list[int] = []  # row -> what the code's owner says about it
+
+    @property
+    def rows(self) -> int:
+        return len(self._code)
+
+    def reset(self, columns: NodeColumns) -> None:
+        """Begin with a new pod: every node is feasible."""
+        self._code = [FEASIBLE if node.alive else NO_NODE for node in columns._table]
+        self._detail = [0] * len(self._code)
+
+    def code(self, row: int) -> int:
+        return self._code[index("row", row, len(self._code))]
+
+    def detail(self, row: int) -> int:
+        return self._detail[index("row", row, len(self._code))]
+
+    def feasible_count(self) -> int:
+        return self._code.count(FEASIBLE)
+
+    def feasible_rows(self) -> list[int]:
+        """Ascending."""
+        return [row for row, code in enumerate(self._code) if code == FEASIBLE]
+
+    def rows_with(self, code: int, detail: int) -> list[int]:
+        """Ascending."""
+        pairs = zip(self._code, self._detail, strict=True)
+        return [row for row, pair in enumerate(pairs) if pair == (code, detail)]
+
+    def histogram(self) -> dict[tuple[int, int], int]:
+        """(code, detail) -> nodes, the feasible ones included; in no particular order."""
+        pairs = zip(self._code, self._detail, strict=True)
+        return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
+
+    def reject(self, row: int, code: int, detail: int = 0) -> None:
+        """Put a row out, if it is still in: the first reason stands."""
+        _check_reason(code, detail)
+        index("row", row, len(self._code))
+        if self._code[row] == FEASIBLE:
+            self._code[row] = code
+            self._detail[row] = detail
+
+    def reject_rows(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
+        _check_reason(code, detail)
+        for row in rows:
+            index("row", row, len(self._code))
+        for row in rows:
+            self.reject(row, code, detail)
+
+    def keep_only(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
+        """Put out every feasible row that is not among `rows`."""
+        _check_reason(code, detail)
+        kept = {index("row", row, len(self._code)) for row in rows}
+        for row in self.feasible_rows():
+            if row not in kept:
+                self.reject(row, code, detail)
+
+    def limit_feasible(self, start: int, limit: int) -> int:
+        """Examine nodes in a circle from row `start` and stop at the `limit`-th feasible one.
+
+        All other nodes become NOT_EXAMINED, whatever they were. Returns the nodes examined.
+        """
+        rows = len(self._code)
+        index("start", start, rows) if rows else within("start", start, 0, 0)
+        within("limit", limit, 1, _INT64_MAX)
+        examined = found = 0
+        for row in [*range(start, rows), *range(start)]:
+            if self._code[row] == NO_NODE:
+                continue
+            if found == limit:
+                self._code[row] = NOT_EXAMINED
+                self._detail[row] = 0
+                continue
+            examined += 1
+            found += self._code[row] == FEASIBLE
+        return examined
+
+
+def _check_reason(code: int, detail: int) -> None:
+    within("code", code, 1, MAX_CODE)
+    within("detail", detail, 0, _INT64_MAX)
+
+
+@final
+class Scores:
+    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
+
+    def __init__(self) -> None:
+        self._raw: list[int] = []
+        self._total: list[int] = []
+
+    @property
+    def rows(self) -> int:
+        return len(self._raw)
+
+    def reset(self, columns: NodeColumns) -> None:
+        """Begin with a new pod: raw and total are 0 everywhere."""
+        self._raw = [0] * columns.rows
+        self._total = [0] * columns.rows
+
+    def raw(self, row: int) -> int:
+        return self._raw[index("row", row, len(self._raw))]
+
+    def total(self, row: int) -> int:
+        return self._total[index("row", row, len(self._raw))]
+
+    def set_raw(self, row: int, value: int) -> None:
+        index("row", row, len(self._raw))
+        self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
