@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kscheduler.metrics import Histogram, Metrics, attempts_label
+from kscheduler.metrics import Counter, Histogram, Metrics, attempts_label
 
 
 class QueueCounts(Protocol):
@@ -25,6 +25,17 @@ class QueueCounts(Protocol):
     def gated(self) -> int: ...
 
 
+class ObservedQueue(Protocol):
+    def counts(self) -> QueueCounts: ...
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        """(plugin, profile) -> pods it rejected."""
+        ...
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        """Event -> how many are kept for pods that are being scheduled."""
+        ...
+
+
 class Measurements:
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -38,6 +49,17 @@ class Measurements:
         if histogram is None:
             histogram = self._points[key] = self.metrics.framework_extension_point_duration_seconds.labels(*key)
         histogram.observe(seconds)
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
+
+    def evaluations(self, plugin: str, point: str, profile: str) -> Counter:
+        return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
+
+    # --- the event handlers report ---
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        self.metrics.event_handling_duration_seconds.labels(event).observe(seconds)
 
     # --- the queue reports ---
 
@@ -74,19 +96,41 @@ class Measurements:
     def loop_lag(self, seconds: float) -> None:
         self.metrics.event_loop_lag_seconds.observe(seconds)
 
+    def scheduled_after_flush(self) -> None:
+        """A pod was placed on an attempt that no event had asked for: some event is not registered."""
+        self.metrics.pod_scheduled_after_flush_total.inc()
+
     # --- read at each scrape ---
 
-    def show(
-        self, counts: Callable[[], QueueCounts], sizes: Callable[[], Mapping[str, int]], bindings: Callable[[], int]
-    ) -> None:
-        """Read these gauges whenever somebody scrapes."""
+    def show_queue(self, queue: ObservedQueue) -> None:
+        """Read the queue's gauges whenever somebody scrapes."""
 
         def refresh() -> None:
-            pools = counts()
+            pools = queue.counts()
             for pool in ("active", "backoff", "unschedulable", "gated"):
                 self.metrics.pending_pods.labels(pool).set(getattr(pools, pool))
-            for kind, size in sizes().items():
+            self.metrics.unschedulable_pods.clear()
+            for (plugin, profile), pods in queue.rejections().items():
+                self.metrics.unschedulable_pods.labels(plugin, profile).set(pods)
+            self.metrics.inflight_events.clear()
+            for event, number in queue.in_flight_events().items():
+                self.metrics.inflight_events.labels(event).set(number)
+
+        self.metrics.before_collect(refresh)
+
+    def show_sizes(
+        self,
+        cache: Callable[[], Mapping[str, int]],
+        bindings: Callable[[], int],
+        informers: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """Read these gauges whenever somebody scrapes: by type, in flight, by resource."""
+
+        def refresh() -> None:
+            for kind, size in cache().items():
                 self.metrics.cache_size.labels(kind).set(size)
+            for resource, size in informers().items():
+                self.metrics.informer_objects.labels(resource).set(size)
             self.metrics.goroutines.labels("binding").set(bindings())
 
         self.metrics.before_collect(refresh)

@@ -14,6 +14,7 @@ from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.framework.algorithm import Decision, Rejection
@@ -158,6 +159,8 @@ class ScheduleOne:
             since_first_attempt_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
             attempts=cycle.queued.attempts,
         )
+        if cycle.queued.was_flushed:
+            self._measure.scheduled_after_flush()
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
         self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
@@ -220,15 +223,18 @@ class ScheduleOne:
         message = status.message
         self._tell_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"
-        self._statuses.patch(
-            pod,
-            PodCondition(
-                type="PodScheduled",
-                status="False",
-                reason=reason,
-                message=message,
-                observed_generation=pod.metadata.generation,
-            ),
+        self._statuses.patch(pod, self._not_scheduled_condition(pod, reason, message))
+
+    def _not_scheduled_condition(self, pod: Pod, reason: str, message: str) -> PodCondition:
+        before = next((old for old in pod.status.conditions or () if old.type == "PodScheduled"), None)
+        changes = before is None or before.status != "False"
+        return PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=reason,
+            message=message,
+            last_transition_time=rfc3339(self._clock.wall()) if changes else None,
+            observed_generation=pod.metadata.generation,
         )
 
 

@@ -25,7 +25,7 @@ from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.eventhandlers import NodeEvents, PodEvents
+from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
@@ -100,7 +100,7 @@ class Scheduler:
         )
         self.statuses = PodStatusLane(client)
         self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
-        self.pods, self.nodes = self._build_informers(client)
+        self.pods, self.nodes = self._build_informers(client, stopwatch)
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -113,7 +113,12 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             current_pod=self.pods.store.get,
         )
-        self.measurements.show(self.queue.counts, self.cache.sizes, self.bindings.__len__)
+        self.measurements.show_queue(self.queue)
+        self.measurements.show_sizes(
+            self.cache.sizes,
+            self.bindings.__len__,
+            lambda: {"nodes": len(self.nodes.store), "pods": len(self.pods.store)},
+        )
 
     # --- construction ---
 
@@ -150,21 +155,33 @@ class Scheduler:
             observer=self.measurements,
         )
 
-    def _build_informers(self, client: Client) -> tuple[Informer[Pod], Informer[Node]]:
+    def _build_informers(self, client: Client, stopwatch: Callable[[], float]) -> tuple[Informer[Pod], Informer[Node]]:
+        wake, measure = self._work.set, self.measurements
         pod_events = PodEvents(
             self.cache,
             self.queue,
             self.profiles,
             clock=self._clock,
-            measurements=self.measurements,
-            wake=self._work.set,
+            measurements=measure,
+            wake=wake,
             on_gone=self.statuses.forget,
         )
-        node_events = NodeEvents(
-            self.cache, self.queue, clock=self._clock, measurements=self.measurements, wake=self._work.set
+        node_events = NodeEvents(self.cache, self.queue, clock=self._clock, measurements=measure, wake=wake)
+        pods = Informer(
+            client,
+            PODS,
+            TimedEvents(pod_events, pod_event_name, stopwatch=stopwatch, measurements=measure),
+            clock=self._clock,
+            rng=self._rng,
+            field_selector=UNFINISHED_PODS,
         )
-        pods = Informer(client, PODS, pod_events, clock=self._clock, rng=self._rng, field_selector=UNFINISHED_PODS)
-        nodes = Informer(client, NODES, node_events, clock=self._clock, rng=self._rng)
+        nodes = Informer(
+            client,
+            NODES,
+            TimedEvents(node_events, node_event_name, stopwatch=stopwatch, measurements=measure),
+            clock=self._clock,
+            rng=self._rng,
+        )
         return pods, nodes
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:

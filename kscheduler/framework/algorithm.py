@@ -18,6 +18,7 @@ from kscheduler.framework.interface import (
     FilterPlugin,
     Handle,
     NormalizeScore,
+    Plugin,
     PostFilterPlugin,
     PostFilterResult,
     PreFilterPlugin,
@@ -28,10 +29,12 @@ from kscheduler.framework.interface import (
     TableScorePlugin,
 )
 from kscheduler.framework.observer import Observer
-from kscheduler.framework.status import Code, Status, code_of, unresolvable
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
 
 OUTSIDE_PRE_FILTER = MAX_CODE  # verdict code of rows that a PreFilter's node names leave out
+
+SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-scheduler
 
 # kube-scheduler's floors: with fewer nodes all are examined, with more at least so many feasible ones are looked for.
 MIN_FEASIBLE_NODES_TO_FIND = 100
@@ -98,6 +101,18 @@ class Algorithm:
         ]
         self._percentage = percentage_of_nodes_to_score
         self._first_on_tie = first_on_tie
+        self._evaluated = {
+            (plugin.name, point): observer.evaluations(plugin.name, point, profile)
+            for point, plugins in (
+                ("PreFilter", pre_filter),
+                ("Filter", filters),
+                ("PreScore", pre_score),
+                ("Score", [plugin for plugin, _ in scores]),
+            )
+            for plugin in plugins
+        }  # (plugin name, extension point) -> its tally
+        self._cycles = 0
+        self._is_sampled = False  # are plugins timed one by one in this cycle?
         self._next_start_row = 0
         self._verdicts = Verdicts()
         self._scores = Scores()
@@ -109,6 +124,8 @@ class Algorithm:
         diagnosis = Diagnosis(len(table))
         if not len(table):
             return _rejected(diagnosis)
+        self._cycles += 1
+        self._is_sampled = self._cycles % SAMPLED_CYCLES == 0
         try:
             # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
             started = self._stopwatch()
@@ -142,10 +159,12 @@ class Algorithm:
         contributors: list[str] = []
         rejected: Status | None = None
         for plugin in self._pre_filter:
+            started = self._begin(plugin, "PreFilter")
             try:
                 result, status = plugin.pre_filter(state, pod)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreFilter", error)) from error
+            self._end(plugin, "PreFilter", started, status)
             code = code_of(status)
             if code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
@@ -187,6 +206,7 @@ class Algorithm:
         for position, (plugin, by_table) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
+            started = self._begin(plugin, "Filter")
             try:
                 if by_table:
                     cast(TableFilterPlugin, plugin).filter_table(state, pod, table, verdicts, position)
@@ -196,6 +216,7 @@ class Algorithm:
                 raise
             except Exception as error:
                 raise CycleFault(raised(plugin, "Filter", error)) from error
+            self._end(plugin, "Filter", started, None)
         return self._sample(len(table))
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
@@ -227,10 +248,12 @@ class Algorithm:
 
     def _run_pre_score(self, state: CycleState, pod: PodInfo) -> None:
         for plugin in self._pre_score:
+            started = self._begin(plugin, "PreScore")
             try:
                 status = plugin.pre_score(state, pod)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreScore", error)) from error
+            self._end(plugin, "PreScore", started, status)
             code = code_of(status)
             if code is Code.SKIP:
                 state.skip_score.add(plugin.name)
@@ -243,6 +266,7 @@ class Algorithm:
         for plugin, weight, by_table, normalizes in self._score:
             if plugin.name in state.skip_score:
                 continue
+            started = self._begin(plugin, "Score")
             try:
                 if by_table:
                     cast(TableScorePlugin, plugin).score_table(state, pod, table, verdicts, scores)
@@ -254,6 +278,7 @@ class Algorithm:
                 raise
             except Exception as error:
                 raise CycleFault(raised(plugin, "Score", error)) from error
+            self._end(plugin, "Score", started, None)
             bad_row = accumulate(verdicts, scores, weight)
             if bad_row >= 0:
                 raise CycleFault(invalid_score(plugin, scores.raw(bad_row)))
@@ -337,6 +362,18 @@ class Algorithm:
                 return result
         diagnosis.post_filter_message = ", ".join(messages)
         return None
+
+    # --- measuring ---
+
+    def _begin(self, plugin: Plugin, point: str) -> float:
+        """Count the evaluation; when it began, if this cycle is sampled."""
+        self._evaluated[plugin.name, point].inc()
+        return self._stopwatch() if self._is_sampled else 0.0
+
+    def _end(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:
+        if self._is_sampled:
+            label = "Success" if status is None else STATUS_LABELS[status.code]
+            self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
 
     def _lap(self, point: str, started: float, *, rejected: bool = False) -> float:
         """Report how long an extension point took since `started`; returns the time now."""
