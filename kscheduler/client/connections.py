@@ -20,7 +20,7 @@ class ConnectionPool:
     def __init__(self, endpoint: Endpoint, *, connect_timeout_s: float, keep_alive_s: float) -> None:
         parts = urlsplit(endpoint.host)
         self._host = parts.hostname or ""
-        self._port = parts.port or (443 if endpoint.ssl else 80)
+        self._port = parts.port or (443 if endpoint.is_tls else 80)
         self._endpoint = endpoint
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
@@ -49,9 +49,10 @@ class ConnectionPool:
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
         endpoint = self._endpoint
-        server_name = (endpoint.server_name or self._host) if endpoint.ssl else None
+        tls = endpoint.ssl or endpoint.is_tls
+        server_name = (endpoint.server_name or self._host) if tls else None
         connecting = loop.create_connection(
-            lambda: Connection(self._all), self._host, self._port, ssl=endpoint.ssl, server_hostname=server_name
+            lambda: Connection(self._all), self._host, self._port, ssl=tls or None, server_hostname=server_name
         )
         _, connection = await asyncio.wait_for(connecting, self._connect_timeout_s)
         return connection

@@ -36,9 +36,13 @@ class Endpoint:
     """Where the apiserver is and how to talk to it."""
 
     host: str  # "https://10.0.0.1:443", no slash at the end
-    ssl: ssl.SSLContext | None  # None for plain http
+    ssl: ssl.SSLContext | None  # None for plain http, and for the platform's own trust
     server_name: str | None = None  # checked against the certificate instead of the host's name
     proxy: str | None = None
+
+    @property
+    def is_tls(self) -> bool:
+        return self.host.startswith("https:")
 
     @property
     def authority(self) -> str:

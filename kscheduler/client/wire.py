@@ -63,7 +63,8 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
         page = _decoder(_List[resource.type]).decode(raw)  # type: ignore[name-defined]
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
     except (msgspec.MsgspecError, RecursionError):
-        return Page(*decode_list(raw, resource.type, functools.partial(_log_bad, resource)))
+        found = decode_list(raw, resource.type, functools.partial(_log_bad, resource))
+        return Page(found.items, found.resource_version, found.continue_token)
 
 
 class LineDecoder(Generic[T]):

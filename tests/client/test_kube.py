@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, status_patch_body
 from kscheduler.client.protocol import (
     PODS,
     UNFINISHED_PODS,
     Binding,
+    Event,
     EventType,
     Page,
     PodStatusPatch,
@@ -326,6 +329,23 @@ def test_a_status_patch_leaves_alone_what_it_does_not_name() -> None:
         "metadata": {"uid": "u"},
         "status": {"nominatedNodeName": "n1"},
     }
+
+
+async def test_no_number_of_events_delays_a_binding(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=0.001, burst=2)
+    events = [asyncio.ensure_future(client.create_event(an_event(f"e{i}"))) for i in range(20)]
+    await asyncio.sleep(0.05)
+    await asyncio.wait_for(client.bind(BINDING), 5)
+    assert len(server.sent("POST", "/events")) == 2
+    assert len(server.sent("POST", "/binding")) == 1
+    await cancel_and_wait(*events)
+    await client.close()
+
+
+def an_event(name: str) -> Event:
+    return Event(
+        "default", name, "Pod", "v1", "default", "web", "u", "1", "Normal", "Scheduled", "Binding", "n", "c", "i", 1.0
+    )
 
 
 # --- leases -----------------------------------------------------------------------------------------------------
