@@ -84,7 +84,7 @@ class EventRecorder:
         controller: str,
         instance: str,
         workers: int = 4,
-        max_queued: int = 10_000,
+        max_queued: int = 50_000,  # about 1 KB each
         max_series: int = 4096,
     ) -> None:
         """`controller` is the scheduler's name, `instance` tells its replicas apart (each at most 128 bytes)."""
