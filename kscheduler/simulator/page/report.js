@@ -174,12 +174,12 @@ function drawLatency() {
   const holder = document.getElementById("latency"), points = data.latency.distribution;
   if (!points.length) { nothing(holder, "No pod was placed."); return; }
   if (data.latency.max_s < 1e-6) { nothing(holder, "Every pod was bound in the instant it was created."); return; }
-  const floor = Math.max(1e-6, Math.min(...points.map((p) => p[0]).filter((v) => v > 1e-6)) * 0.7);
-  const low = Math.min(floor, data.latency.max_s / 10), high = data.latency.max_s * 1.08;
+  let low = Math.max(1e-6, Math.min(...points.map((p) => p[0]).filter((v) => v > 1e-6))) * 0.8, high = data.latency.max_s * 1.15;
+  if (high / low < 5) { low /= 2; high *= 2; }
   const x = (v) => Math.log(Math.max(v, low) / low) / Math.log(high / low);
   const ticks = logTicks(low, high).map((v) => [v, seconds(v)]);
   const plot = frame(holder, 260, ticks, [0, 0.25, 0.5, 0.75, 1].map((v) => [v, percent(v, 0)]), x, (v) => v, "virtual time, logarithmic");
-  let line = `M${plot.px(low).toFixed(1)} ${plot.py(0)}L`;
+  let line = `M${plot.px(low).toFixed(1)} ${plot.py(0)}H${plot.px(points[0][0]).toFixed(1)}L`;
   line += points.map(([v, share]) => `${plot.px(v).toFixed(1)} ${plot.py(share).toFixed(1)}`).join("L") + `H${plot.box.right}`;
   let svg = plot.svg + `<path class="area" fill="var(--s0)" d="${line}V${plot.box.bottom}Z"/><path class="line" stroke="var(--s0)" d="${line}"/>`;
   for (const [name, value, share] of [["p50", data.latency.p50_s, 0.5], ["p99", data.latency.p99_s, 0.99]]) {

@@ -1,0 +1,146 @@
+"""A simulation plays what it is given, stops when nothing can change, and notices whatever must not happen."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+
+from kscheduler.api.objects import Container, Node, ObjectMeta, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
+from kscheduler.client.protocol import Client
+from kscheduler.clock import Clock
+from kscheduler.errors import InternalError
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.run import Ending, Outcome, RunSettings, SchedulerFactory, simulate_scenario
+from kscheduler.simulator.scenario import Arrival, Scenario
+from tests.simulator.first_fit import FirstFit, make_node
+
+
+def pod(name: str, cpu: str = "1", **spec: object) -> Pod:
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    return Pod(ObjectMeta(name=name, namespace="default"), PodSpec(containers=[container], **spec))  # type: ignore[arg-type]
+
+
+def simulate(
+    nodes: list[Node], arrivals: list[Arrival], make: SchedulerFactory = FirstFit, **settings: object
+) -> Outcome:
+    return simulate_scenario(Scenario(nodes, arrivals), make, RunSettings(**settings))  # type: ignore[arg-type]
+
+
+def lives(outcome: Outcome) -> dict[str, tuple[float | None, float | None]]:
+    """Pod name -> when it was bound and when it left."""
+    return {
+        record.key.rpartition("/")[2]: (record.bound_s, record.left_s) for record in outcome.accounting.records.values()
+    }
+
+
+def test_it_ends_at_once_when_every_pod_has_its_place() -> None:
+    outcome = simulate([make_node("n0", cpu="4")], [Arrival(0.0, pod("a")), Arrival(5.0, pod("b"))])
+    assert outcome.ending is Ending.ALL_PLACED
+    assert lives(outcome) == {"a": (0.0, None), "b": (5.0, None)}
+    assert outcome.accounting.duration_s == 5.0
+    assert outcome.violations == []
+
+
+def test_a_pod_runs_from_its_binding_on_and_makes_room_for_the_next() -> None:
+    arrivals = [Arrival(0.0, pod("a"), runs_s=10.0), Arrival(1.0, pod("b"), runs_s=10.0)]
+    outcome = simulate([make_node("n0", cpu="1")], arrivals, latency=Latency(bind_s=1.0))
+    assert lives(outcome) == {"a": (0.5, 10.5), "b": (11.0, 21.0)}
+    assert outcome.ending is Ending.ALL_PLACED
+
+
+def test_a_traced_pod_leaves_at_its_time_bound_or_not() -> None:
+    arrivals = [Arrival(0.0, pod("a"), leaves_at_s=10.0), Arrival(1.0, pod("b"), leaves_at_s=5.0)]
+    outcome = simulate([make_node("n0", cpu="1")], arrivals)
+    assert lives(outcome) == {"a": (0.0, 10.0), "b": (None, 5.0)}
+
+
+def test_it_ends_when_the_rest_fits_nowhere_and_says_so() -> None:
+    arrivals = [Arrival(0.0, pod("a", "3")), Arrival(0.0, pod("b", "3"))]
+    outcome = simulate([make_node("n0", cpu="4")], arrivals)
+    assert outcome.ending is Ending.REST_UNSCHEDULABLE
+    assert outcome.accounting.pending == 1
+    assert outcome.accounting.now_s < 1.0
+    assert outcome.violations == []
+
+
+def test_an_idle_year_costs_nothing_and_is_not_sampled() -> None:
+    year = 365 * 86_400.0
+    arrivals = [Arrival(0.0, pod("a"), runs_s=60.0), Arrival(year, pod("b"), runs_s=60.0)]
+    outcome = simulate([make_node("n0", cpu="4")], arrivals)
+    assert outcome.accounting.duration_s == year + 60
+    assert len(outcome.accounting.timeline.samples) < 10
+
+
+def test_the_limit_of_virtual_time_ends_it() -> None:
+    outcome = simulate([make_node("n0", cpu="4")], [Arrival(0.0, pod("a")), Arrival(100.0, pod("b"))], max_time_s=50.0)
+    assert outcome.ending is Ending.TIME_LIMIT
+    assert list(lives(outcome)) == ["a"]
+
+
+def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
+    arrivals = [Arrival(0.0, pod("old", "3", node_name="n0")), Arrival(0.0, pod("new", "2"))]
+    outcome = simulate([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals)
+    assert outcome.cluster.pods["default/new"].spec.node_name == "n1"
+    assert outcome.accounting.bound == 1
+
+
+def test_gated_pods_and_those_of_other_schedulers_do_not_keep_it_waiting() -> None:
+    arrivals = [
+        Arrival(0.0, pod("gated", scheduling_gates=[PodSchedulingGate("later")])),
+        Arrival(0.0, pod("foreign", scheduler_name="other")),
+        Arrival(0.0, pod("a")),
+    ]
+
+    class IgnoresGated(FirstFit):
+        async def _place(self, pod: Pod) -> None:
+            if not pod.spec.scheduling_gates:
+                await super()._place(pod)
+
+    outcome = simulate([make_node("n0", cpu="4")], arrivals, IgnoresGated)
+    assert outcome.ending is Ending.REST_UNSCHEDULABLE
+    assert outcome.violations == []
+
+
+def test_a_node_over_its_capacity_is_a_violation() -> None:
+    careless = functools.partial(FirstFit, overcommit=True)
+    outcome = simulate([make_node("n0", cpu="1")], [Arrival(0.0, pod("a")), Arrival(2.0, pod("b"))], careless)
+    assert outcome.violations == ["at 2 s: node n0 holds 2000 of cpu, has 1000, after pod default/b"]
+
+
+def test_a_pod_left_without_a_reason_is_a_violation() -> None:
+    mute = functools.partial(FirstFit, silent=True)
+    outcome = simulate([make_node("n0", cpu="1")], [Arrival(0.0, pod("a", "2"))], mute)
+    assert outcome.ending is Ending.FORGOTTEN
+    assert outcome.violations == ["pod default/a was left without a node and without a reason"]
+
+
+def test_the_error_of_a_scheduler_is_the_error_of_the_simulation() -> None:
+    class Broken(FirstFit):
+        async def _place(self, pod: Pod) -> None:
+            raise ValueError("broken on purpose")
+
+    with pytest.raises(ValueError, match="broken on purpose"):
+        simulate([make_node("n0", cpu="1")], [Arrival(0.0, pod("a"))], Broken)
+
+
+def test_a_scheduler_that_stops_is_noticed() -> None:
+    class Lazy(FirstFit):
+        async def run(self) -> None:
+            self._synced.set()
+
+    def make(client: Client, clock: Clock, rng: random.Random) -> Lazy:
+        return Lazy(client, clock, rng)
+
+    with pytest.raises(InternalError, match="the scheduler stopped in the middle"):
+        simulate([make_node("n0", cpu="1")], [Arrival(5.0, pod("a"))], make)
+
+
+def test_averages_weigh_by_time() -> None:
+    arrivals = [Arrival(0.0, pod("a"), runs_s=30.0), Arrival(90.0, pod("b", "4"), runs_s=10.0)]
+    books = simulate([make_node("n0", cpu="4")], arrivals).accounting
+    cpu = books.resources.index("cpu")
+    assert books.used_integral[cpu] / books.capacity_integral[cpu] == pytest.approx((30 * 1 + 10 * 4) / (100 * 4))
+    assert books.peak[cpu] == 1.0
+    assert books.rows[0].integral[cpu] == 30 * 1000 + 10 * 4000

@@ -1,0 +1,118 @@
+"""CSV traces become nodes and arrivals; whatever is wrong in them is named by file, line, column and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.traces import Replay, read_arrivals, read_nodes
+
+NODES = """sn,cpu_milli,memory_mib,gpu,model
+n0,32000,262144,0,
+n1,96000,393216,8,G2
+"""
+POD_HEADER = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+)
+PODS = POD_HEADER + (
+    "late,6000,12288,1,460,,LS,Running,500,900,501\n"
+    "early,12000,16384,2,1000,G2|T4,LS,Running,100,,100\n"
+    "plain,1000,1024,0,0,,,Running,100,300,\n"
+)
+
+
+def write(tmp_path: Path, text: str, name: str = "trace.csv") -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_nodes_offer_their_gpus_in_thousandths_of_a_device(tmp_path: Path) -> None:
+    plain, gpu = read_nodes(write(tmp_path, NODES))
+    assert plain.status.allocatable == {"cpu": "32000m", "memory": "262144Mi", "pods": "110"}
+    assert (gpu.status.allocatable or {})["alibabacloud.com/gpu-milli"] == "8000"
+    assert (gpu.metadata.labels or {})["alibabacloud.com/gpu-model"] == "G2"
+    assert "alibabacloud.com/gpu-model" not in (plain.metadata.labels or {})
+
+
+def test_pods_arrive_in_time_order_counted_from_the_first(tmp_path: Path) -> None:
+    arrivals = read_arrivals(write(tmp_path, PODS), Replay())
+    told = [(arrival.pod.metadata.name, arrival.at_s, arrival.leaves_at_s) for arrival in arrivals]
+    assert told == [("early", 0.0, None), ("plain", 0.0, 200.0), ("late", 400.0, 800.0)]
+
+
+def test_pods_ask_for_shares_and_for_the_models_they_accept(tmp_path: Path) -> None:
+    early, plain, late = (arrival.pod.spec for arrival in read_arrivals(write(tmp_path, PODS), Replay("x.y/gpu")))
+    asked = [(spec.containers[0].resources, spec.affinity) for spec in (early, plain, late)]
+    assert asked[0][0] is not None
+    assert asked[0][0].requests == {"cpu": "12000m", "memory": "16384Mi", "x.y/gpu": "2000"}
+    assert asked[0][0].limits == {"x.y/gpu": "2000"}
+    assert asked[1][0] is not None
+    assert asked[1][0].requests == {"cpu": "1000m", "memory": "1024Mi"}
+    assert asked[2][0] is not None
+    assert (asked[2][0].requests or {})["x.y/gpu"] == "460"
+    node_affinity = early.affinity.node_affinity if early.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    assert required is not None
+    [accepted] = required.node_selector_terms[0].match_expressions or []
+    assert (accepted.key, accepted.operator, accepted.values) == ("alibabacloud.com/gpu-model", "In", ["G2", "T4"])
+    assert plain.affinity is None
+
+
+def test_a_trace_may_be_sped_up_and_its_departures_ignored(tmp_path: Path) -> None:
+    path = write(tmp_path, PODS)
+    fast = read_arrivals(path, Replay(speedup=100))
+    assert [(arrival.at_s, arrival.leaves_at_s) for arrival in fast] == [(0.0, None), (0.0, 2.0), (4.0, 8.0)]
+    assert all(arrival.leaves_at_s is None for arrival in read_arrivals(path, Replay(arrivals_only=True)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ":1: missing column sn, cpu_milli, memory_mib, gpu, model; the header has nothing"),
+        ("sn,cpu_milli,gpu,model\n", ":1: missing column memory_mib; the header has sn, cpu_milli, gpu, model"),
+        (NODES + "n2,32000,abc,0,\n", ':4: column memory_mib: expected a whole number of zero or more, got "abc"'),
+        (NODES + "n2,-1,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "-1"'),
+        (NODES + "n2,1.5,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "1.5"'),
+        (NODES + "n2,1,1,0\n", ":4: expected 5 fields as in the header, got 4"),
+        (NODES + ",1,1,0,\n", ":4: column sn: expected a value, got nothing"),
+        (NODES + "n1,1,1,0,\n", ':4: column sn: expected a name not used on an earlier line, got "n1"'),
+        (NODES + '"n2,1,1,0,\n', ": not CSV: "),
+    ],
+)
+def test_what_is_wrong_with_nodes_is_named_by_line_column_and_value(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        read_nodes(path)
+    assert str(caught.value).startswith(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("p,1,1,x,0,,,,0,1,", ':2: column num_gpu: expected a whole number of zero or more, got "x"'),
+        ("p,1,1,1,1001,,,,0,1,", ':2: column gpu_milli: expected at most 1000, one whole device, got "1001"'),
+        ("p,1,1,2,500,,,,0,1,", ':2: column gpu_milli: expected 1000: only a pod with one GPU may share it, got "500"'),
+        ("p,1,1,0,0,,,,,1,", ':2: column creation_time: expected seconds, a number of zero or more, got ""'),
+        ("p,1,1,0,0,,,,-5,1,", ':2: column creation_time: expected seconds, a number of zero or more, got "-5"'),
+        ("p,1,1,0,0,,,,9,1,", ':2: column deletion_time: expected at least creation_time, 9, got "1"'),
+        ("p,1,1,0,0,,,,0,nan,", ':2: column deletion_time: expected seconds, a number of zero or more, got "nan"'),
+    ],
+)
+def test_what_is_wrong_with_pods_is_named_by_line_column_and_value(tmp_path: Path, row: str, message: str) -> None:
+    path = write(tmp_path, POD_HEADER + row + "\n")
+    with pytest.raises(ConfigError) as caught:
+        read_arrivals(path, Replay())
+    assert str(caught.value) == path + message
+
+
+def test_a_file_that_is_missing_or_not_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere.csv: cannot be read: No such file"):
+        read_nodes(str(tmp_path / "nowhere.csv"))
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"sn,\xff\xfe\n")
+    with pytest.raises(ConfigError, match="binary.csv: expected UTF-8 text"):
+        read_nodes(str(binary))

@@ -1,0 +1,127 @@
+"""Generated workloads follow their seed and their shapes; workload files are read strictly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.workload import default_workload, generate
+from kscheduler.simulator.workload_file import read_workload
+
+COMPLETE = """
+seed: 7
+nodes:
+  count: 40
+  zones: [a, b]
+  shapes:
+  - {name: small, weight: 3, capacity: {cpu: 16, memory: 64Gi}}
+  - name: gpu
+    capacity: {cpu: "96", memory: 768Gi, example.com/gpu: 8, pods: 30}
+    labels: {kind: gpu}
+    taints: [{key: gpu, value: "yes", effect: NoSchedule}]
+    unschedulable: true
+pods:
+  count: 500
+  arrival: constant:10
+  duration: constant:60
+  namespace: work
+  shapes:
+  - {name: web, weight: 9, requests: {cpu: 500m, memory: 1Gi}, priority: 1000, duration: forever}
+  - name: job
+    requests: {cpu: 4, memory: 0.5Gi}
+    nodeSelector: {kind: gpu}
+    tolerations: [{key: gpu, operator: Exists}]
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "workload.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_same_seed_makes_the_same_scenario_and_another_seed_another_one() -> None:
+    spec = default_workload(nodes=50, pods=500, arrival="poisson:10", duration="exp:60", seed=1)
+    assert generate(spec) == generate(spec)
+    assert generate(spec).arrivals != generate(replace(spec, seed=2)).arrivals
+
+
+def test_more_nodes_do_not_change_the_pods() -> None:
+    few = generate(default_workload(nodes=5, pods=100, arrival="poisson:10"))
+    many = generate(default_workload(nodes=500, pods=100, arrival="poisson:10"))
+    assert few.arrivals == many.arrivals
+
+
+def test_shapes_come_by_their_weights_and_zones_in_turn() -> None:
+    nodes = generate(default_workload(nodes=6_000, pods=0)).nodes
+    shapes = Counter((node.metadata.labels or {})["node-shape"] for node in nodes)
+    assert shapes["general-16"] / 6_000 == pytest.approx(0.55, abs=0.03)
+    zones = Counter((node.metadata.labels or {})["topology.kubernetes.io/zone"] for node in nodes)
+    assert set(zones.values()) == {2_000}
+
+
+def test_pods_of_one_shape_share_their_spec() -> None:
+    arrivals = generate(default_workload(nodes=1, pods=1_000)).arrivals
+    assert len({id(arrival.pod.spec) for arrival in arrivals}) == 8
+
+
+def test_a_file_says_everything_about_nodes_and_pods(tmp_path: Path) -> None:
+    scenario = generate(read_workload(write(tmp_path, COMPLETE)))
+    assert len(scenario.nodes) == 40
+    gpu = next(node for node in scenario.nodes if (node.metadata.labels or {})["node-shape"] == "gpu")
+    assert gpu.spec.unschedulable
+    assert gpu.spec.taints is not None
+    assert gpu.spec.taints[0].value == "yes"
+    assert gpu.status.capacity == {"pods": 30, "cpu": "96", "memory": "768Gi", "example.com/gpu": 8}
+    by_shape = {(arrival.pod.metadata.labels or {})["app"]: arrival for arrival in scenario.arrivals}
+    web, job = by_shape["web"], by_shape["job"]
+    assert (web.runs_s, job.runs_s) == (None, 60.0)
+    assert web.pod.spec.priority == 1000
+    assert web.pod.metadata.namespace == "work"
+    assert job.pod.spec.node_selector == {"kind": "gpu"}
+    assert scenario.arrivals[10].at_s == 1.0
+
+
+def test_what_a_file_leaves_out_takes_the_defaults(tmp_path: Path) -> None:
+    spec = read_workload(write(tmp_path, "pods: {count: 3}"))
+    assert (spec.nodes.count, spec.pods.count, spec.pods.arrival.text, spec.seed) == (100, 3, "now", 0)
+    assert spec.nodes.zones == ["zone-a", "zone-b", "zone-c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nodez: {}", 'unknown field "nodez"'),
+        ("nodes: {count: many}", r'nodes\.count: expected an integer, got the string "many"'),
+        ("nodes: {count: -1}", r"nodes\.count: expected zero or more, got -1"),
+        ("nodes: {shapes: [{name: a, capacity: {cpu: 1x}}]}", r'nodes\.shapes\[0\]\.capacity\[cpu\]: .*got "1x"'),
+        (
+            "nodes: {shapes: [{name: a, capacity: {cpu: -1}}]}",
+            r'capacity\[cpu\]: expected an amount of 0 or more, got "-1"',
+        ),
+        ("nodes: {shapes: [{name: a, capacity: {cpu: true}}]}", r"capacity\[cpu\]: expected a quantity.*got true"),
+        ("nodes: {shapes: [{name: a, taints: [{key: k, effect: Never}]}]}", r'taints\[0\]\.effect: .*got "Never"'),
+        ("nodes: {shapes: [{weight: 2}]}", r"nodes\.shapes\[0\]\.name: expected a name"),
+        ("pods: {shapes: [{name: a, weight: 0}]}", r"pods\.shapes\[0\]\.weight: expected a number above zero, got 0"),
+        ("pods: {shapes: [{name: a}, {name: a}]}", r'pods\.shapes\[1\]\.name: "a" is taken by an earlier shape'),
+        ("pods: {shapes: [{name: a, nodeselector: {}}]}", r'unknown field "pods\.shapes\[0\]\.nodeselector"'),
+        ("pods: {shapes: [{name: a, requests: {cpu: 1}, duration: soon}]}", r"shapes\[0\]\.duration: expected forever"),
+        ("pods: {arrival: poison:5}", r'pods\.arrival: expected now.*got "poison:5"'),
+        ("pods: [", "expected YAML or JSON"),
+        ("- a", "expected a mapping"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_by_file_path_and_value(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_workload(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match="nowhere.yaml: cannot be read"):
+        read_workload("/tmp/nowhere.yaml")
