@@ -59,3 +59,7 @@ class TooManyRequests(APIError):
 
 class Unreachable(APIError):
     """No answer: refused, reset, timed out, or TLS failed. The request may or may not have been carried out."""
+
+
+class NotLeading(APIError):
+    """Not asked at all: this replica may not write now."""

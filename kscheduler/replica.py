@@ -48,8 +48,9 @@ class Replica:
 
     def elect_with(self, make: Callable[[Callable[[], None]], LeaderElector]) -> LeaderElector:
         """Schedule only while elected. `make` is given what to call when leading starts."""
-        self._elector = make(self._active.set)
-        return self._elector
+        elector = self._elector = make(self._active.set)
+        self._scheduler.binder.may_bind = lambda: elector.is_leader
+        return elector
 
     # --- health ---
 

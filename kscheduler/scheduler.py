@@ -87,7 +87,7 @@ class Scheduler:
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
-        self._binder = Binder(client, rng)
+        self.binder = Binder(client, rng)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options)
         self.recorder = EventRecorder(
@@ -189,7 +189,7 @@ class Scheduler:
 
     async def _bind(self, pod: PodInfo, node_name: str) -> None:
         metadata = pod.pod.metadata
-        await self._binder.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
+        await self.binder.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
 
     # --- running ---
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -47,13 +47,13 @@ class APIStatus(APIStruct, frozen=True):
     details: StatusDetails | None = None
 
 
-class DecodedList(NamedTuple, Generic[T]):
+class DecodedList(msgspec.Struct, Generic[T], frozen=True):
     items: list[T]
     resource_version: str
     continue_token: str  # "" on the last page
 
 
-class DecodedEvent(NamedTuple, Generic[T]):
+class DecodedEvent(msgspec.Struct, Generic[T], frozen=True):
     """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an object that cannot be read."""
 
     type: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 from kscheduler.client.protocol import Binding, Client
-from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
+from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, TooManyRequests, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -21,17 +22,24 @@ LONGEST_PAUSE_S = 5.0
 
 
 class Binder:
-    """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that."""
+    """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that.
+
+    `may_bind` is asked before each write. It turns false by time alone when a lease runs out, so that a process that
+    stood still does not bind beside its successor when it wakes.
+    """
 
     def __init__(self, client: Client, rng: random.Random) -> None:
         self._client = client
         self._rng = rng
+        self.may_bind: Callable[[], bool] = lambda: True
 
     async def bind(self, binding: Binding) -> None:
         """Returns when the pod is bound to that node; raises an APIError when it certainly is not."""
         pause_s = FIRST_PAUSE_S
         in_doubt = False  # an earlier try may have been carried out
         while True:
+            if not self.may_bind():
+                raise NotLeading("not bound: this replica does not hold the lease")
             try:
                 await self._client.bind(binding)
                 return
