@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from kscheduler.api.decode import (
     UNNAMED,
+    DecodedEvent,
+    DecodedList,
     check_node,
     check_pod,
     convert_object,
@@ -138,7 +140,7 @@ def test_a_list_comes_without_the_objects_that_cannot_be_read() -> None:
     "raw", [b'{"metadata":{"resourceVersion":"9"},"items":null}', b'{"metadata":{"resourceVersion":"9"}}']
 )
 def test_a_list_without_items_is_empty(raw: bytes) -> None:
-    assert decode_list(raw, Pod, Bad()) == ([], "9", "")
+    assert decode_list(raw, Pod, Bad()) == DecodedList([], "9", "")
 
 
 def test_what_is_no_list_is_refused() -> None:
@@ -158,7 +160,7 @@ def test_a_watch_line_carries_an_object(event_type: str) -> None:
 
 def test_a_bookmark_carries_only_the_version() -> None:
     raw = b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"12","creationTimestamp":null}}}'
-    assert decode_watch_line(raw, Pod, Bad()) == ("BOOKMARK", None, "12", None)
+    assert decode_watch_line(raw, Pod, Bad()) == DecodedEvent("BOOKMARK", None, "12", None)
 
 
 def test_an_error_carries_the_status() -> None:
