@@ -62,7 +62,8 @@ def pods(draw: st.DrawFn, name: str, node: str = "") -> Pod:
     if draw(st.integers(0, 3)) == 0:
         pod = pod.req(**{"example.com/gpu": str(draw(st.integers(1, 10)))})
     if draw(st.integers(0, 3)) == 0:
-        pod = pod.host_port(draw(st.sampled_from([80, 443])), host_ip=draw(st.sampled_from(["", "10.0.0.1", "10.0.0.2"])))
+        address = draw(st.sampled_from(["", "10.0.0.1", "10.0.0.2"]))
+        pod = pod.host_port(draw(st.sampled_from([80, 443])), host_ip=address)
     if draw(st.booleans()):
         pod = pod.toleration(
             key=draw(st.sampled_from(["", "key0", "key1", "node.kubernetes.io/unschedulable"])),
