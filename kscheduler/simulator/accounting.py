@@ -19,7 +19,7 @@ from kscheduler.simulator.timeline import Sample, Timeline
 MAX_VIOLATIONS = 100  # kept in full; more are only counted
 FINISHED = ("Succeeded", "Failed")
 # A new busiest moment must be this much busier than the last one, so that a rise is not copied at every binding.
-BUSIER = 1.01
+BUSIER = 1.02
 
 
 class PodRecord:

@@ -28,14 +28,23 @@ from kscheduler.simulator.timestamps import rfc3339
 T = TypeVar("T", Pod, Node, Lease)
 
 HISTORY_LIMIT = 100_000  # changes kept per kind
+BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
 MAX_EVENTS = 10_000  # Events kept; older ones are gone, as after their hour in a real cluster
 
 
 class Cluster:
     """The objects of one cluster. `clock` gives timestamps; `seed` gives uids."""
 
-    def __init__(self, clock: Clock, *, seed: int = 0, history_limit: int = HISTORY_LIMIT) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        history_limit: int = HISTORY_LIMIT,
+        bookmark_interval_s: float = BOOKMARK_INTERVAL_S,
+    ) -> None:
         self.clock = clock
+        self.bookmark_interval_s = bookmark_interval_s
         self.version = 0  # of the last change to anything
         self._random = random.Random(seed)
         self._pod_defaults = PodDefaults()

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them
-
 
 @dataclass(frozen=True, slots=True)
 class Latency:
@@ -91,7 +89,7 @@ class ClusterClient:
         store.attach(watch)
         try:
             while not watch.lost:
-                await self._wait(loop, watch, min(deadline, loop.time() + BOOKMARK_INTERVAL_S))
+                await self._wait(loop, watch, min(deadline, loop.time() + self._cluster.bookmark_interval_s))
                 if watch.broken:
                     raise Unreachable("the connection to the apiserver broke while watching")
                 batch = watch.take()

@@ -36,6 +36,7 @@ CHUNK = 512  # pods created before others may run: a flood of arrivals meets a s
 QUIET_S = 60.0
 # A pod without any reason by then was forgotten. Longer than the 5 minutes after which waiting pods are tried again.
 FORGOTTEN_S = 900.0
+QUIET_WATCH_S = 3600.0  # between bookmarks: no watch breaks here, and idle months shall cost nothing
 SETTLE_S = 10.0  # for Events and conditions still on their way when the last pod was placed
 
 
@@ -124,7 +125,7 @@ class _Simulation:
         if not isinstance(loop, VirtualTimeLoop):
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
         clock = LoopClock(loop)
-        self._cluster = cluster = Cluster(clock, seed=self._settings.seed)
+        self._cluster = cluster = Cluster(clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S)
         self._clock = clock
         self._accounting = Accounting(cluster)
         cluster.store(PODS).subscribe(self._pod_changed)

@@ -110,9 +110,9 @@ def test_what_is_wrong_with_pods_is_named_by_line_column_and_value(tmp_path: Pat
 
 
 def test_a_file_that_is_missing_or_not_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere.csv: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.csv: cannot be read: No such file"):
         read_nodes(str(tmp_path / "nowhere.csv"))
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"sn,\xff\xfe\n")
-    with pytest.raises(ConfigError, match="binary.csv: expected UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"binary\.csv: expected UTF-8 text"):
         read_nodes(str(binary))

@@ -123,5 +123,5 @@ def test_what_is_wrong_in_a_file_is_named_by_file_path_and_value(tmp_path: Path,
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match="nowhere.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read"):
         read_workload("/tmp/nowhere.yaml")

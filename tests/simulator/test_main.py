@@ -1,0 +1,191 @@
+"""`kscheduler simulate` from its arguments to its files, with the scheduler of this program."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.inputs import build_scenario
+from kscheduler.simulator.main import simulate
+from kscheduler.simulator.options import SimulateArguments, add_arguments, read_arguments
+from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
+from tests.simulator.test_traces import NODES, PODS
+
+LIST = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: n0}
+  status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: bound, namespace: default}
+  spec: {nodeName: n0, containers: [{name: c, resources: {requests: {cpu: "3"}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: fits, namespace: default}
+  spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: waits, namespace: default}
+  spec: {containers: [{name: c, resources: {requests: {cpu: "2"}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: over, namespace: default}
+  spec: {nodeName: n0, containers: [{name: c}]}
+  status: {phase: Succeeded}
+"""
+
+
+def namespace(*flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(flags)
+
+
+def arguments(*flags: str) -> SimulateArguments:
+    return read_arguments(namespace(*flags))
+
+
+def write(tmp_path: Path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_generated_workload_is_placed_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output, page = tmp_path / "report.json", tmp_path / "report.html"
+    code = simulate(namespace("--nodes", "60", "--pods", "50", "--output", str(output), "--html", str(page)))
+    assert code == 0
+    report = json.loads(output.read_bytes())
+    assert report["pods"]["placed"] == 50
+    assert report["attempts"] == {"scheduled": 50}
+    assert report["violations"] == []
+    assert "placed 50 of 50 pods (100.00 %)" in capsys.readouterr().out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_kubernetes_list_is_played_on_its_own_nodes(tmp_path: Path) -> None:
+    path, output = write(tmp_path, "all.yaml", LIST), tmp_path / "report.json"
+    assert simulate(namespace("--nodes", path, "--pods", path, "--quiet", "--output", str(output))) == 0
+    report = json.loads(output.read_bytes())
+    assert report["pods"] == {
+        "total": 3,
+        "existing": 1,
+        "placed": 1,
+        "unplaced": 1,
+        "left_unplaced": 0,
+        "finished": 0,
+        "running": 2,
+    }
+    [reason] = report["reasons"]
+    assert reason["examples"] == ["default/waits"]
+    assert reason["message"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+
+
+def test_a_trace_is_played_with_its_gpus(tmp_path: Path) -> None:
+    nodes, pods = write(tmp_path, "nodes.csv", NODES), write(tmp_path, "pods.csv", PODS)
+    output = tmp_path / "report.json"
+    assert simulate(namespace("--nodes", nodes, "--pods", pods, "--quiet", "--output", str(output))) == 0
+    report = json.loads(output.read_bytes())
+    assert (report["pods"]["placed"], report["pods"]["finished"], report["simulated_s"]) == (3, 2, 800.0)
+    gpu = next(each for each in report["resources"] if each["name"] == "alibabacloud.com/gpu-milli")
+    assert (gpu["capacity"], gpu["peak"]) == (8000.0, 2460 / 8000)
+    assert any("a share must fit into a single device is not modelled" in note for note in report["notes"])
+
+
+def test_numbers_and_files_may_be_mixed(tmp_path: Path) -> None:
+    nodes = write(tmp_path, "nodes.csv", NODES)
+    scenario = build_scenario(arguments("--nodes", nodes, "--pods", "5", "--arrival", "constant:1", "--seed", "4"))
+    assert (len(scenario.nodes), len(scenario.arrivals), scenario.arrivals[4].at_s) == (2, 5, 4.0)
+    assert scenario.parameters["nodes"] == "2 from nodes.csv"
+
+
+def test_flags_beat_the_workload_file(tmp_path: Path) -> None:
+    workload = write(tmp_path, "w.yaml", "{seed: 1, nodes: {count: 3}, pods: {count: 4, arrival: 'constant:1'}}")
+    from_file = build_scenario(arguments("--workload", workload))
+    assert (len(from_file.nodes), len(from_file.arrivals), from_file.arrivals[3].at_s) == (3, 4, 3.0)
+    beaten = build_scenario(arguments("--workload", workload, "--pods", "2", "--arrival", "constant:10"))
+    assert (len(beaten.nodes), len(beaten.arrivals), beaten.arrivals[1].at_s) == (3, 2, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--nodes", "many"], '--nodes: expected a whole number of zero or more, or a file named .*, got "many"'),
+        (["--pods", "-3"], '--pods: expected a whole number of zero or more, .*, got "-3"'),
+        (["--nodes", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["--pods", "nowhere.yaml"], "nowhere.yaml: expected a readable file"),
+        (["--arrival", "sometimes"], "--arrival: expected now, constant:RATE"),
+        (["--speedup", "0"], "--speedup: expected a number above 0, got 0"),
+        (["--max-time", "nan"], "--max-time: expected a number above 0, got nan"),
+        (["--bind-latency", "-1"], "--bind-latency: expected a number of at least 0, got -1"),
+        (["--bind-concurrency", "0"], "--bind-concurrency: expected a number of at least 1, got 0"),
+        (["--html", "/nowhere/at/all.html"], "/nowhere/at/all.html: cannot be written"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_a_wrong_flag_is_named_with_what_was_expected(flags: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        simulate(namespace("--nodes", "1", "--pods", "1", *flags))
+
+
+def test_a_trace_brings_its_own_times(tmp_path: Path) -> None:
+    pods = write(tmp_path, "pods.csv", PODS)
+    with pytest.raises(ConfigError, match="--arrival: a trace brings its own times"):
+        build_scenario(arguments("--pods", pods, "--arrival", "now"))
+
+
+def test_a_pod_on_a_node_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pods = write(tmp_path, "all.yaml", LIST)
+    with pytest.raises(ConfigError, match=r'pod "default/bound": spec\.nodeName: "n0" is none'):
+        build_scenario(arguments("--nodes", "2", "--pods", pods))
+
+
+@pytest.mark.slow
+def test_two_processes_with_different_hash_seeds_write_the_same_report(tmp_path: Path) -> None:
+    reports = []
+    for hash_seed in ("1", "2"):
+        output = tmp_path / f"{hash_seed}.json"
+        flags = ["simulate", "--nodes", "30", "--pods", "600", "--arrival", "poisson:50", "--duration", "exp:60"]
+        subprocess.run(
+            [sys.executable, "-m", "kscheduler", *flags, "--quiet", "--output", str(output)],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
+        report = json.loads(output.read_bytes())
+        del report["machine"]
+        reports.append(json.dumps(report))
+    assert reports[0] == reports[1]
+
+
+# --- progress -----------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_plain_lines_away_from_a_terminal() -> None:
+    out = io.StringIO()
+    progress = progress_on(10, out)
+    assert isinstance(progress, PlainProgress)
+    progress._next_s = 0.0
+    progress.update(arrived=4, bound=3, pending=1, virtual_s=60.0)
+    progress.update(arrived=5, bound=4, pending=1, virtual_s=61.0)
+    assert out.getvalue() == "simulating: 4 of 10 pods arrived, 3 placed, 1 waiting, 1 min of virtual time\n"
+
+
+def test_progress_is_a_bar_on_a_terminal() -> None:
+    out = io.StringIO()
+    with BarProgress(10, Console(file=out, force_terminal=True, width=100)) as progress:
+        progress.update(arrived=4, bound=3, pending=1, virtual_s=60.0)
+    assert "3/10" in out.getvalue()

@@ -1,0 +1,229 @@
+"""The report says what happened, the same way for the same seed, as text, JSON and a page that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from kscheduler.api.objects import ObjectMeta, Pod
+from kscheduler.simulator.accounting import Moment, NodeRow
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.fragmentation import fragmentation
+from kscheduler.simulator.report import Machine, Report, build_report, to_json
+from kscheduler.simulator.report_html import to_html
+from kscheduler.simulator.report_text import to_text
+from kscheduler.simulator.run import RunSettings, simulate_scenario
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.statistics import deviation, distribution, percentile
+from kscheduler.simulator.timeline import Sample, Timeline
+from kscheduler.simulator.units import amount, percent, seconds
+from kscheduler.simulator.workload import default_workload, generate
+from tests.simulator.first_fit import FirstFit, make_node
+from tests.simulator.test_run import pod
+
+MACHINE = Machine(1.0, 0.9, 1000.0, 900.0, 100.0, 5.0, 80.0, "3.11.0")
+
+
+def report_of(scenario: Scenario, **settings: Any) -> Report:
+    outcome = simulate_scenario(scenario, FirstFit, RunSettings(**settings))
+    return build_report(scenario, outcome, {"configuration": "none"}, MACHINE)
+
+
+def small() -> Report:
+    """Two nodes, of which one stays empty; one pod that fits nowhere, one that leaves before its turn."""
+    arrivals = [
+        Arrival(0.0, pod("a", "2"), runs_s=100.0),
+        Arrival(10.0, pod("b", "1", priority=7)),
+        Arrival(20.0, pod("big", "9")),
+        Arrival(30.0, pod("hasty", "9"), leaves_at_s=40.0),
+    ]
+    return report_of(Scenario([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals))
+
+
+def test_pods_are_counted_by_what_became_of_them() -> None:
+    pods = small().pods
+    assert (pods.total, pods.placed, pods.unplaced, pods.left_unplaced, pods.finished, pods.running) == (
+        4,
+        2,
+        1,
+        1,
+        1,
+        1,
+    )
+
+
+def test_every_pod_without_a_node_has_its_reason() -> None:
+    report = small()
+    assert [(each.pod, each.left_s) for each in report.unplaced] == [("default/big", None), ("default/hasty", 40.0)]
+    [reason] = report.reasons
+    assert (reason.message, reason.pods, reason.still_waiting) == ("0/2 nodes are available: 2 too full.", 2, 1)
+    assert reason.examples == ["default/big", "default/hasty"]
+
+
+def test_resources_tell_average_peak_and_final_use() -> None:
+    cpu = small().resources[0]
+    assert (cpu.name, cpu.capacity, cpu.unit) == ("cpu", 8.0, "cores")
+    assert (cpu.peak, cpu.final) == (3 / 8, 1 / 8)
+    assert cpu.average == pytest.approx((10 * 2 + 90 * 3) / (8 * 100))
+    assert cpu.balance_busiest.mean == pytest.approx(3 / 8)
+    assert cpu.balance_busiest.variation == pytest.approx(1.0)  # 75 % and 0 %
+
+
+def test_nodes_priorities_and_series_agree_with_the_story() -> None:
+    report = small()
+    assert (report.nodes.total, report.nodes.never_used, report.nodes.empty_at_end) == (2, 1, 1)
+    assert [(each.priority, each.pods, each.placed) for each in report.priorities] == [(7, 1, 1), (0, 3, 1)]
+    assert report.series.time_s == sorted(report.series.time_s)
+    assert report.series.pending[-1] == 1
+    assert max(report.series.used["cpu"]) == 3 / 8
+    assert report.node_utilisation.names == ["n0", "n1"]
+    assert report.node_utilisation.busiest[0] == [0.75, 0.0]
+
+
+def test_latency_is_from_creation_to_binding_in_virtual_time() -> None:
+    scenario = Scenario([make_node("n0", cpu="4")], [Arrival(float(index), pod(f"p{index}")) for index in range(4)])
+    latency = report_of(scenario, latency=Latency(bind_s=0.5)).latency
+    assert (latency.count, latency.p50_s, latency.max_s) == (4, 0.25, 0.25)
+    assert latency.distribution == [(0.25, 1.0)]
+
+
+def test_the_same_seed_gives_the_same_report_byte_for_byte() -> None:
+    def once(seed: int) -> bytes:
+        scenario = generate(default_workload(nodes=6, pods=120, arrival="poisson:5", duration="exp:60", seed=seed))
+        outcome = simulate_scenario(
+            scenario, FirstFit, RunSettings(seed=seed, latency=Latency(bind_s=0.01, jitter=0.5))
+        )
+        return to_json(build_report(scenario, outcome, {}))
+
+    assert once(1) == once(1)
+    assert once(1) != once(2)
+
+
+def test_an_empty_run_is_a_report_too() -> None:
+    report = report_of(Scenario([make_node("n0", cpu="4")], []))
+    assert report.pods.total == 0
+    assert "placed 0 of 0 pods" in to_text(report)
+    assert "0 pods on 1 nodes" in to_html(report)
+
+
+def test_the_text_names_the_main_figures() -> None:
+    text = to_text(small())
+    assert "placed 2 of 4 pods (50.00 %)" in text
+    assert "1 still wait for a node" in text
+    assert re.search(r"cpu +8 cores +36.2 % +37.5 % +12.5 %", text)
+    assert "2  0/2 nodes are available: 2 too full.  (default/big, default/hasty)" in text
+
+
+def test_violations_stand_first_in_the_text() -> None:
+    scenario = Scenario([make_node("n0", cpu="1")], [Arrival(0.0, pod("a")), Arrival(1.0, pod("b"))])
+    outcome = simulate_scenario(scenario, lambda *parts: FirstFit(*parts, overcommit=True), RunSettings())
+    report = build_report(scenario, outcome, {})
+    assert to_text(report).startswith("INVARIANT VIOLATED: at 1 s: node n0 holds 2000 of cpu, has 1000")
+    assert "Invariants were violated" in to_html(report)
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+class _Links(HTMLParser):
+    """Everything a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data")]
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    loaded: dict[str, Any] = json.loads(found[1])
+    return loaded
+
+
+def test_the_page_fetches_nothing() -> None:
+    page = to_html(small())
+    links = _Links()
+    links.feed(page)
+    assert links.found == []
+    assert "://" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_the_page_holds_its_data_and_a_text_for_each_plot() -> None:
+    page = to_html(small())
+    data = data_of(page)
+    assert data["nodes"]["names"] == ["n0", "n1"]
+    assert data["nodes"]["busiest"][0] == [750, 0]
+    assert len(re.findall(r'role="img" aria-label="[^"]{30,}"', page)) == 4
+    assert "$" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    evil = Pod(ObjectMeta(name="</script><b>", namespace="default"), pod("x", "9").spec)
+    page = to_html(report_of(Scenario([make_node("</script><i>", cpu="1")], [Arrival(0.0, evil)])))
+    assert "</script><" not in page.replace("</script>\n<script>", "")
+    assert "&lt;/script&gt;&lt;b&gt;" in page
+    assert data_of(page)["nodes"]["names"] == ["</script><i>"]
+
+
+@pytest.mark.slow
+def test_a_page_of_five_thousand_nodes_stays_small() -> None:
+    scenario = generate(default_workload(nodes=5_000, pods=2_000))
+    assert len(to_html(report_of(scenario)).encode()) < 2_000_000
+
+
+# --- arithmetic ---------------------------------------------------------------------------------------------------
+
+
+def test_fragmentation_is_the_free_share_where_typical_pods_do_not_fit() -> None:
+    # Free: 2 cores on n0, 6 on n1. Three of four pods ask for 1, one asks for 4: it cannot use the 2 on n0.
+    rows = [NodeRow("n0", [4, 10]), NodeRow("n1", [8, 10])]
+    moment = Moment(0.0, [[2, 0], [2, 0]], [1, 1])
+    shapes = [((("cpu", 1), ("pods", 1)), 3), ((("cpu", 4), ("pods", 1)), 1)]
+    assert fragmentation("cpu", shapes, ["cpu", "pods"], rows, moment) == pytest.approx(0.25 * 2 / 8)
+    full = Moment(0.0, [[4, 0], [8, 0]], [1, 1])
+    assert fragmentation("cpu", shapes, ["cpu", "pods"], rows, full) is None
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    ordered = [float(value) for value in range(1, 21)]
+    assert [percentile(ordered, share) for share in (0.5, 0.95, 0.99, 1.0)] == [10.0, 19.0, 20.0, 20.0]
+    assert percentile([], 0.5) == 0.0
+    assert deviation([2.0, 4.0]) == 1.0
+    assert distribution([1.0, 1.0, 1.0, 2.0]) == [(1.0, 0.75), (2.0, 1.0)]
+
+
+def test_a_long_timeline_keeps_its_bound_and_its_ends() -> None:
+    timeline = Timeline(max_samples=100)
+    for step in range(10_000):
+        if timeline.is_due(float(step)):
+            timeline.add(float(step), Sample(float(step), step, 0, (), ()))
+    timeline.close(Sample(10_000.0, 0, 0, (), ()))
+    times = [sample.at_s for sample in timeline.samples]
+    assert len(times) <= 101
+    assert (times[0], times[-1]) == (0.0, 10_000.0)
+    assert times == sorted(times)
+
+
+def test_figures_are_written_for_people() -> None:
+    assert [seconds(value) for value in (0.0, 0.0025, 1.95, 3600.0, 12_901_761.0)] == [
+        "0 s",
+        "2.5 ms",
+        "1.95 s",
+        "1 h",
+        "149 d",
+    ]
+    assert amount(686 * 2**40, "bytes") == "686 TiB"
+    assert amount(1023 * 2**30, "bytes") == "1,020 GiB"
+    assert amount(150_880, "cores") == "150,880 cores"
+    assert percent(0.4711) == "47.1 %"
