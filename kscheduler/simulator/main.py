@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kscheduler import logs
 from kscheduler.config.load import default_config, load_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
@@ -42,7 +41,6 @@ def simulate(namespace: argparse.Namespace) -> int:
     """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
-    logs.configure(verbosity=0)
     config = default_config() if arguments.config is None else load_config(arguments.config)
     scenario = build_scenario(arguments)
     for path in (arguments.output, arguments.html):

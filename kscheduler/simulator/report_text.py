@@ -81,8 +81,7 @@ def _nodes(report: Report) -> list[str]:
 
 def _reasons(report: Report) -> list[str]:
     lines = [
-        f"{reason.pods:>7,}  {_cut(reason.message)}  ({', '.join(reason.examples)}"
-        f"{', ...' if reason.pods > len(reason.examples) else ''})"
+        f"{reason.pods:>7,}  {_cut(reason.message)}  (e.g. {reason.examples[0]})"
         for reason in report.reasons[:TOP_REASONS]
     ]
     more = len(report.reasons) - TOP_REASONS
