@@ -15,6 +15,7 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
+from kscheduler.simulator.reasons import kind_of
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.statistics import deviation, distribution, mean, percentile
@@ -61,11 +62,12 @@ class Unplaced(_Part, frozen=True):
 
 
 class Reason(_Part, frozen=True):
-    message: str
-    reason: str
+    kind: str  # the message without its counts
+    reason: str  # of the condition, such as Unschedulable
     pods: int
     still_waiting: int
-    examples: list[str]
+    examples: list[str]  # pods
+    sample: str  # the whole message of the first of them
 
 
 class Latency(_Part, frozen=True):
@@ -262,17 +264,18 @@ def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
 def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
     groups: dict[tuple[str, str], list[Unplaced]] = {}
     for pod in unplaced:
-        groups.setdefault((pod.reason, pod.message), []).append(pod)
+        groups.setdefault((pod.reason, kind_of(pod.message)), []).append(pod)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
         Reason(
-            message=message,
+            kind=kind,
             reason=reason,
             pods=len(pods),
             still_waiting=sum(pod.left_s is None for pod in pods),
             examples=[pod.pod for pod in pods[:EXAMPLES]],
+            sample=pods[0].message,
         )
-        for (reason, message), pods in ordered
+        for (reason, kind), pods in ordered
     ]
 
 

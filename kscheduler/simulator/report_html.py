@@ -17,7 +17,7 @@ from kscheduler.simulator.fragmentation import DEFINITION
 from kscheduler.simulator.report import Report, ResourceFigures
 from kscheduler.simulator.units import amount, percent, seconds
 
-TOP_REASONS = 50
+TOP_REASONS = 20
 TOP_VIOLATIONS = 10
 SHOWN_RESOURCES = 3  # in the summary, besides pods
 
@@ -247,7 +247,12 @@ def _reasons_table(report: Report) -> str:
         return '<p class="fine">None: every pod got a node.</p>'
     header = [("Pods", "number"), ("Still waiting", "number"), ("Reason", "message"), ("For example", "examples")]
     rows = [
-        [f"{each.pods:,}", f"{each.still_waiting:,}", each.message, ", ".join(each.examples)]
+        [
+            f"{each.pods:,}",
+            f"{each.still_waiting:,}",
+            each.kind,
+            each.examples[0] if each.sample == each.kind else f"{each.examples[0]}: {each.sample}",
+        ]
         for each in report.reasons[:TOP_REASONS]
     ]
     more = len(report.reasons) - TOP_REASONS
@@ -280,7 +285,7 @@ def _priorities_table(report: Report) -> str:
 
 def _parameters_table(report: Report) -> str:
     attempts = ", ".join(f"{count:,} {result}" for result, count in report.attempts.items())
-    figures = {**report.parameters, "placed per virtual second": f"{report.placed_per_virtual_s:,.1f}"}
+    figures = {**report.parameters, "placed per virtual second": f"{report.placed_per_virtual_s:,.4g}"}
     if attempts:
         figures["scheduling attempts"] = attempts
     machine = report.machine

@@ -81,7 +81,7 @@ def _nodes(report: Report) -> list[str]:
 
 def _reasons(report: Report) -> list[str]:
     lines = [
-        f"{reason.pods:>7,}  {_cut(reason.message)}  (e.g. {reason.examples[0]})"
+        f"{reason.pods:>7,}  {_cut(reason.kind)}  (e.g. {reason.examples[0]})"
         for reason in report.reasons[:TOP_REASONS]
     ]
     more = len(report.reasons) - TOP_REASONS

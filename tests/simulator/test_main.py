@@ -91,7 +91,8 @@ def test_a_kubernetes_list_is_played_on_its_own_nodes(tmp_path: Path) -> None:
     }
     [reason] = report["reasons"]
     assert reason["examples"] == ["default/waits"]
-    assert reason["message"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+    assert reason["kind"] == "Insufficient cpu"
+    assert reason["sample"].startswith("0/1 nodes are available: 1 Insufficient cpu")
 
 
 def test_a_trace_is_played_with_its_gpus(tmp_path: Path) -> None:

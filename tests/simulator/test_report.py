@@ -13,6 +13,7 @@ from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
+from kscheduler.simulator.reasons import kind_of
 from kscheduler.simulator.report import Machine, Report, build_report, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
@@ -54,7 +55,8 @@ def test_every_pod_without_a_node_has_its_reason() -> None:
     report = small()
     assert [(each.pod, each.left_s) for each in report.unplaced] == [("default/big", None), ("default/hasty", 40.0)]
     [reason] = report.reasons
-    assert (reason.message, reason.pods, reason.still_waiting) == ("0/2 nodes are available: 2 too full.", 2, 1)
+    assert (reason.kind, reason.pods, reason.still_waiting) == ("too full", 2, 1)
+    assert reason.sample == report.unplaced[0].message == "0/2 nodes are available: 2 too full."
     assert reason.examples == ["default/big", "default/hasty"]
 
 
@@ -109,7 +111,7 @@ def test_the_text_names_the_main_figures() -> None:
     assert "placed 2 of 4 pods (50.00 %)" in text
     assert "1 still wait for a node" in text
     assert re.search(r"cpu +8 cores +36.2 % +37.5 % +12.5 %", text)
-    assert "2  0/2 nodes are available: 2 too full.  (e.g. default/big)" in text
+    assert "2  too full  (e.g. default/big)" in text
 
 
 def test_violations_stand_first_in_the_text() -> None:
@@ -118,6 +120,14 @@ def test_violations_stand_first_in_the_text() -> None:
     report = build_report(scenario, outcome, {})
     assert to_text(report).startswith("INVARIANT VIOLATED: at 1 s: node n0 holds 2000 of cpu, has 1000")
     assert "Invariants were violated" in to_html(report)
+
+
+def test_messages_that_differ_in_counts_alone_are_one_kind() -> None:
+    first = "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint(s)."
+    other = "0/9 nodes are available: 1 node(s) had untolerated taint(s), 8 Insufficient cpu. preemption: 0/9 nodes."
+    assert kind_of(first) == kind_of(other) == "Insufficient cpu; node(s) had untolerated taint(s)"
+    assert kind_of("0/9 nodes are available: no idea.") == "0/9 nodes are available: no idea."
+    assert kind_of("Scheduling is blocked") == "Scheduling is blocked"
 
 
 # --- the page -----------------------------------------------------------------------------------------------------
