@@ -110,7 +110,7 @@ def _verdict(report: Report) -> str:
         return '<div class="verdict warn">Stopped at the limit of virtual time</div>'
     if pods.unplaced or pods.left_unplaced:
         missing = pods.unplaced + pods.left_unplaced
-        return f'<div class="verdict warn">{missing:,} pods found no place; no node was overcommitted</div>'
+        return f'<div class="verdict warn">{missing:,} {"pod" if missing == 1 else "pods"} got no node; none was overcommitted</div>'
     return '<div class="verdict good">Every pod was placed; no node was overcommitted</div>'
 
 

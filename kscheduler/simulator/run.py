@@ -43,7 +43,7 @@ SETTLE_S = 10.0  # for Events and conditions still on their way when the last po
 class Ending(enum.Enum):
     """Why a simulation stopped."""
 
-    ALL_PLACED = "every pod was placed"
+    ALL_PLACED = "no pod was waiting any more"
     REST_UNSCHEDULABLE = "no pod that is left can be placed"
     TIME_LIMIT = "the limit of virtual time was reached"
     FORGOTTEN = "pods were left without a word"
