@@ -110,7 +110,8 @@ def _verdict(report: Report) -> str:
         return '<div class="verdict warn">Stopped at the limit of virtual time</div>'
     if pods.unplaced or pods.left_unplaced:
         missing = pods.unplaced + pods.left_unplaced
-        return f'<div class="verdict warn">{missing:,} {"pod" if missing == 1 else "pods"} got no node; none was overcommitted</div>'
+        who = f"{missing:,} {'pod' if missing == 1 else 'pods'}"
+        return f'<div class="verdict warn">{who} got no node; no node was overcommitted</div>'
     return '<div class="verdict good">Every pod was placed; no node was overcommitted</div>'
 
 
