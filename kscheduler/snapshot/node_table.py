@@ -125,7 +125,7 @@ class NodeTable:
             amounts[self.resources.column(name)] = amount
         for column, amount in amounts.items():
             self.columns.set_allocatable(row, column, min(amount, MAX_ALLOCATABLE))
-        self.columns.set_allowed_pods(row, new.pods)
+        self.columns.set_allowed_pods(row, min(new.pods, MAX_ALLOCATABLE))
 
     # --- pods ---
 
