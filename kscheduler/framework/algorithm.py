@@ -162,10 +162,10 @@ class Algorithm:
             started = self._begin(plugin, "PreFilter")
             try:
                 result, status = plugin.pre_filter(state, pod)
+                code = code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreFilter", error)) from error
             self._end(plugin, "PreFilter", started, status)
-            code = code_of(status)
             if code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
             elif status is not None and code is not Code.SUCCESS:
@@ -251,10 +251,10 @@ class Algorithm:
             started = self._begin(plugin, "PreScore")
             try:
                 status = plugin.pre_score(state, pod)
+                code = code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreScore", error)) from error
             self._end(plugin, "PreScore", started, status)
-            code = code_of(status)
             if code is Code.SKIP:
                 state.skip_score.add(plugin.name)
             elif status is not None and code is not Code.SUCCESS:
@@ -350,9 +350,9 @@ class Algorithm:
         for plugin in self._post_filter:
             try:
                 result, status = plugin.post_filter(state, pod, statuses)
+                code = code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PostFilter", error)) from error
-            code = code_of(status)
             if status is not None and status.reasons:
                 messages.extend(status.reasons)
             if code is Code.ERROR and status is not None:

@@ -96,9 +96,10 @@ class Framework:
         for plugin in self._pre_enqueue:
             try:
                 status = plugin.pre_enqueue(pod)
+                code = code_of(status)
             except Exception as error:
                 return raised(plugin, "PreEnqueue", error)
-            if status is not None and status.code is not Code.SUCCESS:
+            if status is not None and code is not Code.SUCCESS:
                 return status.of(plugin.name)
         return None
 
@@ -124,9 +125,10 @@ class Framework:
         for plugin in self._reserve:
             try:
                 status = plugin.reserve(state, pod, node_name)
+                code = code_of(status)
             except Exception as error:
                 return raised(plugin, "Reserve", error)
-            if status is not None and status.code is not Code.SUCCESS:
+            if status is not None and code is not Code.SUCCESS:
                 return status.of(plugin.name)
         return None
 
@@ -146,12 +148,14 @@ class Framework:
         for plugin in self._permit:
             try:
                 status, timeout_s = plugin.permit(state, pod, node_name)
+                code = code_of(status)
+                if code is Code.WAIT:
+                    waits[plugin.name] = min(timeout_s, MAX_PERMIT_WAIT_S)
             except Exception as error:
                 return raised(plugin, "Permit", error), {}
-            code = code_of(status)
             if code is Code.WAIT:
-                waits[plugin.name] = min(timeout_s, MAX_PERMIT_WAIT_S)
-            elif status is not None and code is not Code.SUCCESS:
+                continue
+            if status is not None and code is not Code.SUCCESS:
                 return status.of(plugin.name), {}
         return None, waits
 
@@ -161,9 +165,10 @@ class Framework:
                 if code_of(plugin.pre_bind_pre_flight(state, pod, node_name)) is Code.SKIP:
                     continue
                 status = await plugin.pre_bind(state, pod, node_name)
+                code = code_of(status)
             except Exception as error:
                 return raised(plugin, "PreBind", error)
-            if status is not None and status.code is not Code.SUCCESS:
+            if status is not None and code is not Code.SUCCESS:
                 return status.of(plugin.name)
         return None
 
@@ -172,10 +177,11 @@ class Framework:
         for plugin in self._bind:
             try:
                 status = await plugin.bind(state, pod, node_name)
+                code = code_of(status)
             except Exception as error:
                 return raised(plugin, "Bind", error)
-            if code_of(status) is not Code.SKIP:
-                return None if status is None or status.code is Code.SUCCESS else status.of(plugin.name)
+            if code is not Code.SKIP:
+                return None if status is None or code is Code.SUCCESS else status.of(plugin.name)
         return error_status(f"no Bind plugin took pod {pod.key}: all of them skipped")
 
     def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:

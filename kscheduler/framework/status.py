@@ -73,4 +73,10 @@ SKIP = Status(Code.SKIP)
 
 
 def code_of(status: Status | None) -> Code:
-    return Code.SUCCESS if status is None else status.code
+    """The code of a plugin's answer; TypeError for an answer that is no status."""
+    if status is None:
+        return Code.SUCCESS
+    try:
+        return status.code
+    except AttributeError:
+        raise TypeError(f"expected a Status or None, got {status!r}") from None
