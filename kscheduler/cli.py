@@ -100,6 +100,7 @@ def version(options: VersionOptions) -> int:
 def simulate(options: SimulateOptions) -> int:
     from kscheduler.simulator.main import simulate as run_simulation
 
+    logs.configure(verbosity=0)  # the report is the answer; only warnings go beside it
     return run_simulation(options.arguments)
 
 

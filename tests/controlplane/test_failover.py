@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import BindWatch, ControlPlane, Process, verify
+from tests.controlplane.harness import BindWatch, ControlPlane, verify
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import create, nodes, pods
 
@@ -64,21 +65,16 @@ def check(control_plane: ControlPlane) -> None:
     assert max(accepted_bindings(control_plane).values()) == 1
 
 
-def kill(process: Process) -> None:
-    process.kill()
-
-
-def terminate(process: Process) -> None:
-    process.stop(grace_s=30.0)
-
-
 @pytest.mark.parametrize(
-    ("end", "lease_duration_s"),
+    ("end", "exit_code", "lease_duration_s"),
     # A killed leader's lease runs out. A terminated leader releases it: waiting for an hour would fail the test.
-    [pytest.param(kill, 6, id="SIGKILL"), pytest.param(terminate, 3600, id="SIGTERM")],
+    [
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, 6, id="SIGKILL"),
+        pytest.param(signal.SIGTERM, 0, 3600, id="SIGTERM"),
+    ],
 )
 def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
-    fresh_control_plane: Callable[..., ControlPlane], end: Callable[[Process], None], lease_duration_s: int
+    fresh_control_plane: Callable[..., ControlPlane], end: signal.Signals, exit_code: int, lease_duration_s: int
 ) -> None:
     control_plane = fresh_control_plane(audit=True)
     load(control_plane)
@@ -87,10 +83,10 @@ def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
         before = wait_for_lease(control_plane)
         standby = replica(control_plane, "standby", lease_duration_s)
         watch.wait(KILL_AT, TIMEOUT_S)
-        end(first.process)
-        at_end = watch.count
+        first.process.signal(end)
+        assert watch.count < PODS, "the leader was through before it was ended: the test showed nothing"
         watch.wait(PODS, TIMEOUT_S)
-    assert at_end < PODS, "the leader was through before it ended: the test showed nothing"
+    assert first.process.wait(timeout_s=30.0) == exit_code
     after = control_plane.api.get(LEASE)["spec"]
     assert after["holderIdentity"] != before["holderIdentity"]
     assert after["leaseTransitions"] > before["leaseTransitions"]
