@@ -22,27 +22,37 @@ KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
 def obstacles(pod: Pod, node: Node, others: Iterable[Pod]) -> list[str]:
-    """Why the pod may not run on the node beside these others; empty when it may."""
+    """Why the pod may not run on the node beside these others; empty when it may.
+
+    Others that cannot be read do not count.
+    """
+    beside = [other for other in others if _is_readable(other)]
     try:
-        return [*_closed(pod, node), *_clashes(pod, others := list(others)), *excess(node, [*others, pod])]
+        return [*_closed(pod, node), *_clashes(pod, beside), *_excess(pod, node, beside)]
     except DecodeError as error:
         return [f"cannot be read: {error}"]
 
 
-def excess(node: Node, pods: Iterable[Pod]) -> Iterator[str]:
-    """What these pods together ask for beyond what the node has."""
+def _is_readable(pod: Pod) -> bool:
+    try:
+        pod_resources(pod)
+    except DecodeError:
+        return False
+    return True
+
+
+def _excess(pod: Pod, node: Node, others: list[Pod]) -> Iterator[str]:
+    """What the pod asks for and the node has not. A node may be overcommitted in what this pod does not ask for."""
     allocatable = node_allocatable(node)
+    if len(others) + 1 > allocatable.pods:
+        yield f"{len(others) + 1} pods, {allocatable.pods} allowed"
     used: Counter[str] = Counter()
-    count = 0
-    for pod in pods:
-        count += 1
-        used.update(_amounts(pod_resources(pod).total))
-    if count > allocatable.pods:
-        yield f"{count} pods, {allocatable.pods} allowed"
+    for other in others:
+        used.update(_amounts(pod_resources(other).total))
     offered = _amounts(allocatable.resources)
-    for name, amount in used.items():
-        if amount > offered.get(name, 0):
-            yield f"{name}: {amount} requested of {offered.get(name, 0)}"
+    for name, amount in _amounts(pod_resources(pod).total).items():
+        if amount and used[name] + amount > offered.get(name, 0):
+            yield f"{name}: {used[name]} and {amount} requested of {offered.get(name, 0)}"
 
 
 def _amounts(resources: Resources) -> dict[str, int]:

@@ -130,7 +130,10 @@ class Judge:
             self._blame(pod.key, ["was bound twice"])
         if decided.was_informed and decided.disturbances == self._disturbances[node_name]:
             node = self._cluster.nodes[node_name]
-            self._blame(f"{pod.key} was bound to {node_name}", obstacles(pod, node, self.pods_on(node_name)))
+            self._blame(
+                f"{pod.key} was bound to {node_name}",
+                obstacles(pod, node, [other for other in self.pods_on(node_name) if other.metadata.uid != uid]),
+            )
 
     def _blame(self, who: str, found: list[str]) -> None:
         now = self._cluster.clock.now()

@@ -8,6 +8,7 @@ minutes would have hidden a missed wake-up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -200,10 +201,8 @@ class Execution:
 
     async def do(self, step: Step) -> None:
         await self._world.sleep(step.wait_s)
-        try:
+        with contextlib.suppress(Conflict, NotFound):  # as somebody with kubectl would be told
             await self._act(step)
-        except (Conflict, NotFound):
-            pass  # as somebody with kubectl would be told
 
     async def _act(self, step: Step) -> None:
         world, cluster = self._world, self._world.cluster

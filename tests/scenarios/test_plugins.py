@@ -1,0 +1,232 @@
+"""Plugins of others in a running scheduler: at every extension point, well behaved and not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.status import SKIP, Code, Status, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+from tests.scenarios.harness import World, in_virtual_time
+
+
+class Rogue:
+    """Lets pods named "good" through and misbehaves for all others, at the point it is put."""
+
+    name = "Rogue"
+
+    def __init__(self, misbehave: Callable[[], Any], good: Any) -> None:
+        self._misbehave = misbehave
+        self._good = good
+
+    def _answer(self, pod: PodInfo) -> Any:
+        return self._good if pod.pod.metadata.name.startswith("good") else self._misbehave()
+
+    def pre_enqueue(self, pod: PodInfo) -> Any:
+        return self._answer(pod)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> Any:
+        return self._answer(pod)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Any:
+        return self._answer(pod)
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Any:
+        return self._answer(pod)
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Any:
+        return self._answer(pod)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        return self._answer(pod)
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._answer(pod)
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        return self._answer(pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return None
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        return self._answer(pod)
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        return self._answer(pod)
+
+
+def explode() -> Any:
+    raise RuntimeError("boom")
+
+
+# Where the plugin is put -> what it answers there when all is well.
+POINTS: dict[str, Any] = {
+    "preFilter": (None, None),
+    "filter": None,
+    "preScore": None,
+    "score": (50, None),
+    "reserve": None,
+    "permit": (None, 0.0),
+    "preBind": None,
+    "bind": SKIP,
+}
+NONSENSE: dict[str, Callable[[], Any]] = {
+    "raises": explode,
+    "a string": lambda: "yes",
+    "an error": lambda: Status(Code.ERROR, ("out of order",)),
+    "a tuple of three": lambda: (None, None, None),
+}
+
+
+@pytest.mark.parametrize("misbehaviour", NONSENSE)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_plugin_that_misbehaves_costs_its_own_pod_and_nobody_else(point: str, misbehaviour: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        rogue = Rogue(NONSENSE[misbehaviour], POINTS[point])
+        async with World(plugins={point: [rogue]}) as world:
+            world.add_nodes(4, cpu="1")
+            world.add_pod(make_pod("bad").req(cpu="1").priority(100))
+            world.add_pod(make_pod("good-1").req(cpu="1"))
+            world.add_pod(make_pod("good-2").req(cpu="1"))
+            await world.until(lambda: len(world.pending()) == 1, within_s=10)
+            await world.until(lambda: world.condition("bad") is not None)
+            condition = world.condition("bad")
+            assert condition is not None
+            assert condition.reason == "SchedulerError"
+            assert "out of order" in condition.message or 'plugin "Rogue": ' in condition.message
+            await world.sleep(30)
+
+    scenario()
+
+
+@pytest.mark.parametrize("score", [-1, 101, 10**30])
+def test_a_score_out_of_bounds_is_a_fault_that_names_plugin_and_score(score: int) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(plugins={"score": [Rogue(lambda: (score, None), (50, None))]}) as world:
+            world.add_nodes(2)
+            world.add_pod(make_pod("bad"))
+            world.add_pod(make_pod("good"))
+            await world.until(lambda: world.condition("bad") is not None and bool(world.node_of("good")))
+            condition = world.condition("bad")
+            assert condition is not None
+            assert condition.reason == "SchedulerError"
+            assert "Rogue" in condition.message
+
+    scenario()
+
+
+def test_a_pre_enqueue_plugin_that_raises_gates_its_pod_and_nobody_else() -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(plugins={"preEnqueue": [Rogue(explode, None)]}, expect_conditions=False) as world:
+            world.add_node("n1")
+            world.add_pod(make_pod("bad"))
+            world.add_pod(make_pod("good"))
+            await world.until(lambda: bool(world.node_of("good")))
+            assert world.scheduler.queue.counts().gated == 1
+
+    scenario()
+
+
+class Guard:
+    """Permit: lets a pod wait until somebody decides about it."""
+
+    name = "Guard"
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        return Status(Code.WAIT), 10.0
+
+
+@in_virtual_time
+async def test_pods_that_a_permit_plugin_holds_wait_with_their_room_held() -> None:
+    async with World(plugins={"permit": [Guard()]}) as world:
+        world.add_node("n1", cpu="2")
+        pods = [world.add_pod(make_pod(f"p{index}").req(cpu="1")) for index in range(3)]
+        await world.sleep(1)
+        waiting = world.scheduler.waiting_pods
+        held = [pod for pod in pods if waiting.get(pod.metadata.uid) is not None]
+        assert len(held) == 2
+        allowed = waiting.get(held[0].metadata.uid)
+        rejected = waiting.get(held[1].metadata.uid)
+        assert allowed is not None
+        assert rejected is not None
+        allowed.allow("Guard")
+        rejected.reject("Guard", "not today")
+        await world.sleep(0.1)
+        assert world.node_of(held[0].metadata.name) == "n1"
+        assert world.events(held[1].metadata.name)[0].note == "not today"
+        world.cluster.delete_pod(held[1].key)
+        other = next(pod for pod in pods if pod not in held)
+        await world.sleep(5)
+        last = waiting.get(other.metadata.uid)
+        assert last is not None
+        last.allow("Guard")
+        await world.until(world.all_bound)
+
+
+@in_virtual_time
+async def test_a_pod_that_waits_for_permission_too_long_gives_its_room_back() -> None:
+    async with World(plugins={"permit": [Guard()]}) as world:
+        world.add_node("n1", cpu="1")
+        world.add_pod(make_pod("p").req(cpu="1"))
+        await world.until(lambda: world.condition("p") is not None)
+        condition = world.condition("p")
+        assert condition is not None
+        assert condition.message == "rejected due to timeout after waiting 10s at plugin Guard"
+        assert world.clock.now() >= 10
+        world.cluster.delete_pod("default/p")
+        await world.sleep(20)
+
+
+@in_virtual_time
+async def test_a_pod_deleted_while_it_waits_for_permission_gives_its_room_to_others_at_once() -> None:
+    async with World(plugins={"permit": [Guard()]}) as world:
+        world.add_node("n1", cpu="1")
+        first = world.add_pod(make_pod("first").req(cpu="1").priority(1))
+        await world.sleep(1)
+        assert world.scheduler.waiting_pods.get(first.metadata.uid) is not None
+        second = world.add_pod(make_pod("second").req(cpu="1"))
+        await world.sleep(1)
+        world.cluster.delete_pod("default/first")
+        await world.sleep(3)
+        waiting = world.scheduler.waiting_pods.get(second.metadata.uid)
+        assert waiting is not None
+        waiting.allow("Guard")
+        await world.until(world.all_bound)
+
+
+class Moody:
+    """Filter: turns everybody away while it is in a mood, and says what may help: nothing."""
+
+    name = "Moody"
+
+    def __init__(self) -> None:
+        self.in_a_mood = True
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable("not in the mood") if self.in_a_mood else None
+
+    def events_to_register(self) -> tuple[()]:
+        return ()
+
+
+@in_virtual_time
+async def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes() -> None:
+    moody = Moody()
+    async with World(plugins={"filter": [moody]}) as world:
+        world.add_node("n1")
+        world.add_pod(make_pod("p"))
+        await world.until(lambda: world.condition("p") is not None)
+        moody.in_a_mood = False
+        world.add_node("n2")
+        await world.sleep(299)
+        assert not world.node_of("p")
+        await world.until(world.all_bound, within_s=40)
