@@ -27,7 +27,7 @@ debug: $(VENV)/.dependencies ## compile the kernels with every check on, and ann
 	@rm -f $(VENV)/.built
 
 demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and write report.html
-	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --seed 1 --html report.html --output report.json
+	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --arrival poisson:500 --seed 1 --html report.html --output report.json
 
 test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
 	$(BIN)/python -m pytest

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from kscheduler._fast import EPHEMERAL_STORAGE
+from kscheduler._fast import EPHEMERAL_STORAGE, NodeColumns
 from kscheduler.api.objects import Node
 from kscheduler.api.resources import NodeAllocatable, Resources
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.profiles import NodeProfile
-
-if TYPE_CHECKING:
-    from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.resource_columns import ResourceColumns
 
 
 class NodeInfo:
     """A row of the node table with its objects. Plugins read it; only the table writes it."""
 
-    __slots__ = ("_table", "allocatable", "node", "pods", "profile", "row")
+    __slots__ = ("_columns", "_resources", "allocatable", "node", "pods", "profile", "row")
 
     def __init__(
-        self, table: NodeTable, row: int, node: Node, profile: NodeProfile, allocatable: NodeAllocatable
+        self,
+        columns: NodeColumns,
+        resources: ResourceColumns,
+        row: int,
+        node: Node,
+        profile: NodeProfile,
+        allocatable: NodeAllocatable,
     ) -> None:
-        self._table = table
+        self._columns = columns
+        self._resources = resources
         self.row = row
         self.node = node
         self.profile = profile
@@ -41,7 +45,7 @@ class NodeInfo:
     @property
     def requested(self) -> Resources:
         """What the pods on this node request, in the units of `Resources`."""
-        columns, names = self._table.columns, self._table.resources.names
+        columns, names = self._columns, self._resources.names
         amounts = {name: columns.requested(self.row, column) for column, name in enumerate(names)}
         scalars = {name: amount for name, amount in list(amounts.items())[EPHEMERAL_STORAGE + 1 :] if amount}
         return Resources(amounts["cpu"], amounts["memory"], amounts["ephemeral-storage"], scalars)
@@ -49,13 +53,11 @@ class NodeInfo:
     @property
     def non_zero_requested(self) -> tuple[int, int]:
         """(cpu milli, memory bytes) with the scoring defaults for containers that request nothing."""
-        columns = self._table.columns
-        return columns.non_zero_cpu(self.row), columns.non_zero_memory(self.row)
+        return self._columns.non_zero_cpu(self.row), self._columns.non_zero_memory(self.row)
 
     def free(self, column: int) -> int:
         """Allocatable minus requested of one resource column; negative when overcommitted."""
-        columns = self._table.columns
-        return columns.allocatable(self.row, column) - columns.requested(self.row, column)
+        return self._columns.allocatable(self.row, column) - self._columns.requested(self.row, column)
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"

@@ -69,7 +69,7 @@ class NodeTable:
 
     def _add(self, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
         row = self.columns.add_row()
-        info = NodeInfo(self, row, node, self.profiles.acquire(node), allocatable)
+        info = NodeInfo(self.columns, self.resources, row, node, self.profiles.acquire(node), allocatable)
         if row == len(self._infos):
             self._infos.append(info)
         else:
