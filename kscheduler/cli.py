@@ -68,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def validate(options: ValidateOptions) -> int:
     config = load_config(options.file)
+    refuse_unsupported(config, options.file)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
     for name in unimplemented_plugins(config, known_plugins()):
         print(f"{options.file}: plugin {name} does not exist here yet; pods that require it are refused")
@@ -111,7 +112,7 @@ def run(options: RunOptions) -> int:
     config = configuration(options)
     logs.configure(options.logging_format, options.verbosity)
     if options.write_config_to:
-        Path(options.write_config_to).write_text(to_yaml(config), encoding="utf-8")
+        write_config(config, options.write_config_to)
         return 0
     for warning in options.warnings:
         log.warning("flag without effect", extra={"reason": warning})
@@ -141,7 +142,25 @@ def configuration(options: RunOptions) -> SchedulerConfig:
     config = load_config(options.config) if options.config else default_config()
     config = apply_run_options(config, options)
     check_config(config)
+    refuse_unsupported(config, options.config)
     return config
+
+
+def refuse_unsupported(config: SchedulerConfig, source: str) -> None:
+    """Raise ConfigError for what kube-scheduler can do and this program cannot yet; `source` is "" for the defaults."""
+    from kscheduler.scheduler import check_supported
+
+    try:
+        check_supported(config)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
+
+
+def write_config(config: SchedulerConfig, path: str) -> None:
+    try:
+        Path(path).write_text(to_yaml(config), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
 
 
 async def serve(config: SchedulerConfig, options: RunOptions) -> None:

@@ -24,7 +24,7 @@ from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, Binding, Cl
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, InternalError
 from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
@@ -35,6 +35,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import ScheduleOne
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
 
@@ -62,6 +63,23 @@ class Options:
     identity: str = "kscheduler"  # reporting instance of Events
 
 
+def check_supported(config: SchedulerConfig) -> None:
+    """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
+    refuse_extenders(config)
+    handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
+    for profile in config.profiles:
+        build(profile, handle)
+
+
+def refuse_extenders(config: SchedulerConfig) -> None:
+    if config.extenders:
+        raise ConfigError("extenders: extenders are not supported yet; remove them or keep kube-scheduler")
+
+
+async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise InternalError(f"pod {pod.key} was bound to {node_name} while a configuration was checked")
+
+
 class Scheduler:
     """Raises ConfigError for a configuration that asks for what is not there."""
 
@@ -76,8 +94,7 @@ class Scheduler:
         stopwatch: Callable[[], float],
         options: Options = Options(),
     ) -> None:
-        if config.extenders:
-            raise ConfigError("extenders: extenders are not supported yet; remove them or keep kube-scheduler")
+        refuse_extenders(config)
         self.measurements = Measurements(metrics)
         self._clock = clock
         self._rng = rng
