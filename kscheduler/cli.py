@@ -70,8 +70,9 @@ def validate(options: ValidateOptions) -> int:
     config = load_config(options.file)
     refuse_unsupported(config, options.file)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
-    for name in unimplemented_plugins(config, known_plugins()):
-        print(f"{options.file}: plugin {name} does not exist here yet; pods that require it are refused")
+    missing = unimplemented_plugins(config, known_plugins())
+    if missing:
+        print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")
     return 0
 
 
@@ -119,7 +120,7 @@ def run(options: RunOptions) -> int:
     missing = unimplemented_plugins(config, known_plugins())
     if missing:
         log.warning(
-            "plugins that do not exist here yet; pods that require them are refused", extra={"plugins": missing}
+            "plugins not implemented yet; pods that require them are refused", extra={"plugins": missing}
         )
     import uvloop
 
