@@ -4,41 +4,51 @@ from __future__ import annotations
 
 import asyncio
 
-from kscheduler.framework.status import Code, Status, unschedulable
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 
 
 class WaitingPod:
-    """One waiting pod. It goes on when every plugin that asked for the wait has allowed it."""
+    """One waiting pod. It goes on when every plugin that asked for the wait has allowed it, each within its time."""
 
     def __init__(self, pod: PodInfo, waits: dict[str, float]) -> None:
+        loop = asyncio.get_running_loop()
         self.pod = pod
-        self._pending = dict(waits)  # plugin name -> timeout in seconds
-        self._decided: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
+        self._decided: asyncio.Future[Status | None] = loop.create_future()
+        self._timers = {  # plugin that has not allowed yet -> when its time is over
+            plugin: loop.call_later(timeout_s, self._time_out, plugin, timeout_s) for plugin, timeout_s in waits.items()
+        }
+        if not waits:
+            self._decide(None)
 
     @property
     def pending_plugins(self) -> list[str]:
-        return list(self._pending)
+        return list(self._timers)
 
     def allow(self, plugin: str) -> None:
-        self._pending.pop(plugin, None)
-        if not self._pending and not self._decided.done():
-            self._decided.set_result(None)
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._decide(None)
 
     def reject(self, plugin: str, message: str) -> None:
-        if not self._decided.done():
-            self._decided.set_result(unschedulable(message).of(plugin))
+        self._decide(unschedulable(message).of(plugin))
 
     async def wait(self) -> Status | None:
-        """None when allowed by all, else the rejection; the shortest timeout asked for counts."""
-        if not self._pending:
-            return None
-        plugin, timeout_s = min(self._pending.items(), key=lambda item: item[1])
+        """None when allowed by all, else the first rejection; a plugin's time running out is one."""
         try:
-            return await asyncio.wait_for(asyncio.shield(self._decided), timeout_s)
-        except asyncio.TimeoutError:
-            reason = f"rejected due to timeout after waiting {timeout_s:g}s at plugin {plugin}"
-            return Status(Code.UNSCHEDULABLE, (reason,), plugin)
+            return await self._decided
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def _time_out(self, plugin: str, timeout_s: float) -> None:
+        self.reject(plugin, f"rejected due to timeout after waiting {timeout_s:g}s at plugin {plugin}")
+
+    def _decide(self, status: Status | None) -> None:
+        if not self._decided.done():
+            self._decided.set_result(status)
 
 
 class WaitingPods:
