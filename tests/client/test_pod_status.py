@@ -1,0 +1,207 @@
+"""PodScheduled conditions on their lane: the newest only, a few tries, and nothing after the pod is bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.client import pod_status
+from kscheduler.client.pod_status import TRIES, PodStatusLane
+from kscheduler.client.protocol import Binding
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from kscheduler.testing import make_pod
+
+
+def waits(message: str, reason: str = "Unschedulable") -> PodCondition:
+    return PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
+
+
+class Bench:
+    def __init__(self, latency: Latency | None = None) -> None:
+        self.cluster = Cluster(LoopClock(asyncio.get_running_loop()))
+        self.client = self.cluster.client(latency=latency)
+        self.faults = self.client.faults
+        self.lane = PodStatusLane(self.client)
+        self.writes = 0
+        self.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=0, matches=self._count)
+
+    def _count(self, subject: object) -> bool:
+        self.writes += 1
+        return False
+
+    def pod(self, name: str = "p") -> Pod:
+        return self.cluster.create_pod(make_pod(name).obj())
+
+    def said(self, name: str = "p") -> str:
+        conditions = self.cluster.get_pod("default", name).status.conditions or []
+        return next((found.message for found in conditions if found.type == "PodScheduled"), "")
+
+
+def run(scenario: Callable[[Bench], Awaitable[None]], latency: Latency | None = None) -> None:
+    async def main() -> None:
+        bench = Bench(latency)
+        lane = asyncio.ensure_future(bench.lane.run())
+        await scenario(bench)
+        assert not lane.done()
+        lane.cancel()
+        await asyncio.gather(lane, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_a_condition_is_written_soon_and_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        for _ in range(3):
+            bench.lane.patch(pod, waits("no room"))
+            await asyncio.sleep(1)
+        assert bench.said() == "no room"
+        assert bench.writes == 1
+
+    run(scenario)
+
+
+def test_a_condition_that_the_pod_has_already_is_not_written() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.cluster.create_pod(
+            make_pod("p").condition("PodScheduled", "False", "Unschedulable", "no room").obj()
+        )
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(1)
+        assert bench.writes == 0
+        bench.lane.patch(pod, waits("no room", reason="SchedulerError"))
+        await asyncio.sleep(1)
+        assert bench.writes == 1
+
+    run(scenario)
+
+
+def test_of_several_conditions_in_a_hurry_the_newest_is_written() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        for message in ("one", "two", "three"):
+            bench.lane.patch(pod, waits(message))
+        await asyncio.sleep(1)
+        assert bench.said() == "three"
+        assert bench.writes == 1
+
+    run(scenario)
+
+
+def test_pods_do_not_wait_for_one_another() -> None:
+    async def scenario(bench: Bench) -> None:
+        for index in range(4):
+            bench.lane.patch(bench.pod(f"p{index}"), waits("no room"))
+        await asyncio.sleep(0.11)
+        assert [bench.said(f"p{index}") for index in range(4)] == ["no room"] * 4
+
+    run(scenario, Latency(write_s=0.1))
+
+
+@pytest.mark.parametrize("kind", [FaultKind.SERVER_ERROR, FaultKind.TIMEOUT, FaultKind.TOO_MANY_REQUESTS])
+def test_a_write_that_fails_is_tried_a_few_times(kind: FaultKind) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(kind, Verb.PATCH_STATUS, count=TRIES - 1)
+        bench.lane.patch(bench.pod(), waits("no room"))
+        await asyncio.sleep(10)
+        assert bench.said() == "no room"
+
+    run(scenario)
+
+
+def test_a_write_that_keeps_failing_is_given_up_with_a_warning_and_made_at_the_next_attempt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=TRIES)
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(60)
+        assert (bench.said(), bench.writes) == ("", TRIES)
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(1)
+        assert bench.said() == "no room"
+
+    run(scenario)
+    assert [record.message for record in caplog.records] == ["pod condition not written"]
+
+
+@pytest.mark.parametrize("kind", [FaultKind.NOT_FOUND, FaultKind.CONFLICT])
+def test_a_pod_that_is_gone_is_let_go(kind: FaultKind) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(kind, Verb.PATCH_STATUS)
+        bench.lane.patch(bench.pod(), waits("no room"))
+        await asyncio.sleep(60)
+        assert bench.writes == 1
+
+    run(scenario)
+
+
+def test_a_condition_still_waiting_when_its_pod_is_bound_is_dropped() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("no room"))
+        bench.lane.forget(pod.metadata.uid)
+        await asyncio.sleep(1)
+        assert bench.writes == 0
+
+    run(scenario)
+
+
+def test_a_condition_being_tried_when_its_pod_is_bound_is_not_tried_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=1)
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(0.5)
+        bench.cluster.bind(Binding("default", "p", pod.metadata.uid, "n1"))
+        bench.lane.forget(pod.metadata.uid)
+        await asyncio.sleep(60)
+        assert bench.writes == 1
+        assert bench.said() == ""
+
+    run(scenario)
+
+
+def test_a_newer_condition_takes_the_place_of_one_that_is_being_tried() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=1)
+        bench.lane.patch(pod, waits("old"))
+        await asyncio.sleep(0.5)
+        bench.lane.patch(pod, waits("new"))
+        await asyncio.sleep(60)
+        assert bench.said() == "new"
+        assert bench.writes == 2
+
+    run(scenario)
+
+
+def test_what_was_said_before_a_pod_was_forgotten_can_be_said_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        for _ in range(2):
+            bench.lane.patch(pod, waits("no room"))
+            await asyncio.sleep(1)
+            bench.lane.forget(pod.metadata.uid)
+        assert bench.writes == 2
+
+    run(scenario)
+
+
+def test_beyond_the_limit_the_oldest_condition_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_status, "MAX_WAITING", 2)
+
+    async def scenario(bench: Bench) -> None:
+        for index in range(3):
+            bench.lane.patch(bench.pod(f"p{index}"), waits("no room"))
+        await asyncio.sleep(1)
+        assert [bench.said(f"p{index}") for index in range(3)] == ["", "no room", "no room"]
+
+    run(scenario)
