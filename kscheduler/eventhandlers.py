@@ -148,6 +148,9 @@ class NodeEvents:
             self._wake()
 
     def on_update(self, old: Node, new: Node) -> None:
+        if self._cache.table.get(new.metadata.name) is None:  # the old one could not be read
+            self.on_add(new)
+            return
         if not self._read(new):
             return
         now = self._clock.now()
