@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.client.binder import LONGEST_PAUSE_S, Binder
 from kscheduler.client.protocol import Binding
-from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
+from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
@@ -180,5 +180,18 @@ def test_an_apiserver_that_forbids_the_binding_is_not_asked_again() -> None:
         with pytest.raises(Forbidden):
             await bench.bind()
         assert strict.asked == 1
+
+    run_virtual(scenario())
+
+
+def test_nothing_is_written_any_more_once_this_replica_may_not_bind() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.TIMEOUT, Verb.BIND, count=3)
+        asyncio.get_running_loop().call_later(0.05, setattr, bench.binder, "may_bind", lambda: False)
+        with pytest.raises(NotLeading):
+            await bench.bind()
+        assert bench.faults.struck(FaultKind.TIMEOUT) == 1
+        assert bench.node == ""
 
     run_virtual(scenario())
