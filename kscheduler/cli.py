@@ -119,9 +119,7 @@ def run(options: RunOptions) -> int:
         log.warning("flag without effect", extra={"reason": warning})
     missing = unimplemented_plugins(config, known_plugins())
     if missing:
-        log.warning(
-            "plugins not implemented yet; pods that require them are refused", extra={"plugins": missing}
-        )
+        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
     import uvloop
 
     loop = uvloop.new_event_loop()
