@@ -1,0 +1,54 @@
+"""What is worked out of a pod, once."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kscheduler.api.objects import ContainerPort, Pod
+from kscheduler.errors import DecodeError
+from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
+from kscheduler.testing import make_pod
+
+
+def test_a_pod_is_known_by_key_uid_and_priority() -> None:
+    info = PodInfo(make_pod("p", "shop").priority(7).obj())
+    assert (info.key, info.uid, info.priority) == ("shop/p", "uid-shop-p", 7)
+    assert PodInfo(Pod()).priority == 0
+    assert repr(info) == "PodInfo(shop/p)"
+
+
+def test_a_malformed_quantity_is_found_here_with_field_and_value() -> None:
+    with pytest.raises(DecodeError, match=r'spec.containers\[1\].resources.requests\[memory\].*"1 Gi"'):
+        PodInfo(make_pod("p").req(cpu="1").container(memory="1 Gi").obj())
+
+
+def test_more_extended_resources_than_a_verdict_can_tell_apart_are_refused() -> None:
+    many = {f"example.com/r{index}": 1 for index in range(60)}
+    with pytest.raises(DecodeError, match="pod default/p: expected requests for at most"):
+        PodInfo(make_pod("p").req(**many).obj())
+
+
+def test_host_ports_are_those_of_containers_and_sidecars_with_every_address_written_out() -> None:
+    pod = (
+        make_pod("p")
+        .host_port(80)
+        .host_port(53, "UDP", "10.0.0.1")
+        .container()
+        .host_port(443, host_ip="0.0.0.0")
+        .init_container()
+        .init_container(restart_policy="Always")
+        .obj()
+    )
+    assert host_ports(pod) == (
+        HostPort("TCP", 80, "0.0.0.0"),
+        HostPort("UDP", 53, "10.0.0.1"),
+        HostPort("TCP", 443, "0.0.0.0"),
+    )
+
+
+def test_ports_of_init_containers_count_only_while_those_keep_running() -> None:
+    pod = make_pod("p").init_container().init_container(restart_policy="Always").obj()
+    taking = [ContainerPort(container_port=1, host_port=80), ContainerPort(container_port=2)]
+    inits = [replace(container, ports=taking) for container in pod.spec.init_containers or ()]
+    assert host_ports(replace(pod, spec=replace(pod.spec, init_containers=inits))) == (HostPort("TCP", 80, "0.0.0.0"),)
