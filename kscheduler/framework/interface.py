@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.status import Status
+from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -193,6 +194,7 @@ class Handle:
     table: NodeTable
     rng: random.Random
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
+    namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

@@ -5,10 +5,12 @@ Building a PodInfo parses its quantities: a malformed pod fails here, with the p
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from kscheduler._fast import MAX_ENTRIES
 from kscheduler.api.objects import Container, Pod
+from kscheduler.api.pod_affinity import NO_TERMS, HeldTerm, PodAffinityTerms, compile_pod_affinity
 from kscheduler.api.resources import PodResources, pod_resources
 from kscheduler.errors import DecodeError
 
@@ -30,7 +32,7 @@ class PodInfo:
     Raises DecodeError, naming field and value, for quantities that cannot be read.
     """
 
-    __slots__ = ("host_ports", "key", "pod", "priority", "resources", "uid")
+    __slots__ = ("_affinity", "_held_terms", "host_ports", "key", "pod", "priority", "resources", "uid")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -44,6 +46,23 @@ class PodInfo:
                 f"got {len(self.resources.total.scalars)}"
             )
         self.host_ports = host_ports(pod)
+        # Compiled when first asked for; most pods have none.
+        self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
+        self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = () if pod.spec.affinity is None else None
+
+    @property
+    def affinity(self) -> PodAffinityTerms:
+        """The pod's affinity to other pods; what is malformed in it is left out, and told by its `fault`."""
+        if self._affinity is None:
+            self._affinity = compile_pod_affinity(self.pod)
+        return self._affinity
+
+    @property
+    def held_terms(self) -> tuple[tuple[HeldTerm, int], ...]:
+        """(term, how often the pod states it): what pods that come later are held against."""
+        if self._held_terms is None:
+            self._held_terms = tuple(Counter(self.affinity.held()).items())
+        return self._held_terms
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

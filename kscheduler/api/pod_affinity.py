@@ -1,0 +1,199 @@
+"""The terms of pod affinity and anti-affinity, compiled once and matched often.
+
+Rules: a term speaks of pods by label selector and namespace. Its namespaces are those it lists and those its
+namespace selector matches; with neither it means the namespace of the pod that states it, and an empty namespace
+selector means all namespaces. An absent label selector matches no pod, an empty one every pod. matchLabelKeys and
+mismatchLabelKeys are not read: the apiserver merges them into the label selector when the pod is created.
+
+Compiled terms are equal if they mean the same pods and topology key, and hashable: they serve as keys of counters.
+A term that cannot be read takes all terms of its list with it, as in kube-scheduler; `fault` keeps the reason.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
+from kscheduler.api.objects import Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from kscheduler.errors import DecodeError
+
+NO_NAMESPACES = CompiledLabelSelector(None)
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_KEPT_TERMS = 16_384
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Which pods, and in which topology: nodes with the same value of the label `topology_key` are one domain."""
+
+    selector: CompiledLabelSelector
+    namespaces: frozenset[str]
+    namespace_selector: CompiledLabelSelector
+    topology_key: str
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Worked out once: every decision looks terms up, and the parts of one are many.
+        parts = (self.selector, self.namespaces, self.namespace_selector, self.topology_key)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None) -> bool:
+        """Does the term mean a pod of this namespace with these labels?
+
+        `namespace_labels` None: there is no such namespace, so that only a selector of all namespaces matches it.
+        """
+        return self.matches_namespace(namespace, namespace_labels) and self.selector.matches(labels)
+
+    def matches_namespace(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
+        if namespace in self.namespaces:
+            return True
+        return self.means_all_namespaces or (labels is not None and self.namespace_selector.matches(labels))
+
+    @property
+    def means_all_namespaces(self) -> bool:
+        return self.namespace_selector.requirements == ()
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """Does it depend on the labels of namespaces?"""
+        return bool(self.namespace_selector.requirements)
+
+    def with_namespaces(self, selected: frozenset[str]) -> AffinityTerm:
+        """The same term with the names of the namespaces in place of their selector."""
+        return AffinityTerm(self.selector, self.namespaces | selected, NO_NAMESPACES, self.topology_key)
+
+
+class TermKind(enum.Enum):
+    REQUIRED_AFFINITY = "required affinity"
+    REQUIRED_ANTI_AFFINITY = "required anti-affinity"
+    PREFERRED = "preferred"  # affinity, or with a negative weight anti-affinity
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTerm:
+    """A term that pods hold. `weight` is that of a preferred term, negative for anti-affinity, and 0 for the others."""
+
+    kind: TermKind
+    term: AffinityTerm
+    weight: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind.value, self.term, self.weight)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinityTerms:
+    """All terms of one pod, in the order it states them."""
+
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[tuple[int, AffinityTerm], ...] = ()  # (weight, term); anti-affinity weighs negative
+    fault: DecodeError | None = None  # why some terms are missing here
+
+    def held(self) -> tuple[HeldTerm, ...]:
+        return (
+            *(_interned(HeldTerm(TermKind.REQUIRED_AFFINITY, term)) for term in self.required_affinity),
+            *(_interned(HeldTerm(TermKind.REQUIRED_ANTI_AFFINITY, term)) for term in self.required_anti_affinity),
+            *(_interned(HeldTerm(TermKind.PREFERRED, term, weight)) for weight, term in self.preferred),
+        )
+
+
+NO_TERMS = PodAffinityTerms()
+
+
+def has_preferred_terms(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    kinds = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return any(kind and kind.preferred_during_scheduling_ignored_during_execution for kind in kinds)
+
+
+# --- compiling --------------------------------------------------------------------------------------------------
+
+
+def compile_pod_affinity(pod: Pod) -> PodAffinityTerms:
+    """The pod's terms. Raises nothing: see `PodAffinityTerms.fault`."""
+    affinity = pod.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    compiling = _Compiling(pod.metadata.namespace)
+    required, preferred = compiling.both(affinity.pod_affinity, "spec.affinity.podAffinity", 1)
+    required_anti, preferred_anti = compiling.both(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", -1)
+    return PodAffinityTerms(required, required_anti, preferred + preferred_anti, compiling.fault)
+
+
+class _Compiling:
+    """One pod's compilation, which goes on after a fault."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self.fault: DecodeError | None = None
+
+    def both(
+        self, affinity: PodAffinity | None, path: str, sign: int
+    ) -> tuple[tuple[AffinityTerm, ...], tuple[tuple[int, AffinityTerm], ...]]:
+        """(required terms, preferred terms with weight · `sign`)"""
+        if affinity is None:
+            return (), ()
+        required = affinity.required_during_scheduling_ignored_during_execution or ()
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution or ()
+        return self._required(required, f"{path}.{_REQUIRED}"), self._preferred(preferred, f"{path}.{_PREFERRED}", sign)
+
+    def _required(self, terms: Sequence[PodAffinityTerm], path: str) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple(compile_affinity_term(term, self._namespace, f"{path}[{i}]") for i, term in enumerate(terms))
+        except DecodeError as error:
+            self.fault = self.fault or error
+            return ()
+
+    def _preferred(
+        self, terms: Sequence[WeightedPodAffinityTerm], path: str, sign: int
+    ) -> tuple[tuple[int, AffinityTerm], ...]:
+        try:
+            return tuple(
+                (
+                    sign * weighted.weight,
+                    compile_affinity_term(weighted.pod_affinity_term, self._namespace, f"{path}[{i}].podAffinityTerm"),
+                )
+                for i, weighted in enumerate(terms)
+            )
+        except DecodeError as error:
+            self.fault = self.fault or error
+            return ()
+
+
+def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> AffinityTerm:
+    """One term of a pod in `namespace`; `path` is the field it stands in. Raises DecodeError for a bad selector."""
+    own = not term.namespaces and term.namespace_selector is None
+    return _interned(
+        AffinityTerm(
+            compile_label_selector(term.label_selector, f"{path}.labelSelector"),
+            frozenset((namespace,) if own else term.namespaces or ()),
+            compile_label_selector(term.namespace_selector, f"{path}.namespaceSelector"),
+            term.topology_key,
+        )
+    )
+
+
+def _interned(value: T) -> T:
+    """One object for equal values, so that looking one up compares identities."""
+    return _kept(value)  # type: ignore[return-value]
+
+
+@functools.lru_cache(maxsize=_KEPT_TERMS)
+def _kept(value: Hashable) -> Hashable:
+    return value
