@@ -49,7 +49,7 @@ stubs: build
 	  $$(find kscheduler -name '*.pyx' | sed 's/\.pyx$$//; s,/,.,g')
 
 contracts: build
-	$(BIN)/lint-imports --no-timing
+	$(BIN)/lint-imports --no-logo
 
 format: build ## put the sources into shape
 	$(BIN)/ruff check --fix .
