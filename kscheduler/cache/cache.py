@@ -19,6 +19,7 @@ from kscheduler.api.objects import Node
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_counters import counts_alike
 from kscheduler.snapshot.pod_info import PodInfo
 
 
@@ -182,4 +183,4 @@ class Cache:
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Would moving from one to the other change no number on the node?"""
-    return old.resources == new.resources and old.host_ports == new.host_ports
+    return old.resources == new.resources and old.host_ports == new.host_ports and counts_alike(old, new)

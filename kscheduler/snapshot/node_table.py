@@ -1,4 +1,4 @@
-"""The cluster as a table: one row a node, and indexes by profile, port and image.
+"""The cluster as a table: one row a node, and indexes by profile, port, image, topology domain and kind of pod.
 
 Rows are stable while a node lives and are reused afterwards. Everything that scheduling reads about nodes is here
 and is changed here only, so the indexes agree by construction (`check` proves it).
@@ -6,7 +6,7 @@ and is changed here only, so the indexes agree by construction (`check` proves i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
 from kscheduler.api.objects import Node
@@ -15,9 +15,12 @@ from kscheduler.errors import InternalError
 from kscheduler.snapshot.host_ports import HostPortIndex
 from kscheduler.snapshot.images import ImageIndex
 from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.profiles import Profiles
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
+from kscheduler.snapshot.topology import TopologyColumns
 
 
 class NodeTable:
@@ -27,6 +30,8 @@ class NodeTable:
         self.profiles = Profiles()
         self.ports = HostPortIndex()
         self.images = ImageIndex()
+        self.counters = PodCounters(self.columns)
+        self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
         self._infos: list[NodeInfo | None] = []  # row -> node
         self._rows: dict[str, int] = {}  # node name -> row
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
@@ -78,6 +83,7 @@ class NodeTable:
         self.columns.set_profile(row, info.profile.id)
         self._write_allocatable(row, Resources(), allocatable)
         self.images.add_node(row, node.status.images or ())
+        self.topology.set_row(row, info.labels)
         self.static_generation += 1
         return info
 
@@ -91,6 +97,7 @@ class NodeTable:
             self.profiles.release(info.profile)
             info.profile = profile
             self.columns.set_profile(info.row, profile.id)
+            self.topology.set_row(info.row, node.metadata.labels or {})
             self.static_generation += 1
         if old.status.images != node.status.images:
             self.images.remove_node(info.row, old.status.images or ())
@@ -105,6 +112,8 @@ class NodeTable:
         pods = list(info.pods.values())
         for pod in pods:
             self.ports.remove(row, pod.host_ports)
+            self.counters.remove_pod(row, pod)
+        self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
         self.profiles.release(info.profile)
         self.columns.free_row(row)
@@ -133,11 +142,13 @@ class NodeTable:
         """Count a pod on a node; it may overcommit the node, as reality can."""
         self.columns.add_pod(info.row, self.request_of(pod))
         self.ports.add(info.row, pod.host_ports)
+        self.counters.add_pod(info.row, pod)
         info.pods[pod.uid] = pod
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
         self.ports.remove(info.row, pod.host_ports)
+        self.counters.remove_pod(info.row, pod)
         del info.pods[pod.uid]
 
     # --- self-test ---
@@ -148,6 +159,7 @@ class NodeTable:
             if self._rows.get(info.name) != info.row:
                 raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
             self._check_row(info)
+        self._check_counters()
 
     def _check_row(self, info: NodeInfo) -> None:
         expected: dict[int, int] = {}
@@ -164,3 +176,16 @@ class NodeTable:
             raise InternalError(
                 f"node {info.name}: {self.columns.pod_count(info.row)} pods counted, {len(info.pods)} kept"
             )
+
+    def _check_counters(self) -> None:
+        by_labels: dict[Hashable, dict[int, int]] = {}
+        by_terms: dict[Hashable, dict[int, int]] = {}
+        for info in self:
+            for pod in info.pods.values():
+                rows = by_labels.setdefault(label_key(pod.pod), {})
+                rows[info.row] = rows.get(info.row, 0) + 1
+                for term, count in pod.held_terms:
+                    rows = by_terms.setdefault(term, {})
+                    rows[info.row] = rows.get(info.row, 0) + count
+        self.counters.by_labels.check(by_labels)
+        self.counters.by_terms.check(by_terms)

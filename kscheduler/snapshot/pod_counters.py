@@ -1,0 +1,207 @@
+"""How many pods that a question counts are on each row, kept up to date as pods come and go.
+
+A question is a key and a function that weighs a group of pods: 0 leaves it out, 1 counts each of its pods. It is
+asked once for each group, when the counter is next used after the group appeared; from then on a pod that comes or
+goes changes the counters of its group and nothing else. Two kinds of groups are counted, by the same code: label
+classes (which pods does a selector match?) and holders of affinity terms (which existing terms mean this pod?).
+
+A counter is good until the next question: ask again each time. Those not asked for longest are given up for room.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar, final
+
+from kscheduler._fast import NodeColumns
+from kscheduler.errors import InternalError
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_labels import LabelClass, PodGroup, TermHolders, label_key
+
+# Room for the counters of each kind: 64 MiB are 1,600 of them at 5,000 nodes; a few are kept whatever their size.
+MAX_BYTES = 64 << 20
+MIN_KEPT = 64
+BYTES_PER_ROW = 8
+
+G = TypeVar("G", bound=PodGroup)
+
+
+@final
+class RowCounter:
+    """One question's answer: `values` is array('q'), row -> weighed number of pods; a dead row holds 0."""
+
+    __slots__ = ("groups", "seen", "total", "values")
+
+    def __init__(self) -> None:
+        self.values: array[int] = array("q")
+        self.total = 0  # of all rows
+        self.groups: set[PodGroup] = set()  # what is counted
+        self.seen = -1  # id of the last group this question was asked about
+
+    def add(self, row: int, amount: int) -> None:
+        self.reach(row + 1)
+        self.values[row] += amount
+        self.total += amount
+
+    def reach(self, rows: int) -> None:
+        """Make `values` at least so long."""
+        if rows > len(self.values):
+            missing = max(rows, 2 * len(self.values)) - len(self.values)
+            self.values.frombytes(bytes(BYTES_PER_ROW * missing))
+
+
+@final
+class GroupCounters(Generic[G]):
+    """All groups of one kind, and the counters over them."""
+
+    def __init__(self, columns: NodeColumns, make: Callable[[int, Hashable], G]) -> None:
+        self._columns = columns
+        self._make = make
+        self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
+        self._appeared: list[G] = []  # in order of id; may hold groups that are gone
+        self._last_id = -1
+        self._kept: OrderedDict[Hashable, RowCounter] = OrderedDict()  # question -> answer, latest use last
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[G]:
+        return iter(self._groups.values())
+
+    def get(self, key: Hashable) -> G | None:
+        return self._groups.get(key)
+
+    # --- pods come and go ---
+
+    def add(self, key: Hashable, row: int, count: int = 1) -> None:
+        """`count` pods (or statements of a term), at least 1, came to a row."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._appear(key)
+        group.rows[row] = group.rows.get(row, 0) + count
+        for counter, weight in group.counted_by.items():
+            counter.add(row, weight * count)
+
+    def remove(self, key: Hashable, row: int, count: int = 1) -> None:
+        group = self._groups[key]
+        left = group.rows[row] - count
+        if left:
+            group.rows[row] = left
+        else:
+            del group.rows[row]
+        for counter, weight in group.counted_by.items():
+            counter.add(row, -weight * count)
+        if not group.rows:
+            self._vanish(group)
+
+    def _appear(self, key: Hashable) -> G:
+        self._last_id += 1
+        group = self._groups[key] = self._make(self._last_id, key)
+        if len(self._appeared) > 2 * len(self._groups) + MIN_KEPT:
+            self._appeared = [known for known in self._appeared if known.rows]
+        self._appeared.append(group)
+        return group
+
+    def _vanish(self, group: G) -> None:
+        del self._groups[group.key]
+        for counter in group.counted_by:
+            counter.groups.discard(group)
+        group.counted_by.clear()
+
+    # --- questions ---
+
+    def counter(self, key: Hashable, weigh: Callable[[G], int]) -> RowCounter:
+        """The counter for a question, up to date and at least as long as the table has rows.
+
+        `weigh` must depend on the key and the group's identity alone: it is not asked again.
+        """
+        found = self._kept.get(key)
+        if found is None:
+            self._make_room()
+            found = self._kept[key] = RowCounter()
+        else:
+            self._kept.move_to_end(key)
+        found.reach(self._columns.rows)
+        if found.seen < self._last_id:
+            self._catch_up(found, weigh)
+        return found
+
+    def _catch_up(self, counter: RowCounter, weigh: Callable[[G], int]) -> None:
+        start = bisect_right(self._appeared, counter.seen, key=lambda group: group.id)
+        for group in self._appeared[start:]:
+            weight = weigh(group) if group.rows else 0
+            if weight:
+                group.counted_by[counter] = weight
+                counter.groups.add(group)
+                for row, count in group.rows.items():
+                    counter.add(row, weight * count)
+        counter.seen = self._last_id
+
+    def _make_room(self) -> None:
+        most = max(MIN_KEPT, MAX_BYTES // (BYTES_PER_ROW * max(self._columns.rows, 1)))
+        while len(self._kept) >= most:
+            _, given_up = self._kept.popitem(last=False)
+            for group in given_up.groups:
+                del group.counted_by[given_up]
+
+    # --- self-test ---
+
+    def check(self, expected: dict[Hashable, dict[int, int]]) -> None:
+        """Assert that groups hold `expected` (key -> row -> count) and counters their groups. Raises InternalError."""
+        found = {key: group.rows for key, group in self._groups.items()}
+        if found != expected:
+            wrong = next(key for key in {**found, **expected} if found.get(key) != expected.get(key))
+            raise InternalError(
+                f"pods of {wrong}: rows {found.get(wrong)} counted, its pods are on {expected.get(wrong)}"
+            )
+        for question, counter in self._kept.items():
+            sums: dict[int, int] = {}
+            for group in counter.groups:
+                for row, count in group.rows.items():
+                    sums[row] = sums.get(row, 0) + count * group.counted_by[counter]
+            counted = {row: value for row, value in enumerate(counter.values) if value}
+            if counted != {row: value for row, value in sums.items() if value} or counter.total != sum(sums.values()):
+                raise InternalError(f"counter {question}: {counted} counted, its pods sum to {sums}")
+
+
+@final
+class PodCounters:
+    """The pods of all nodes as label classes and as holders of terms, with the counters over both."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
+        self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, _term_holders)
+
+    def add_pod(self, row: int, pod: PodInfo) -> None:
+        self.by_labels.add(label_key(pod.pod), row)
+        for term, count in pod.held_terms:
+            self.by_terms.add(term, row, count)
+
+    def remove_pod(self, row: int, pod: PodInfo) -> None:
+        self.by_labels.remove(label_key(pod.pod), row)
+        for term, count in pod.held_terms:
+            self.by_terms.remove(term, row, count)
+
+    def counter(self, key: Hashable, weigh: Callable[[LabelClass], int]) -> RowCounter:
+        """Pods by what they look like. `key` stands for `weigh`: equal keys must weigh alike."""
+        return self.by_labels.counter(key, weigh)
+
+    def holders(self, key: Hashable, weigh: Callable[[TermHolders], int]) -> RowCounter:
+        """Pods by the affinity terms they state. `key` stands for `weigh`: equal keys must weigh alike."""
+        return self.by_terms.counter(key, weigh)
+
+
+def counts_alike(old: PodInfo, new: PodInfo) -> bool:
+    """Would moving from one to the other change no counter?"""
+    return label_key(old.pod) == label_key(new.pod) and old.held_terms == new.held_terms
+
+
+def _label_class(id: int, key: Hashable) -> LabelClass:
+    return LabelClass(id, key)  # type: ignore[arg-type]
+
+
+def _term_holders(id: int, key: Hashable) -> TermHolders:
+    return TermHolders(id, key)  # type: ignore[arg-type]
