@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from kscheduler.api.objects import ContainerImage
 
+# A pebibyte, far beyond what scoring tells apart: a node may report any number, and sums must stay within 64 bits.
+MAX_SIZE = 1 << 50
+
 
 class ImageState:
     """One image: its size, and the rows that have it.
@@ -17,7 +20,7 @@ class ImageState:
     __slots__ = ("_rows", "_sorted", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
+        self.size_bytes = max(0, min(size_bytes, MAX_SIZE))
         self._rows: set[int] = set()
         self._sorted: array[int] | None = None
 
