@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.objects import Node
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle, Plugin
+from kscheduler.framework.interface import Handle, Plugin, extension_points
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -39,6 +39,15 @@ class Bench:
         options: dict[str, Any] = {"observer": NoObserver(), "stopwatch": lambda: 0.0, "first_on_tie": True}
         return Framework("default-scheduler", points, self.handle, **{**options, **self._options})
 
+    @classmethod
+    def of(cls, make: Callable[[Handle], Any], **options: Any) -> Bench:
+        """With one plugin at every point it extends."""
+        bench = cls({}, **options)
+        plugin = make(bench.handle)
+        bench._plugins = {point: [plugin] for point in extension_points(plugin)}
+        bench.framework = bench.make()
+        return bench
+
     async def _bind(self, pod: PodInfo, node_name: str) -> None:
         self.bound.append((pod.key, node_name))
 
@@ -61,6 +70,21 @@ class Bench:
         found = self.schedule(pod)
         assert isinstance(found, Decision), found
         return found.node_name
+
+    def feasible(self, pod: PodBuilder | None = None) -> list[str]:
+        """Names of the nodes the pod may run on."""
+        found = self.schedule(pod)
+        if isinstance(found, Decision):
+            verdicts = self.framework._algorithm._verdicts
+            return sorted(self.cache.table.at(row).name for row in verdicts.feasible_rows())
+        return []
+
+    def scores(self, pod: PodBuilder | None = None) -> dict[str, int]:
+        """Node name -> weighted sum, where at least two nodes are feasible."""
+        assert isinstance(self.schedule(pod), Decision)
+        algorithm = self.framework._algorithm
+        rows = algorithm._verdicts.feasible_rows()
+        return {self.cache.table.at(row).name: algorithm._scores.total(row) for row in rows}
 
     def reject(self, pod: PodBuilder | None = None) -> Rejection:
         found = self.schedule(pod)

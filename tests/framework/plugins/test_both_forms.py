@@ -13,6 +13,7 @@ from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import (
     Handle,
@@ -105,16 +106,20 @@ def _bind(pod: PodInfo, node: str) -> Awaitable[None]:
     return _no_bind(pod, node)
 
 
-def plugins_at(cache: Cache, point: str) -> list[object]:
+def plugins_at(cache: Cache, point: str, config: SchedulerConfig | None = None) -> list[object]:
     handle = Handle(table=cache.table, rng=random.Random(0), bind=_bind)
-    return [plugin for plugin, _ in build(default_config().profiles[0], handle).get(point, [])]
+    return [plugin for plugin, _ in build((config or default_config()).profiles[0], handle).get(point, [])]
 
 
 @settings(max_examples=300, deadline=None)
 @given(clusters())
 def test_filters_agree_on_status_and_reasons(cluster: tuple[Cache, PodInfo]) -> None:
     cache, pod = cluster
-    for plugin in plugins_at(cache, "filter"):
+    check_filters(cache, pod)
+
+
+def check_filters(cache: Cache, pod: PodInfo, config: SchedulerConfig | None = None) -> None:
+    for plugin in plugins_at(cache, "filter", config):
         assert isinstance(plugin, TableFilterPlugin)
         state = CycleState()
         pre_filter = getattr(plugin, "pre_filter", None)
@@ -137,7 +142,11 @@ def test_filters_agree_on_status_and_reasons(cluster: tuple[Cache, PodInfo]) -> 
 @given(clusters())
 def test_scores_agree_raw_and_normalised(cluster: tuple[Cache, PodInfo]) -> None:
     cache, pod = cluster
-    for plugin in plugins_at(cache, "score"):
+    check_scores(cache, pod)
+
+
+def check_scores(cache: Cache, pod: PodInfo, config: SchedulerConfig | None = None) -> None:
+    for plugin in plugins_at(cache, "score", config):
         assert isinstance(plugin, TableScorePlugin)
         state = CycleState()
         pre_score = getattr(plugin, "pre_score", None)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from kscheduler.api.objects import (
+    Affinity,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    TopologySpreadConstraint,
+    Volume,
+    WeightedPodAffinityTerm,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugins.unsupported import Unsupported
+from kscheduler.framework.status import SKIP, Code
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+
+TERM = PodAffinityTerm(topology_key="zone")
+HARD = PodAffinity(required_during_scheduling_ignored_during_execution=[TERM])
+SOFT = PodAffinity(preferred_during_scheduling_ignored_during_execution=[WeightedPodAffinityTerm(1, TERM)])
+
+
+def pod(**spec: Any) -> Pod:
+    made = make_pod("p").obj()
+    return replace(made, spec=replace(made.spec, **spec))
+
+
+REFUSED: dict[str, Pod] = {
+    "required pod affinity": pod(affinity=Affinity(pod_affinity=HARD)),
+    "required pod anti-affinity": pod(affinity=Affinity(pod_anti_affinity=HARD)),
+    "topology spread with whenUnsatisfiable DoNotSchedule": pod(
+        topology_spread_constraints=[TopologySpreadConstraint(1, "zone", "DoNotSchedule")]
+    ),
+    "persistent volumes": pod(volumes=[Volume("v", PersistentVolumeClaimVolumeSource("claim"))]),
+    "resource claims": pod(resource_claims=[PodResourceClaim("gpu")]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_hard_constraint_that_nobody_here_understands_is_refused_by_name(what: str) -> None:
+    _, status = Unsupported().pre_filter(CycleState(), PodInfo(REFUSED[what]))
+    assert status is not None
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert status.message == f"this scheduler cannot judge yet what the pod requires: {what}"
+
+
+def test_generic_ephemeral_volumes_are_persistent_volumes_too() -> None:
+    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[Volume("v", ephemeral={"a": "b"})])))
+    assert status is not None
+    assert "persistent volumes" in status.message
+
+
+def test_several_are_all_named() -> None:
+    both = pod(affinity=Affinity(pod_affinity=HARD), resource_claims=[PodResourceClaim("gpu")])
+    _, status = Unsupported().pre_filter(CycleState(), PodInfo(both))
+    assert status is not None
+    assert status.message.endswith("required pod affinity, resource claims")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pod(),
+        pod(affinity=Affinity(pod_affinity=SOFT, pod_anti_affinity=SOFT)),
+        pod(topology_spread_constraints=[TopologySpreadConstraint(1, "zone", "ScheduleAnyway")]),
+        pod(volumes=[Volume("config")]),
+    ],
+)
+def test_preferences_and_harmless_volumes_are_let_through(made: Pod) -> None:
+    assert Unsupported().pre_filter(CycleState(), PodInfo(made)) == (None, SKIP)
