@@ -121,12 +121,6 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         HEAD + 'extenders: [{urlPrefix: "http://127.0.0.1", filterVerb: filter}]\n',
         ["extenders are not supported yet"],
     ),
-    "a scoring strategy that is not there": (
-        HEAD
-        + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, "
-        + "resources: [{name: cpu, weight: 1}]}}}]}]\n",
-        ["NodeResourcesFit", "MostAllocated", "not supported yet"],
-    ),
 }
 
 
@@ -164,7 +158,7 @@ def test_a_valid_configuration_is_called_valid_and_what_is_missing_is_listed(
     assert (code, err) == (0, "")
     first, *others = out.splitlines()
     assert first == f"{path}: valid, profiles: a, b"
-    assert f"{path}: plugin PodTopologySpread does not exist here yet; pods that require it are refused" in others
+    assert all(line.startswith(f"{path}: ") for line in others)
 
 
 def test_show_prints_a_configuration_that_is_valid_again(
@@ -189,7 +183,8 @@ def test_show_expanded_adds_the_plugins_of_each_point_in_order_with_weights(
     assert code == 0
     lines = out.splitlines()
     assert "# plugins of profile a that run, in order (weight)" in lines
-    assert "filter: [NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit]" in lines
+    (filters,) = (line for line in lines if line.startswith("filter: "))
+    assert filters.startswith("filter: [NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, ")
     (score,) = (line for line in lines if line.startswith("score: "))
     assert "TaintToleration (3), NodeAffinity (2)" in score
     assert "ImageLocality" not in score
