@@ -8,7 +8,7 @@ value pairs, or as keywords where they are words: `label("app.kubernetes.io/name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from kscheduler.api.objects import (
     ContainerImage,
     ContainerPort,
     Labels,
+    LabelSelector,
     Node,
     NodeAffinity,
     NodeCondition,
@@ -29,6 +30,8 @@ from kscheduler.api.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodCondition,
     PodSchedulingGate,
     PodSpec,
@@ -40,9 +43,13 @@ from kscheduler.api.objects import (
     SelectorRequirement,
     Taint,
     Toleration,
+    WeightedPodAffinityTerm,
 )
 
 HOSTNAME = "kubernetes.io/hostname"
+
+# Labels that must be there, a whole selector, or none at all.
+Selector = LabelSelector | Mapping[str, str] | None
 
 
 def make_pod(name: str, namespace: str = "default") -> PodBuilder:
@@ -199,6 +206,25 @@ class PodBuilder:
         preferred = [*others, PreferredSchedulingTerm(weight, term)]
         return self._prefer(replace(affinity, preferred_during_scheduling_ignored_during_execution=preferred))
 
+    # --- pod affinity ---
+
+    def pod_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
+        """Required to be in a domain with pods that match; `namespaces` and `namespace_selector` as in the API."""
+        return self._relate("pod_affinity", make_term(topology_key, selector, **namespaces))
+
+    def pod_anti_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
+        return self._relate("pod_anti_affinity", make_term(topology_key, selector, **namespaces))
+
+    def preferred_pod_affinity(
+        self, weight: int, topology_key: str, selector: Selector, **namespaces: Any
+    ) -> PodBuilder:
+        return self._relate("pod_affinity", make_term(topology_key, selector, **namespaces), weight)
+
+    def preferred_pod_anti_affinity(
+        self, weight: int, topology_key: str, selector: Selector, **namespaces: Any
+    ) -> PodBuilder:
+        return self._relate("pod_anti_affinity", make_term(topology_key, selector, **namespaces), weight)
+
     # --- status ---
 
     def phase(self, phase: str) -> PodBuilder:
@@ -243,11 +269,41 @@ class PodBuilder:
         required = self._node_affinity().required_during_scheduling_ignored_during_execution
         return list(required.node_selector_terms) if required else []
 
+    def _relate(self, kind: str, term: PodAffinityTerm, weight: int | None = None) -> PodBuilder:
+        """One more term of pod (anti-)affinity, required unless it has a weight."""
+        affinity = self._pod.spec.affinity or Affinity()
+        old: PodAffinity = getattr(affinity, kind) or PodAffinity()
+        if weight is None:
+            required = [*(old.required_during_scheduling_ignored_during_execution or []), term]
+            new = replace(old, required_during_scheduling_ignored_during_execution=required)
+        else:
+            others = old.preferred_during_scheduling_ignored_during_execution or []
+            preferred = [*others, WeightedPodAffinityTerm(weight, term)]
+            new = replace(old, preferred_during_scheduling_ignored_during_execution=preferred)
+        return self._spec(affinity=replace(affinity, **{kind: new}))
+
     def _require(self, terms: list[NodeSelectorTerm]) -> PodBuilder:
         required = NodeSelector(node_selector_terms=terms)
         return self._prefer(
             replace(self._node_affinity(), required_during_scheduling_ignored_during_execution=required)
         )
+
+
+def make_selector(selector: Selector) -> LabelSelector | None:
+    """A label selector from the labels it wants, or as it is."""
+    return LabelSelector(match_labels=dict(selector)) if isinstance(selector, Mapping) else selector
+
+
+def make_term(
+    topology_key: str,
+    selector: Selector,
+    *,
+    namespaces: Sequence[str] | None = None,
+    namespace_selector: Selector = None,
+) -> PodAffinityTerm:
+    """A term of pod affinity or anti-affinity."""
+    names = None if namespaces is None else list(namespaces)
+    return PodAffinityTerm(topology_key, make_selector(selector), names, make_selector(namespace_selector))
 
 
 def _container(name: str, image: str, requests: dict[str, RawQuantity]) -> Container:

@@ -6,15 +6,20 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import (
+    Affinity,
     Container,
     ContainerImage,
     ContainerPort,
+    LabelSelector,
     Node,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSchedulingGate,
     ResourceRequirements,
     Taint,
     Toleration,
+    WeightedPodAffinityTerm,
 )
 from kscheduler.testing import make_node, make_pod
 
@@ -168,3 +173,26 @@ def test_what_is_built_can_be_sent_and_received() -> None:
     node = make_node("n").capacity(cpu="4").taint("k").obj()
     assert msgspec.json.decode(msgspec.json.encode(pod), type=Pod) == pod
     assert msgspec.json.decode(msgspec.json.encode(node), type=Node) == node
+
+
+def test_pod_affinity_terms_are_added_to_those_of_their_kind() -> None:
+    empty = LabelSelector()
+    pod = (
+        make_pod("p")
+        .pod_affinity("zone", {"app": "a"})
+        .pod_affinity("host", None, namespaces=["x"], namespace_selector=empty)
+        .pod_anti_affinity("host", empty)
+        .preferred_pod_affinity(5, "zone", {"app": "b"})
+        .preferred_pod_anti_affinity(7, "zone", {"app": "c"})
+        .obj()
+    )
+    web, anywhere = PodAffinityTerm("zone", LabelSelector({"app": "a"})), PodAffinityTerm("host", None, ["x"], empty)
+    assert pod.spec.affinity == Affinity(
+        pod_affinity=PodAffinity(
+            [web, anywhere], [WeightedPodAffinityTerm(5, PodAffinityTerm("zone", LabelSelector({"app": "b"})))]
+        ),
+        pod_anti_affinity=PodAffinity(
+            [PodAffinityTerm("host", empty)],
+            [WeightedPodAffinityTerm(7, PodAffinityTerm("zone", LabelSelector({"app": "c"})))],
+        ),
+    )
