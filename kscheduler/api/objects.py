@@ -132,12 +132,17 @@ class ContainerPort(APIStruct, frozen=True):
     protocol: str = "TCP"
 
 
+class ContainerRestartRule(APIStruct, frozen=True):
+    action: str = ""
+
+
 class Container(APIStruct, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[ContainerRestartRule] | None = None
 
 
 class Toleration(APIStruct, frozen=True):
@@ -155,6 +160,12 @@ class PodResourceClaim(APIStruct, frozen=True):
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(APIStruct, frozen=True):
+    """The PodGroup a pod is to be scheduled with, all or nothing."""
+
+    pod_group_name: str | None = None
 
 
 class PersistentVolumeClaimVolumeSource(APIStruct, frozen=True):
@@ -191,8 +202,10 @@ class PodSpec(APIStruct, frozen=True):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     scheduling_gates: list[PodSchedulingGate] | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     volumes: list[Volume] | None = None
     host_network: bool = False
+    host_users: bool | None = None
 
 
 class PodCondition(APIStruct, frozen=True):

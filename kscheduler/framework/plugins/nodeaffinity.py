@@ -6,12 +6,15 @@ others once for each node profile. Score: the summed weight of the preferred ter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kscheduler._fast import Scores, Verdicts, clear_raw, filter_profiles, normalize, score_profiles
+from kscheduler.api import objects as api
 from kscheduler.api.labels import (
     NodeTerm,
     RequiredNodeAffinity,
+    compile_node_selector_term,
     compile_preferred_terms,
     compile_required_node_affinity,
 )
@@ -28,17 +31,50 @@ from kscheduler.snapshot.profiles import HOSTNAME
 
 NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"
+ENFORCED_REASON = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
 _REQUIRED = "NodeAffinity/required"
 _PREFERRED = "NodeAffinity/preferred"
 
+_OWN, _ENFORCED = 1, 2  # detail of a verdict: the pod's own demands, or the profile's, are not met
+
 _Preferred = tuple[tuple[int, NodeTerm], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedAffinity:
+    """What the profile demands of nodes beside what its pods do: `addedAffinity` of the plugin's arguments."""
+
+    required: RequiredNodeAffinity | None = None
+    preferred: _Preferred = ()
+
+
+def compile_added_affinity(affinity: api.NodeAffinity | None) -> AddedAffinity:
+    """Raises DecodeError, with the field below addedAffinity, for what cannot be matched against nodes."""
+    if affinity is None:
+        return AddedAffinity()
+    required = affinity.required_during_scheduling_ignored_during_execution
+    path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    return AddedAffinity(
+        None if required is None else RequiredNodeAffinity((), _added_terms(required.node_selector_terms)),
+        tuple(
+            (term.weight, compile_node_selector_term(term.preference, f"{path}[{i}].preference"))
+            for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ())
+            if term.weight and (term.preference.match_expressions or term.preference.match_fields)
+        ),
+    )
+
+
+def _added_terms(terms: Sequence[api.NodeSelectorTerm]) -> tuple[NodeTerm, ...]:
+    path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    return tuple(compile_node_selector_term(term, f"{path}[{i}]") for i, term in enumerate(terms))
 
 
 class NodeAffinity:
     name = NAME
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, added: AddedAffinity = AddedAffinity()) -> None:
+        self._added = added
         self._verdicts = handle.table.profiles.verdict_memo()
         self._weights = handle.table.profiles.value_memo()
 
@@ -50,7 +86,7 @@ class NodeAffinity:
         except DecodeError as error:
             return None, unresolvable(str(error))
         if required is None:
-            return None, SKIP
+            return None, SKIP if self._added.required is None else None
         state.write(_REQUIRED, required)
         names = required.node_names
         if names is None:
@@ -58,30 +94,35 @@ class NodeAffinity:
         return (PreFilterResult(names), None) if names else (None, unresolvable(CONFLICT))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        required = state.get(_REQUIRED, RequiredNodeAffinity)
-        return None if required is None or required.matches(node.labels, node.name) else unresolvable(REASON)
+        detail = self._obstacle(state.get(_REQUIRED, RequiredNodeAffinity), node.labels, node.name)
+        return self.explain(state, pod, detail) if detail else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         required = state.get(_REQUIRED, RequiredNodeAffinity)
-        if required is None:
-            return
-        if required.reads_node_name or HOSTNAME in required.label_keys:
+        if _tells_nodes_apart(self._added.required) or _tells_nodes_apart(required):
             for row in verdicts.feasible_rows():
                 node = table.at(row)
-                if not required.matches(node.labels, node.name):
-                    verdicts.reject(row, code, 1)
-        else:
-            by_profile = self._verdicts.answers(required, lambda profile: int(not required.matches(profile.labels, "")))
+                if detail := self._obstacle(required, node.labels, node.name):
+                    verdicts.reject(row, code, detail)
+        elif required is not None or self._added.required is not None:
+            by_profile = self._verdicts.answers(required, lambda profile: self._obstacle(required, profile.labels, ""))
             filter_profiles(table.columns, verdicts, by_profile, code)
 
+    def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
+        """0, or who keeps the pod off the node; the profile is asked first."""
+        added = self._added.required
+        if added is not None and not added.matches(labels, name):
+            return _ENFORCED
+        return _OWN if required is not None and not required.matches(labels, name) else 0
+
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
-        return unresolvable(REASON)
+        return unresolvable(ENFORCED_REASON if detail == _ENFORCED else REASON)
 
     # --- score ---
 
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         try:
-            preferred = compile_preferred_terms(pod.pod)
+            preferred = self._added.preferred + compile_preferred_terms(pod.pod)
         except DecodeError as error:
             return unresolvable(str(error))
         if not preferred:
@@ -101,7 +142,7 @@ class NodeAffinity:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         preferred: _Preferred = state.read(_PREFERRED, tuple)
-        if any(term.reads_node_name or HOSTNAME in term.label_keys for _, term in preferred):
+        if any(_tells_nodes_apart(term) for _, term in preferred):
             clear_raw(verdicts, scores)
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, self.score(state, pod, table.at(row))[0])
@@ -121,3 +162,8 @@ class NodeAffinity:
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
         return (ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+
+
+def _tells_nodes_apart(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
+    """Does it read what nodes of one profile do not share: the name, or the hostname label?"""
+    return term is not None and (term.reads_node_name or HOSTNAME in term.label_keys)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
+from kscheduler._fast import MAX_SCORED_RESOURCES
+from kscheduler.api import objects as api
 from kscheduler.config.extension_points import KUBE_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import (
@@ -11,16 +15,24 @@ from kscheduler.config.types import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     Profile,
+    ScoringStrategy,
 )
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.imagelocality import ImageLocality
-from kscheduler.framework.plugins.nodeaffinity import NodeAffinity
+from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
+from kscheduler.framework.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from kscheduler.framework.plugins.nodename import NodeName
 from kscheduler.framework.plugins.nodeports import NodePorts
 from kscheduler.framework.plugins.noderesources.balanced_allocation import BalancedAllocation
 from kscheduler.framework.plugins.noderesources.fit import Fit
+from kscheduler.framework.plugins.noderesources.strategies import (
+    LeastAllocated,
+    MostAllocated,
+    RequestedToCapacityRatio,
+    Strategy,
+)
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
@@ -32,31 +44,54 @@ Factory = Callable[[Profile, Handle], Plugin]
 
 def _fit(profile: Profile, handle: Handle) -> Plugin:
     args = profile.args("NodeResourcesFit", NodeResourcesFitArgs)
-    strategy = args.scoring_strategy
-    if strategy.type != "LeastAllocated":
-        raise _not_yet(profile, "NodeResourcesFit", f"scoringStrategy.type {strategy.type}")
+    resources = args.scoring_strategy.resources
+    if len(resources) > MAX_SCORED_RESOURCES:
+        raise _wrong(
+            profile,
+            "NodeResourcesFit",
+            f"scoringStrategy.resources: expected at most {MAX_SCORED_RESOURCES} resources, got {len(resources)}",
+        )
     return Fit(
         handle,
-        [(resource.name, resource.weight or 1) for resource in strategy.resources],
+        [(resource.name, resource.weight or 1) for resource in resources],
         frozenset(args.ignored_resources),
         frozenset(args.ignored_resource_groups),
+        _strategy(args.scoring_strategy),
     )
+
+
+def _strategy(configured: ScoringStrategy) -> Strategy:
+    """Validation has seen to it that the type is known, and has a shape if it needs one."""
+    if configured.type == "MostAllocated":
+        return MostAllocated()
+    if configured.type == "RequestedToCapacityRatio":
+        ratio = configured.requested_to_capacity_ratio
+        return RequestedToCapacityRatio([(point.utilization, point.score) for point in ratio.shape] if ratio else [])
+    return LeastAllocated()
 
 
 def _balanced(profile: Profile, handle: Handle) -> Plugin:
     args = profile.args("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocationArgs)
+    if len(args.resources) > MAX_SCORED_RESOURCES:
+        raise _wrong(
+            profile,
+            "NodeResourcesBalancedAllocation",
+            f"resources: expected at most {MAX_SCORED_RESOURCES} resources, got {len(args.resources)}",
+        )
     return BalancedAllocation(handle, [resource.name for resource in args.resources])
 
 
 def _node_affinity(profile: Profile, handle: Handle) -> Plugin:
-    if profile.args("NodeAffinity", NodeAffinityArgs).added_affinity is not None:
-        raise _not_yet(profile, "NodeAffinity", "addedAffinity")
-    return NodeAffinity(handle)
+    added = profile.args("NodeAffinity", NodeAffinityArgs).added_affinity
+    try:
+        affinity = None if added is None else msgspec.convert(added, api.NodeAffinity, from_attributes=True)
+        return NodeAffinity(handle, compile_added_affinity(affinity))
+    except DecodeError as error:
+        raise _wrong(profile, "NodeAffinity", str(error)) from error
 
 
-def _not_yet(profile: Profile, plugin: str, what: str) -> ConfigError:
-    """Refused, since ignoring it would place pods where the user forbade it."""
-    return ConfigError(f'profile "{profile.scheduler_name}": plugin "{plugin}": {what} is not supported yet')
+def _wrong(profile: Profile, plugin: str, what: str) -> ConfigError:
+    return ConfigError(f'profile "{profile.scheduler_name}": initializing plugin "{plugin}": {what}')
 
 
 IN_TREE: Mapping[str, Factory] = {
@@ -71,6 +106,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda profile, handle: ImageLocality(handle),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
+    "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
 }
 
 

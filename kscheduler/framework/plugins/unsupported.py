@@ -49,3 +49,5 @@ def _unsupported(pod: Pod) -> Iterator[str]:
         yield "persistent volumes"
     if spec.resource_claims:
         yield "resource claims"
+    if spec.scheduling_group is not None:
+        yield "scheduling with its group"

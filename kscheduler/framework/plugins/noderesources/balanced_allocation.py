@@ -47,8 +47,8 @@ class BalancedAllocation:
             if capacity <= 0 or (column not in NATIVE and request == 0):
                 continue
             used = self._table.columns.requested(node.row, column)
-            before.append(min(used / capacity, 1.0))
-            after.append(min((used + request) / capacity, 1.0))
+            before.append(_fraction(used, capacity))
+            after.append(_fraction(used + request, capacity))
         half = MAX_NODE_SCORE // 2
         return half + int((half + _balance(after) - _balance(before)) / 2), None
 
@@ -56,6 +56,11 @@ class BalancedAllocation:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         score_balanced(table.columns, verdicts, scores, state.read(_REQUEST, PodRequest), self._columns)
+
+
+def _fraction(used: int, capacity: int) -> float:
+    # Each to a double first, as in Go: Python divides large integers more exactly than that.
+    return 1.0 if used >= capacity else float(used) / float(capacity)
 
 
 def _balance(fractions: Sequence[float]) -> int:

@@ -1,15 +1,16 @@
-"""NodeResourcesFit: what a pod requests must be free on its node; scored by how much stays free (LeastAllocated).
+"""NodeResourcesFit: what a pod requests must be free on its node; scored by what is then used (see `strategies`).
 
-Score: ⌊Σ w·⌊(cap − used)·100/cap⌋ / Σ w⌋ over the configured resources, used = what pods on the node request, with
-the non-zero defaults for cpu and memory, plus the incoming pod's own.
+Used, for scoring: what pods on the node request, with the non-zero defaults for cpu and memory, plus the incoming
+pod's own. A resource the node does not have does not count, nor does an extended one the pod does not ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kscheduler._fast import (
     CPU,
+    EPHEMERAL_STORAGE,
     MEMORY,
     TOO_MANY_PODS,
     UNRESOLVABLE,
@@ -17,11 +18,12 @@ from kscheduler._fast import (
     Scores,
     Verdicts,
     filter_fit,
-    score_least_allocated,
 )
+from kscheduler.api.resources import is_extended
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
-from kscheduler.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.noderesources.strategies import LeastAllocated, Strategy, Use
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -47,8 +49,10 @@ class Fit:
         resources: Sequence[tuple[str, int]] = DEFAULT_RESOURCES,
         ignored: frozenset[str] = frozenset(),
         ignored_groups: frozenset[str] = frozenset(),
+        strategy: Strategy | None = None,
     ) -> None:
         self._table = handle.table
+        self._strategy = strategy or LeastAllocated()
         self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
         self._ignored = ignored
         self._ignored_groups = ignored_groups
@@ -67,9 +71,10 @@ class Fit:
         return PodRequest(kept, request.non_zero_cpu, request.non_zero_memory)
 
     def _is_ignored(self, column: int) -> bool:
+        """Only extended resources can be ignored, whatever the arguments name."""
         name = self._table.resources.names[column]
-        group, slash, _ = name.partition("/")
-        return name in self._ignored or (bool(slash) and group in self._ignored_groups)
+        group = name.partition("/")[0]
+        return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         request = state.read(_REQUEST, PodRequest)
@@ -112,16 +117,15 @@ class Fit:
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         request = state.read(_SCORE_REQUEST, PodRequest)
-        total = weights = 0
+        return self._strategy.score(list(self._uses(node, request))), None
+
+    def _uses(self, node: NodeInfo, request: PodRequest) -> Iterator[Use]:
+        """The resources that count on a node."""
         for column, weight in self._weights:
             capacity = self._table.columns.allocatable(node.row, column)
             own = self._own_request(request, column)
-            if capacity <= 0 or (column not in (CPU, MEMORY) and own == 0):
-                continue
-            used = self._used(node, column) + own
-            total += weight * (0 if used > capacity else (capacity - used) * MAX_NODE_SCORE // capacity)
-            weights += weight
-        return total // weights if weights else 0, None
+            if capacity > 0 and (own > 0 or column <= EPHEMERAL_STORAGE):
+                yield Use(self._used(node, column) + own, capacity, weight)
 
     def _own_request(self, request: PodRequest, column: int) -> int:
         if column == CPU:
@@ -139,7 +143,7 @@ class Fit:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         request = state.read(_SCORE_REQUEST, PodRequest)
-        score_least_allocated(table.columns, verdicts, scores, request, self._weights)
+        self._strategy.score_table(table.columns, verdicts, scores, request, self._weights)
 
     # --- queue ---
 

@@ -1,0 +1,80 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes only to nodes that declare it.
+
+Which features a pod needs follows from its spec, by the list of kube-scheduler 1.36. Of the five features it knows,
+two matter where a pod is placed; the others matter when a running pod is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kscheduler._fast import Verdicts
+from kscheduler.api.objects import PodSpec
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.interface import PreFilterResult
+from kscheduler.framework.status import SKIP, Status, unresolvable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "NodeDeclaredFeatures"
+REASON = "node(s) didn't match Pod's required features"
+RESTART_ALL_CONTAINERS = "RestartAllContainers"
+_NEEDED = "NodeDeclaredFeatures/needed"
+
+
+class NodeDeclaredFeatures:
+    name = NAME
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        needed = needed_features(pod.pod.spec)
+        if not needed:
+            return None, SKIP
+        state.write(_NEEDED, needed)
+        return None, None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        needed = state.read(_NEEDED, frozenset)
+        return None if needed.issubset(node.node.status.declared_features or ()) else unresolvable(REASON)
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        # Node by node: PreFilter has left this to the few pods that need a feature at all.
+        for row in verdicts.feasible_rows():
+            if self.filter(state, pod, table.at(row)) is not None:
+                verdicts.reject(row, code, 0)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unresolvable(REASON)
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (
+            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE),
+            ClusterEvent(EventResource.POD, Action.UPDATE),
+        )
+
+
+# --- what a pod needs ---
+
+
+def needed_features(spec: PodSpec) -> frozenset[str]:
+    return frozenset(feature for feature, is_needed in _FEATURES.items() if is_needed(spec))
+
+
+def _restarts_all_containers(spec: PodSpec) -> bool:
+    """Has a container that, when it ends in a certain way, restarts the whole pod in place?"""
+    return any(
+        rule.action == RESTART_ALL_CONTAINERS
+        for container in (*spec.containers, *(spec.init_containers or ()))
+        for rule in container.restart_policy_rules or ()
+    )
+
+
+def _has_own_users_on_host_network(spec: PodSpec) -> bool:
+    return spec.host_network and spec.host_users is False
+
+
+_FEATURES: Mapping[str, Callable[[PodSpec], bool]] = {  # feature -> does a pod need it?
+    "RestartAllContainersOnContainerExits": _restarts_all_containers,
+    "UserNamespacesHostNetworkSupport": _has_own_users_on_host_network,
+}

@@ -1,0 +1,117 @@
+"""How NodeResourcesFit rates a node by what is used of its resources with the pod there: three strategies.
+
+Each has the formula for one node, on (used, allocatable, weight) of the resources that count there, and the kernel
+that answers for all nodes. Divisions are of non-negative numbers, so Python's floor equals Go's truncation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kscheduler._fast import (
+    NodeColumns,
+    PodRequest,
+    Scores,
+    Verdicts,
+    score_least_allocated,
+    score_most_allocated,
+    score_requested_to_capacity_ratio,
+)
+from kscheduler.framework.interface import MAX_NODE_SCORE
+
+MAX_CONFIGURED_SCORE = 10  # the scores of a shape are given as 0..10
+
+Weights = Sequence[tuple[int, int]]  # (resource column, weight)
+Shape = Sequence[tuple[int, int]]  # (utilization 0..100 ascending, score 0..10)
+
+
+class Use(NamedTuple):
+    """One resource of a node: what is used with the pod there, out of what, and what it weighs."""
+
+    used: int
+    allocatable: int
+    weight: int
+
+
+class Strategy(Protocol):
+    def score(self, uses: Sequence[Use]) -> int:
+        """0..100 for one node; 0 if no resource counts."""
+        ...
+
+    def score_table(
+        self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
+    ) -> None:
+        """The same for every feasible row."""
+        ...
+
+
+class LeastAllocated:
+    """⌊Σ w·⌊free·100/allocatable⌋ / Σ w⌋: the emptier the better."""
+
+    def score(self, uses: Sequence[Use]) -> int:
+        return _mean([(max(cap - used, 0) * MAX_NODE_SCORE // cap, weight) for used, cap, weight in uses])
+
+    def score_table(
+        self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
+    ) -> None:
+        score_least_allocated(columns, verdicts, scores, request, weights)
+
+
+class MostAllocated:
+    """⌊Σ w·⌊used·100/allocatable⌋ / Σ w⌋: the fuller the better."""
+
+    def score(self, uses: Sequence[Use]) -> int:
+        return _mean([(min(used, cap) * MAX_NODE_SCORE // cap, weight) for used, cap, weight in uses])
+
+    def score_table(
+        self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
+    ) -> None:
+        score_most_allocated(columns, verdicts, scores, request, weights)
+
+
+class RequestedToCapacityRatio:
+    """The utilization of each resource on a broken line, then their weighted mean, rounded half up.
+
+    A resource that scores 0 takes no part in the mean: kube-scheduler's rule.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = tuple(shape)
+
+    def score(self, uses: Sequence[Use]) -> int:
+        scored = [(self._on_line(min(used, cap) * 100 // cap), weight) for used, cap, weight in uses]
+        counted = [(score, weight) for score, weight in scored if score > 0]
+        weights = sum(weight for _, weight in counted)
+        total = sum(score * weight for score, weight in counted)
+        return (2 * total + weights) // (2 * weights) if weights else 0
+
+    def _on_line(self, utilization: int) -> int:
+        """The score at a utilization, in 0..100; flat outside the ends of the line."""
+        left, left_score = self._shape[0]
+        for right, right_score in self._shape:
+            if utilization <= right:
+                return _between(left, left_score, right, right_score, utilization)
+            left, left_score = right, right_score
+        return left_score * MAX_NODE_SCORE // MAX_CONFIGURED_SCORE
+
+    def score_table(
+        self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
+    ) -> None:
+        score_requested_to_capacity_ratio(columns, verdicts, scores, request, weights, self._shape)
+
+
+def _between(left: int, left_score: int, right: int, right_score: int, utilization: int) -> int:
+    scale = MAX_NODE_SCORE // MAX_CONFIGURED_SCORE
+    if right == left:
+        return right_score * scale
+    rise = scale * (right_score - left_score) * (utilization - left)
+    # Go divides toward zero, and the line may fall.
+    step = abs(rise) // (right - left)
+    return left_score * scale + (step if rise >= 0 else -step)
+
+
+def _mean(scores: Sequence[tuple[int, int]]) -> int:
+    """The mean of (score, weight), cut to an integer."""
+    weights = sum(weight for _, weight in scores)
+    return sum(score * weight for score, weight in scores) // weights if weights else 0
