@@ -26,6 +26,7 @@ from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
+from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
@@ -267,6 +268,7 @@ class Scheduler:
         self._next_expiry = now + EXPIRY_PERIOD_S
         for pod in self.cache.expire(now):
             log.warning("binding was written but never seen; its room is free again", extra={"pod": pod.key})
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
 
     def _schedule(self, queued: QueuedPodInfo) -> None:
         try:
@@ -283,4 +285,6 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
+        if self._assumed_ttl_s > 0 and self.cache.sizes()["assumed_pods"]:
+            deadline = self._next_expiry if deadline is None else min(deadline, self._next_expiry)
         await wait_event(self._work, IDLE_S if deadline is None else max(deadline - now, 0.0))
