@@ -1,0 +1,86 @@
+"""What the parts report, under kube-scheduler's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kscheduler.measurements import Measurements, RestClientMeasurements
+from kscheduler.metrics import Metrics
+from kscheduler.queue.scheduling_queue import QueueCounts
+
+
+class Queue:
+    def __init__(self) -> None:
+        self.rejected: dict[tuple[str, str], int] = {("Fit", "a"): 3}
+
+    def counts(self) -> QueueCounts:
+        return QueueCounts(active=1, backoff=2, unschedulable=3, gated=4)
+
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        return self.rejected
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        return {"NodeAdd": 5}
+
+
+def test_a_bound_pod_counts_as_an_attempt_with_its_durations() -> None:
+    metrics = Metrics()
+    Measurements(metrics).scheduled("a", attempt_s=0.5, since_first_attempt_s=3.0, attempts=2)
+    assert metrics.schedule_attempts_total.labels("scheduled", "a").value == 1
+    assert metrics.scheduling_attempt_duration_seconds.labels("scheduled", "a").sum == 0.5
+    assert metrics.pod_scheduling_attempts.sum == 2
+    assert metrics.pod_scheduling_sli_duration_seconds.labels("2").sum == 3.0
+
+
+def test_a_pod_that_was_not_bound_counts_by_result() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.not_scheduled("a", "unschedulable", 0.1)
+    measurements.not_scheduled("a", "error", 0.2)
+    measurements.not_scheduled("a", "error", 0.3)
+    assert metrics.schedule_attempts_total.labels("unschedulable", "a").value == 1
+    assert metrics.schedule_attempts_total.labels("error", "a").value == 2
+
+
+def test_extension_points_are_timed_by_point_status_and_profile() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    for seconds in (0.1, 0.2):
+        measurements.extension_point("Filter", "Success", "a", seconds)
+    child = metrics.framework_extension_point_duration_seconds.labels("Filter", "Success", "a")
+    assert child.count == 2
+
+
+def test_single_happenings_are_counted() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.incoming("active", "PodAdd")
+    measurements.bind_conflict()
+    measurements.bad_object("pods")
+    measurements.loop_lag(0.25)
+    measurements.permit_waited("Success", 2.0)
+    assert metrics.queue_incoming_pods_total.labels("active", "PodAdd").value == 1
+    assert metrics.bind_conflicts_total.value == 1
+    assert metrics.informer_bad_objects_total.labels("pods").value == 1
+    assert metrics.event_loop_lag_seconds.sum == 0.25
+    assert metrics.permit_wait_duration_seconds.labels("Success").sum == 2.0
+
+
+def test_the_queues_gauges_are_read_when_somebody_scrapes_and_forget_what_is_no_more() -> None:
+    metrics = Metrics()
+    queue = Queue()
+    Measurements(metrics).show_queue(queue)
+    text = metrics.exposition().decode()
+    assert 'scheduler_pending_pods{queue="backoff"} 2.0' in text
+    assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 3.0' in text
+    queue.rejected = {}
+    assert 'plugin="Fit"' not in metrics.exposition().decode()
+
+
+def test_requests_are_counted_by_code_verb_and_host() -> None:
+    metrics = Metrics()
+    requests = RestClientMeasurements(metrics)
+    requests.observe("POST", "127.0.0.1:6443", "201", 0.01)
+    requests.observe_rate_limiter("POST", "127.0.0.1:6443", 0.5)
+    assert metrics.rest_client_requests_total.labels("201", "POST", "127.0.0.1:6443").value == 1
+    assert metrics.rest_client_rate_limiter_duration_seconds.labels("POST", "127.0.0.1:6443").sum == 0.5
