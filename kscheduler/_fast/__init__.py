@@ -2,7 +2,7 @@
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
 functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
-Python in reference.py and reference_tables.py, which are the specification. The compiled form is taken where it has
+Python in the reference*.py files, which are the specification. The compiled form is taken where it has
 been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
 
 Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
@@ -50,12 +50,29 @@ if TYPE_CHECKING:
         score_requested_to_capacity_ratio,
     )
     from kscheduler._fast.selection import best_total, select_host
+    from kscheduler._fast.topology import (
+        DomainSums,
+        RowMask,
+        RowTotals,
+        add_domain_sums,
+        add_spread,
+        add_spread_by_row,
+        filter_inside,
+        filter_outside,
+        filter_skew,
+        filter_without_domain,
+        normalize_range,
+        normalize_spread,
+        score_spread,
+        sum_by_domain,
+    )
     from kscheduler._fast.verdicts import Verdicts
 else:
     from importlib.util import find_spec
 
     COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
-        find_spec(f"kscheduler._fast.{name}") for name in ("columns", "verdicts", "filtering", "scoring", "selection")
+        find_spec(f"kscheduler._fast.{name}")
+        for name in ("columns", "verdicts", "filtering", "scoring", "selection", "topology")
     )
     if COMPILED:
         from kscheduler._fast.columns import NodeColumns, PodRequest
@@ -74,6 +91,22 @@ else:
             score_requested_to_capacity_ratio,
         )
         from kscheduler._fast.selection import best_total, select_host
+        from kscheduler._fast.topology import (
+            DomainSums,
+            RowMask,
+            RowTotals,
+            add_domain_sums,
+            add_spread,
+            add_spread_by_row,
+            filter_inside,
+            filter_outside,
+            filter_skew,
+            filter_without_domain,
+            normalize_range,
+            normalize_spread,
+            score_spread,
+            sum_by_domain,
+        )
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference import (
@@ -93,6 +126,22 @@ else:
             select_host,
         )
         from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
+        from kscheduler._fast.reference_topology import (
+            DomainSums,
+            RowMask,
+            RowTotals,
+            add_domain_sums,
+            add_spread,
+            add_spread_by_row,
+            filter_inside,
+            filter_outside,
+            filter_skew,
+            filter_without_domain,
+            normalize_range,
+            normalize_spread,
+            score_spread,
+            sum_by_domain,
+        )
 
 __all__ = [
     "COMPILED",
@@ -110,22 +159,36 @@ __all__ = [
     "NO_NODE",
     "TOO_MANY_PODS",
     "UNRESOLVABLE",
+    "DomainSums",
     "NodeColumns",
     "PodRequest",
+    "RowMask",
+    "RowTotals",
     "Scores",
     "Verdicts",
     "accumulate",
+    "add_domain_sums",
+    "add_spread",
+    "add_spread_by_row",
     "add_to_rows",
     "best_total",
     "clear_raw",
     "filter_fit",
+    "filter_inside",
+    "filter_outside",
     "filter_profiles",
+    "filter_skew",
+    "filter_without_domain",
     "normalize",
+    "normalize_range",
+    "normalize_spread",
     "score_balanced",
     "score_images",
     "score_least_allocated",
     "score_most_allocated",
     "score_profiles",
     "score_requested_to_capacity_ratio",
+    "score_spread",
     "select_host",
+    "sum_by_domain",
 ]

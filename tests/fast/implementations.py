@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_PLAIN = ("codes", "reference_tables", "reference")
-_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection")
+_PLAIN = ("codes", "reference_tables", "reference", "reference_topology")
+_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology")
 
 
 def _merge(label: str, names: tuple[str, ...]) -> ModuleType:
