@@ -166,7 +166,7 @@ class _Compiling:
         try:
             return tuple(
                 (
-                    sign * weighted.weight,
+                    sign * _weight(weighted.weight, f"{path}[{i}].weight"),
                     compile_affinity_term(weighted.pod_affinity_term, self._namespace, f"{path}[{i}].podAffinityTerm"),
                 )
                 for i, weighted in enumerate(terms)
@@ -174,6 +174,13 @@ class _Compiling:
         except DecodeError as error:
             self.fault = self.fault or error
             return ()
+
+
+def _weight(weight: int, path: str) -> int:
+    """The apiserver wants 1..100; what the API's type cannot hold would not fit into counters either."""
+    if not -(1 << 31) < weight < 1 << 31:
+        raise DecodeError(f"{path}: expected 1..100, got {weight}")
+    return weight
 
 
 def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> AffinityTerm:

@@ -74,6 +74,17 @@ class GroupCounters(Generic[G]):
     def get(self, key: Hashable) -> G | None:
         return self._groups.get(key)
 
+    @property
+    def last_id(self) -> int:
+        """The id of the group that appeared last; -1 before the first."""
+        return self._last_id
+
+    def since(self, seen: int) -> list[G]:
+        """The groups that appeared after the one with the id `seen`, some of which may be gone again."""
+        if seen >= self._last_id:
+            return []
+        return self._appeared[bisect_right(self._appeared, seen, key=lambda group: group.id) :]
+
     # --- pods come and go ---
 
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
@@ -130,8 +141,7 @@ class GroupCounters(Generic[G]):
         return found
 
     def _catch_up(self, counter: RowCounter, weigh: Callable[[G], int]) -> None:
-        start = bisect_right(self._appeared, counter.seen, key=lambda group: group.id)
-        for group in self._appeared[start:]:
+        for group in self.since(counter.seen):
             weight = weigh(group) if group.rows else 0
             if weight:
                 group.counted_by[counter] = weight

@@ -141,3 +141,9 @@ def test_a_malformed_namespace_selector_of_a_preferred_term_is_told_with_its_pat
         "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm"
         ".namespaceSelector.matchExpressions[0].operator: "
     )
+
+
+def test_a_weight_that_fits_no_counter_is_malformed() -> None:
+    terms = compile_pod_affinity(pod_with(PodAffinity(None, [WeightedPodAffinityTerm(1 << 40, term())])))
+    assert terms.preferred == ()
+    assert str(terms.fault).endswith(f"[0].weight: expected 1..100, got {1 << 40}")

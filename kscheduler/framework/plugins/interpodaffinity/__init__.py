@@ -1,0 +1,1 @@
+"""InterPodAffinity: where pods go by what other pods are there, or want."""

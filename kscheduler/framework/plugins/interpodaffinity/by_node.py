@@ -1,0 +1,118 @@
+"""The plugin's definition: what it counts, by walking over all nodes and their pods.
+
+Decisions are made by `by_table`, from counts kept at hand; this is what they must agree with, and what judges a
+single node. Counts and scores go by topology pair: the key of a node label, and its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kscheduler.api.pod_affinity import AffinityTerm
+from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean, means
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+TopologyPair = tuple[str, str]  # (label key, value)
+
+
+@dataclass(slots=True)
+class FilterCounts:
+    """How many pods, or their terms, stand against or for a pod in each topology pair; pairs of 0 are absent."""
+
+    affinity: dict[TopologyPair, int] = field(default_factory=dict)  # pods that all required affinity terms mean
+    anti_affinity: dict[TopologyPair, int] = field(default_factory=dict)  # pods that required anti-affinity means
+    existing: dict[TopologyPair, int] = field(default_factory=dict)  # pods whose required anti-affinity means the pod
+
+    @classmethod
+    def of(cls, pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces) -> FilterCounts:
+        counts = cls()
+        for node in nodes:
+            for other in node.pods.values():
+                counts.update(pod, own, other, node, namespaces, 1)
+        return counts
+
+    def update(
+        self, pod: PodInfo, own: OwnTerms, other: PodInfo, node: NodeInfo, namespaces: Namespaces, by: int
+    ) -> None:
+        """Count another pod on a node `by` times; -1 takes it out again."""
+        for term in other.affinity.required_anti_affinity:
+            if means_incoming(term, pod, namespaces):
+                _add(self.existing, term.topology_key, node.labels, by)
+        if all_mean(own.affinity, other):
+            for term in own.affinity:
+                _add(self.affinity, term.topology_key, node.labels, by)
+        for term in own.anti_affinity:
+            if means(term, other):
+                _add(self.anti_affinity, term.topology_key, node.labels, by)
+
+    def satisfies_affinity(self, pod: PodInfo, own: OwnTerms, labels: Mapping[str, str]) -> bool:
+        """Has a node with these labels the topology, and in it the pods, that the pod's affinity requires?"""
+        if any(term.topology_key not in labels for term in own.affinity):
+            return False
+        if all((term.topology_key, labels[term.topology_key]) in self.affinity for term in own.affinity):
+            return True
+        # The first of a series of pods that want to be together finds none of them anywhere, and may go ahead.
+        return not self.affinity and all_mean(own.affinity, pod)
+
+    def satisfies_anti_affinity(self, own: OwnTerms, labels: Mapping[str, str]) -> bool:
+        keys = {term.topology_key for term in own.anti_affinity}
+        return not any((key, labels.get(key)) in self.anti_affinity for key in keys)
+
+    def satisfies_existing(self, labels: Mapping[str, str]) -> bool:
+        return not any(pair in self.existing for pair in labels.items())
+
+
+def score_by_pair(
+    pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces, hard_weight: int
+) -> dict[TopologyPair, int]:
+    """What each topology pair is worth to the pod; empty if nothing at all speaks for or against a place.
+
+    `hard_weight`: worth of an existing pod's required affinity term that means the pod.
+    """
+    scores: dict[TopologyPair, int] = {}
+    for node in nodes:
+        labels = node.labels
+        for other in node.pods.values():
+            for weight, term in own.preferred:
+                if means(term, other):
+                    _add_score(scores, term.topology_key, labels, weight)
+            for term in other.affinity.required_affinity if hard_weight > 0 else ():
+                if means_incoming(term, pod, namespaces):
+                    _add_score(scores, term.topology_key, labels, hard_weight)
+            for weight, term in other.affinity.preferred:
+                if means_incoming(term, pod, namespaces):
+                    _add_score(scores, term.topology_key, labels, weight)
+    return scores
+
+
+def score_of(labels: Mapping[str, str], scores: Mapping[TopologyPair, int]) -> int:
+    return sum(scores.get(pair, 0) for pair in labels.items())
+
+
+def means_incoming(term: AffinityTerm, pod: PodInfo, namespaces: Namespaces) -> bool:
+    """Does an existing pod's term mean the pod to be placed?
+
+    Unlike for the pod's own terms, a namespace that was never reported counts as one without labels here.
+    """
+    metadata = pod.pod.metadata
+    return term.matches(metadata.namespace, metadata.labels or {}, namespaces.get(metadata.namespace) or {})
+
+
+def _add(counts: dict[TopologyPair, int], key: str, labels: Mapping[str, str], by: int) -> None:
+    if key not in labels:
+        return
+    pair = key, labels[key]
+    count = counts.get(pair, 0) + by
+    if count:
+        counts[pair] = count
+    else:
+        counts.pop(pair, None)
+
+
+def _add_score(scores: dict[TopologyPair, int], key: str, labels: Mapping[str, str], weight: int) -> None:
+    if key in labels:
+        pair = key, labels[key]
+        scores[pair] = scores.get(pair, 0) + weight

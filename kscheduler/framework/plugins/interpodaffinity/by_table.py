@@ -1,0 +1,231 @@
+"""The plugin's table form: the same answers as `by_node`, from counters kept at hand, for all rows in one call.
+
+Each question about pods is a counter with one number a row, kept up to date as pods come and go: how many pods does
+one of the pod's own terms mean, and how many terms of one topology key, held by pods there, mean the pod? Kernels sum
+these by topology domain. Python works through distinct terms and topology keys only, not through nodes or pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from kscheduler._fast import (
+    DomainSums,
+    NodeColumns,
+    RowMask,
+    Scores,
+    Verdicts,
+    add_domain_sums,
+    clear_raw,
+    filter_inside,
+    filter_outside,
+    filter_without_domain,
+    sum_by_domain,
+)
+from kscheduler.api.pod_affinity import AffinityTerm, HeldTerm, TermKind
+from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_counters import RowCounter
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_labels import LabelClass, TermHolders
+from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
+
+# Topology keys of terms that are gone are forgotten when there are more than so many.
+MAX_KEYS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCounts:
+    """A question's answer, and the topology to sum it by. Good for one decision."""
+
+    counter: RowCounter
+    column: DomainColumn
+
+    def count_anything(self) -> bool:
+        """Is there something counted, on a node that is in a domain? Terms for and against a place can sum to 0."""
+        if not self.column.size:
+            return False
+        # The first row answers, unless the cluster's pods are on nodes that lack the topology key.
+        ids = self.column.ids
+        return any(ids[row] != NO_DOMAIN for group in self.counter.groups for row in group.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterInput:
+    """What the filter judges nodes by."""
+
+    affinity: Sequence[DomainCounts]
+    is_first: bool  # no pod that the affinity means is anywhere, and the pod itself would be one
+    anti_affinity: Sequence[DomainCounts]
+    existing: Sequence[DomainCounts]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.affinity and not self.anti_affinity and not self.existing
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreInput:
+    """(weight, counts) that add up to the raw score of a node."""
+
+    weighted: Sequence[tuple[int, DomainCounts]]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.weighted
+
+
+class Sums:
+    """Runs the kernels over questions, with the buffers they need."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._nodes = RowMask()
+        self._sums = DomainSums()
+
+    def require(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
+        """Keep the nodes in domains where something is counted."""
+        self._sum(counts)
+        filter_outside(verdicts, self._sums, counts.column.ids, code, detail)
+
+    def forbid(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
+        """Put out the nodes in domains where something is counted."""
+        if counts.counter.total:
+            self._sum(counts)
+            filter_inside(verdicts, self._sums, counts.column.ids, code, detail)
+
+    def score(self, verdicts: Verdicts, scores: Scores, counts: DomainCounts, weight: int) -> None:
+        self._sum(counts)
+        add_domain_sums(verdicts, scores, self._sums, counts.column.ids, weight)
+
+    def _sum(self, counts: DomainCounts) -> None:
+        self._nodes.take_alive(self._columns)
+        sum_by_domain(self._sums, counts.counter.values, counts.column.ids, counts.column.size, self._nodes)
+
+
+class AffinityIndex:
+    """The table's counters, asked what this plugin wants to know."""
+
+    def __init__(self, table: NodeTable, namespaces: Namespaces) -> None:
+        self._table = table
+        self._namespaces = namespaces
+        self._sums = Sums(table.columns)
+        self._seen = -1  # id of the last group of term holders that was looked at
+        # Topology keys of the terms that pods on nodes hold, or have held; a dict for its order.
+        self._forbidding: dict[str, None] = {}  # required anti-affinity
+        self._scoring: dict[str, None] = {}  # all others
+
+    def filter_input(self, pod: PodInfo, own: OwnTerms) -> FilterInput:
+        affinity = [self._counts(own.affinity, term.topology_key) for term in own.affinity]
+        is_first = bool(affinity) and all_mean(own.affinity, pod) and not any(c.count_anything() for c in affinity)
+        anti_affinity = [self._counts((term,), term.topology_key) for term in own.anti_affinity]
+        return FilterInput(affinity, is_first, anti_affinity, list(self._existing(pod)))
+
+    def score_input(self, pod: PodInfo, own: OwnTerms, hard_weight: int) -> ScoreInput:
+        weighted = [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
+        weighted += [(1, counts) for counts in self._wishes(pod, hard_weight)]
+        return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
+
+    def reject(self, verdicts: Verdicts, found: FilterInput, code: int, details: tuple[int, int, int]) -> None:
+        """`details`: for nodes without the required affinity, in reach of anti-affinity, and of others' anti-affinity.
+
+        The first reason stands, so that the order is that of the per-node form.
+        """
+        lacking, shunned, shunning = details
+        for counts in found.affinity:
+            if found.is_first:
+                filter_without_domain(verdicts, counts.column.ids, code, lacking)
+            else:
+                self._sums.require(verdicts, counts, code, lacking)
+        for counts in found.anti_affinity:
+            self._sums.forbid(verdicts, counts, code, shunned)
+        for counts in found.existing:
+            self._sums.forbid(verdicts, counts, code, shunning)
+
+    def score(self, verdicts: Verdicts, scores: Scores, found: ScoreInput) -> None:
+        clear_raw(verdicts, scores)
+        for weight, counts in found.weighted:
+            self._sums.score(verdicts, scores, counts, weight)
+
+    # --- pods that the pod's own terms mean ---
+
+    def _counts(self, terms: tuple[AffinityTerm, ...], topology_key: str) -> DomainCounts:
+        """The pods that all of these terms mean, by one topology."""
+
+        def weigh(pods: LabelClass) -> int:
+            return int(all(term.matches(pods.namespace, pods.labels, None) for term in terms))
+
+        counter = self._table.counters.counter(("meant by", terms), weigh)
+        return DomainCounts(counter, self._table.topology.column(topology_key))
+
+    # --- terms of existing pods that mean the pod ---
+
+    def _existing(self, pod: PodInfo) -> Iterator[DomainCounts]:
+        """Required anti-affinity of others, one item for each topology key in which it rules out a node."""
+        self._learn_keys()
+        incoming = Incoming(pod, self._namespaces)
+        for key in self._forbidding:
+            counts = self._forbids(incoming, key)
+            if counts.count_anything():
+                yield counts
+
+    def _wishes(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
+        """What others would like, one item for each topology key; the counts are weighed already."""
+        self._learn_keys()
+        incoming = Incoming(pod, self._namespaces)
+        for key in self._scoring:
+            yield self._wants(incoming, key, hard_weight)
+
+    def _forbids(self, incoming: Incoming, topology_key: str) -> DomainCounts:
+        def weigh(holders: TermHolders) -> int:
+            held = cast(HeldTerm, holders.key)
+            if held.kind is not TermKind.REQUIRED_ANTI_AFFINITY or held.term.topology_key != topology_key:
+                return 0
+            return int(incoming.is_meant_by(held.term))
+
+        counter = self._table.counters.holders(("forbid", incoming.look, topology_key), weigh)
+        return DomainCounts(counter, self._table.topology.column(topology_key))
+
+    def _wants(self, incoming: Incoming, topology_key: str, hard_weight: int) -> DomainCounts:
+        def weigh(holders: TermHolders) -> int:
+            held = cast(HeldTerm, holders.key)
+            if held.kind is TermKind.REQUIRED_ANTI_AFFINITY or held.term.topology_key != topology_key:
+                return 0
+            weight = hard_weight if held.kind is TermKind.REQUIRED_AFFINITY else held.weight
+            return weight if weight and incoming.is_meant_by(held.term) else 0
+
+        counter = self._table.counters.holders(("want", incoming.look, topology_key, hard_weight), weigh)
+        return DomainCounts(counter, self._table.topology.column(topology_key))
+
+    def _learn_keys(self) -> None:
+        """Look at the terms that have appeared since."""
+        holders = self._table.counters.by_terms
+        if len(self._forbidding) + len(self._scoring) > MAX_KEYS:
+            self._forbidding.clear()
+            self._scoring.clear()
+            self._seen = -1
+        for group in holders.since(self._seen):
+            held = cast(HeldTerm, group.key)
+            forbids = held.kind is TermKind.REQUIRED_ANTI_AFFINITY
+            (self._forbidding if forbids else self._scoring)[held.term.topology_key] = None
+        self._seen = holders.last_id
+
+
+class Incoming:
+    """What decides which terms of other pods mean a pod."""
+
+    __slots__ = ("_labels", "_namespace", "_namespace_labels", "look")
+
+    def __init__(self, pod: PodInfo, namespaces: Namespaces) -> None:
+        metadata = pod.pod.metadata
+        self._namespace = metadata.namespace
+        self._labels: Mapping[str, str] = metadata.labels or {}
+        # For others' terms a namespace that was never reported counts as one without labels.
+        self._namespace_labels: Mapping[str, str] = namespaces.get(metadata.namespace) or {}
+        self.look = (self._namespace, frozenset(self._labels.items()), frozenset(self._namespace_labels.items()))
+
+    def is_meant_by(self, term: AffinityTerm) -> bool:
+        return term.matches(self._namespace, self._labels, self._namespace_labels)

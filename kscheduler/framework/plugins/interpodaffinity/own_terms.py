@@ -1,0 +1,48 @@
+"""The terms of the pod to be placed, with the names of namespaces in place of namespace selectors.
+
+The selectors are asked once a decision, so that what follows compares names. A namespace nobody has reported is
+found by no selector but the empty one, which means all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kscheduler.api.pod_affinity import AffinityTerm, PodAffinityTerms
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTerms:
+    affinity: tuple[AffinityTerm, ...]  # required
+    anti_affinity: tuple[AffinityTerm, ...]  # required
+    preferred: tuple[tuple[int, AffinityTerm], ...]  # (weight, term); anti-affinity weighs negative
+
+
+NO_OWN_TERMS = OwnTerms((), (), ())
+
+
+def own_terms(terms: PodAffinityTerms, namespaces: Namespaces) -> OwnTerms:
+    return OwnTerms(
+        tuple(_named(term, namespaces) for term in terms.required_affinity),
+        tuple(_named(term, namespaces) for term in terms.required_anti_affinity),
+        tuple((weight, _named(term, namespaces)) for weight, term in terms.preferred),
+    )
+
+
+def _named(term: AffinityTerm, namespaces: Namespaces) -> AffinityTerm:
+    if not term.selects_namespaces:
+        return term
+    return term.with_namespaces(namespaces.selected_by(term.namespace_selector))
+
+
+def means(term: AffinityTerm, pod: PodInfo) -> bool:
+    """Does one of the pod's own terms mean this other pod?"""
+    metadata = pod.pod.metadata
+    return term.matches(metadata.namespace, metadata.labels or {}, None)
+
+
+def all_mean(terms: tuple[AffinityTerm, ...], pod: PodInfo) -> bool:
+    """For required affinity another pod counts only if every term means it."""
+    return bool(terms) and all(means(term, pod) for term in terms)

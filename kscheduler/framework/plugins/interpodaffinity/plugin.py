@@ -1,0 +1,131 @@
+"""InterPodAffinity: pods that must or should be near other pods, or away from them.
+
+Filter, in kube-scheduler's order: what the pod requires to be near (a pod counts only if all its terms mean it), what
+it requires to be away from, and who of the pods there requires to be away from it. Score: the summed weights, for
+each topology pair of the node, of the pod's own preferred terms that mean pods there, of theirs that mean it, and
+`hard_weight` for each of their required affinity terms that mean it; normalised between lowest and highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler._fast import Scores, Verdicts, normalize_range
+from kscheduler.api.pod_affinity import has_preferred_terms
+from kscheduler.config.types import InterPodAffinityArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.interpodaffinity.by_node import FilterCounts, score_by_pair, score_of
+from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
+from kscheduler.framework.plugins.interpodaffinity.normalize import normalize_between
+from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
+from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "InterPodAffinity"
+
+AFFINITY, ANTI_AFFINITY, EXISTING = 1, 2, 3  # details of verdicts
+STATUSES = {
+    AFFINITY: unresolvable("node(s) didn't match pod affinity rules"),
+    ANTI_AFFINITY: unschedulable("node(s) didn't match pod anti-affinity rules"),
+    EXISTING: unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
+}
+
+_FILTER = "InterPodAffinity/filter"
+_COUNTS = "InterPodAffinity/counts"
+_SCORE = "InterPodAffinity/score"
+_PAIRS = "InterPodAffinity/pairs"
+
+
+class InterPodAffinity:
+    name = NAME
+
+    def __init__(self, handle: Handle, args: InterPodAffinityArgs) -> None:
+        self._table = handle.table
+        self._namespaces = handle.namespaces
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignores_others = args.ignore_preferred_terms_of_existing_pods
+        self._index = AffinityIndex(handle.table, handle.namespaces)
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        if pod.affinity.fault is not None:
+            return None, unresolvable(f"parsing pod: {pod.affinity.fault}")
+        found = self._index.filter_input(pod, self._own(pod))
+        if found.is_empty:
+            return None, SKIP
+        state.write(_FILTER, found)
+        return None, None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        own, counts = self._own(pod), self._counts(state, pod)
+        if not counts.satisfies_affinity(pod, own, node.labels):
+            return STATUSES[AFFINITY]
+        if not counts.satisfies_anti_affinity(own, node.labels):
+            return STATUSES[ANTI_AFFINITY]
+        return None if counts.satisfies_existing(node.labels) else STATUSES[EXISTING]
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        found = state.get(_FILTER, FilterInput)
+        if found is not None:
+            self._index.reject(verdicts, found, code, (AFFINITY, ANTI_AFFINITY, EXISTING))
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return STATUSES[detail]
+
+    def _own(self, pod: PodInfo) -> OwnTerms:
+        return own_terms(pod.affinity, self._namespaces)
+
+    def _counts(self, state: CycleState, pod: PodInfo) -> FilterCounts:
+        """Worked out by the first node that is asked about."""
+        counts = state.get(_COUNTS, FilterCounts)
+        if counts is None:
+            counts = FilterCounts.of(pod, self._own(pod), self._table, self._namespaces)
+            state.write(_COUNTS, counts)
+        return counts
+
+    # --- score ---
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        if pod.affinity.fault is not None:
+            return error_status(f"failed to parse pod: {pod.affinity.fault}", pod.affinity.fault)
+        if self._ignores_others and not has_preferred_terms(pod.pod):
+            return SKIP
+        found = self._index.score_input(pod, self._own(pod), self._hard_weight)
+        if found.is_empty:
+            return SKIP
+        state.write(_SCORE, found)
+        return None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        pairs = state.get(_PAIRS, dict)
+        if pairs is None:
+            pairs = score_by_pair(pod, self._own(pod), self._table, self._namespaces, self._hard_weight)
+            state.write(_PAIRS, pairs)
+        return score_of(node.labels, pairs), None
+
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
+        normalize_between(scores)
+        return None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        self._index.score(verdicts, scores, state.read(_SCORE, ScoreInput))
+
+    def normalize_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        normalize_range(verdicts, scores)
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (
+            ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
+            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+        )
