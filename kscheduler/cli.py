@@ -37,6 +37,7 @@ from kscheduler.flags import (
     parse,
     report,
 )
+from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import known_plugins
 
 log = logging.getLogger(__name__)
@@ -67,22 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def validate(options: ValidateOptions) -> int:
-    config = load_config(options.file)
+    config = load_config(options.file, find_plugins=find_plugins)
     refuse_unsupported(config, options.file)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
-    missing = unimplemented_plugins(config, known_plugins())
+    missing = unimplemented_plugins(config, known_plugins(config))
     if missing:
         print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")
     return 0
 
 
 def show(options: ShowOptions) -> int:
-    config = load_config(options.file)
+    config = load_config(options.file, find_plugins=find_plugins)
     print(to_yaml(config), end="")
     if options.expanded:
+        known = known_plugins(config)
         for profile in config.profiles:
             print(f"---\n# plugins of profile {profile.scheduler_name} that run, in order (weight)")
-            for point, entries in effective_plugins(profile, known_plugins()).items():
+            for point, entries in effective_plugins(profile, known).items():
                 weighted = point is ExtensionPoint.SCORE
                 names = [f"{name} ({weight})" if weighted else name for name, weight in entries]
                 print(f"{point.value}: [{', '.join(names)}]")
@@ -117,7 +119,7 @@ def run(options: RunOptions) -> int:
         return 0
     for warning in options.warnings:
         log.warning("flag without effect", extra={"reason": warning})
-    missing = unimplemented_plugins(config, known_plugins())
+    missing = unimplemented_plugins(config, known_plugins(config))
     if missing:
         log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
     import uvloop
@@ -138,9 +140,9 @@ def run(options: RunOptions) -> int:
 
 def configuration(options: RunOptions) -> SchedulerConfig:
     """The file, or the defaults without one, with the flags that override it."""
-    config = load_config(options.config) if options.config else default_config()
+    config = load_config(options.config, find_plugins=find_plugins) if options.config else default_config()
     config = apply_run_options(config, options)
-    check_config(config)
+    check_config(config, find_plugins)
     refuse_unsupported(config, options.config)
     return config
 

@@ -17,7 +17,7 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.binding_tasks import BindingTasks
 from kscheduler.cache.cache import Cache
 from kscheduler.client.binder import Binder
-from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.concurrency import run_together, wait_event, within
 from kscheduler.client.informer import Informer
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, Binding, Client
@@ -143,7 +143,7 @@ class Scheduler:
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
-        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind)
+        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind, stopwatch=stopwatch, within=within)
         profiles = {}
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -28,19 +29,24 @@ from kscheduler.config.types import (
 from kscheduler.config.validation import validate, validate_late
 from kscheduler.errors import ConfigError, InternalError
 
+# The plugins beyond kube-scheduler's that the profiles of a configuration name; ConfigError if one cannot be loaded.
+FindPlugins = Callable[[SchedulerConfig], PointMap]
 
-def load_config(path: str, *, extra_plugins: PointMap | None = None) -> SchedulerConfig:
+
+def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> SchedulerConfig:
     """The configuration in a YAML or JSON file, complete and valid.
 
-    `extra_plugins` are the plugins beyond kube-scheduler's that profiles may name. ConfigError names the file and,
-    in kube-scheduler's notation, every field that is wrong.
+    Without `find_plugins` profiles may name kube-scheduler's plugins only. ConfigError names the file and, in
+    kube-scheduler's notation, every field that is wrong.
     """
-    return _checked(read_document(path), path, extra_plugins)
+    return _checked(read_document(path), path, find_plugins)
 
 
-def parse_config(text: str, source: str = "configuration", *, extra_plugins: PointMap | None = None) -> SchedulerConfig:
+def parse_config(
+    text: str, source: str = "configuration", *, find_plugins: FindPlugins | None = None
+) -> SchedulerConfig:
     """As `load_config`, from text."""
-    return _checked(parse_document(text.encode(), source), source, extra_plugins)
+    return _checked(parse_document(text.encode(), source), source, find_plugins)
 
 
 def default_config() -> SchedulerConfig:
@@ -48,20 +54,20 @@ def default_config() -> SchedulerConfig:
     return apply_defaults(SchedulerConfig())
 
 
-def _checked(document: dict[str, Any], source: str, extra_plugins: PointMap | None) -> SchedulerConfig:
+def _checked(document: dict[str, Any], source: str, find_plugins: FindPlugins | None) -> SchedulerConfig:
     try:
         config = apply_defaults(decode_config(document))
-        check_config(config, extra_plugins)
+        check_config(config, find_plugins)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
     return config
 
 
-def check_config(config: SchedulerConfig, extra_plugins: PointMap | None = None) -> None:
+def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = None) -> None:
     """ConfigError with all that is wrong in a decoded, defaulted configuration."""
     if faults := validate(config):
         raise ConfigError(aggregate(faults))
-    check_profiles(config, extra_plugins)
+    check_profiles(config, find_plugins(config) if find_plugins else None)
     if faults := validate_late(config):
         raise ConfigError(aggregate(faults))
 

@@ -1,1 +1,96 @@
-"""The scheduling framework: extension points, and the plugins that answer them. No I/O of its own, no clock."""
+"""The scheduling framework: extension points, and the plugins that answer them. No I/O of its own, no clock.
+
+What a plugin author needs is exported here, and stays compatible:
+
+* what a plugin is given: `PodInfo` and `NodeInfo` (read only; `.pod` and `.node` are the API objects), `CycleState`
+  to remember something from one extension point to the next, and a `Handle` at construction;
+* what it answers: None for success, or a `Status` made with `unschedulable`, `unresolvable`, `error_status`, or SKIP;
+* the extension points, as Protocols: a plugin need not inherit from them, having the method is enough;
+* `PluginArgs`, the base of the arguments it takes from the configuration file;
+* `ClusterEvent`, `EventResource`, `Action`, `Registration`: what may help a pod it rejected.
+
+The table forms (`TableFilterPlugin`, `TableScorePlugin`, `TableNormalizeScore`) answer for all nodes in one call, on
+`NodeTable`, `Verdicts` and `Scores`; they are worth their trouble only where a loop over nodes costs too much.
+"""
+
+from __future__ import annotations
+
+from kscheduler._fast import Scores, Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, QueueingHint, Registration
+from kscheduler.framework.interface import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    BindPlugin,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    NormalizeScore,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    TableFilterPlugin,
+    TableNormalizeScore,
+    TableScorePlugin,
+)
+from kscheduler.framework.normalize import default_normalize
+from kscheduler.framework.out_of_tree import PluginArgs
+from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "MIN_NODE_SCORE",
+    "SKIP",
+    "Action",
+    "BindPlugin",
+    "ClusterEvent",
+    "Code",
+    "CycleState",
+    "EnqueueExtensions",
+    "EventResource",
+    "FilterPlugin",
+    "Handle",
+    "NodeInfo",
+    "NodeTable",
+    "NormalizeScore",
+    "PermitPlugin",
+    "Plugin",
+    "PluginArgs",
+    "PodInfo",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueueingHint",
+    "Registration",
+    "ReservePlugin",
+    "ScorePlugin",
+    "Scores",
+    "Status",
+    "TableFilterPlugin",
+    "TableNormalizeScore",
+    "TableScorePlugin",
+    "Verdicts",
+    "default_normalize",
+    "error_status",
+    "unresolvable",
+    "unschedulable",
+]

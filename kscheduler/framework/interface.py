@@ -11,9 +11,9 @@ form a plugin works too; the framework then asks it row by row.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
@@ -187,6 +187,14 @@ class PostBindPlugin(Plugin, Protocol):
         ...
 
 
+def _stands_still() -> float:
+    return 0.0
+
+
+async def _without_limit(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    return await work
+
+
 @dataclass(frozen=True, slots=True)
 class Handle:
     """What the scheduler lends its plugins."""
@@ -195,6 +203,8 @@ class Handle:
     rng: random.Random
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
+    stopwatch: Callable[[], float] = _stands_still  # seconds, for telling how long a plugin takes; never for deciding
+    within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # at most so many seconds
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

@@ -19,6 +19,7 @@ from pathlib import Path
 from kscheduler.config.load import default_config, load_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
+from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import build_scenario, seed_of
@@ -41,7 +42,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
-    config = default_config() if arguments.config is None else load_config(arguments.config)
+    config = default_config() if arguments.config is None else load_config(arguments.config, find_plugins=find_plugins)
     scenario = build_scenario(arguments)
     for path in (arguments.output, arguments.html):
         if path is not None:

@@ -158,7 +158,7 @@ def test_a_plugin_that_exists_nowhere_is_refused_unless_registered() -> None:
     body = "profiles: [{plugins: {score: {enabled: [{name: Mine}]}}}]"
     assert refusal(body).endswith('ScorePlugin "Mine" does not exist')
     extra = {"Mine": frozenset({ExtensionPoint.SCORE})}
-    config = parse_config(HEAD + body, extra_plugins=extra)
+    config = parse_config(HEAD + body, find_plugins=lambda config: extra)
     assert config.profiles[0].plugins.score.enabled[0].name == "Mine"
 
 

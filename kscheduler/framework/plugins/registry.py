@@ -11,16 +11,20 @@ from kscheduler.api import objects as api
 from kscheduler.config.extension_points import KUBE_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import (
+    InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     Profile,
+    SchedulerConfig,
     ScoringStrategy,
 )
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
+from kscheduler.framework.out_of_tree import find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.imagelocality import ImageLocality
+from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
 from kscheduler.framework.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from kscheduler.framework.plugins.nodename import NodeName
@@ -105,14 +109,21 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesFit": _fit,
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda profile, handle: ImageLocality(handle),
+    "InterPodAffinity": lambda profile, handle: InterPodAffinity(
+        handle, profile.args("InterPodAffinity", InterPodAffinityArgs)
+    ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
 }
 
 
-def known_plugins() -> PointMap:
-    """Names of the plugins that exist here, with the points kube-scheduler's plugins of these names extend."""
-    return {name: KUBE_PLUGINS[name] for name in IN_TREE}
+def known_plugins(config: SchedulerConfig | None = None) -> PointMap:
+    """Names of the plugins that exist here, with the points kube-scheduler's plugins of these names extend.
+
+    With a configuration, also the plugins from outside that its profiles enable.
+    """
+    in_tree = {name: KUBE_PLUGINS[name] for name in IN_TREE}
+    return in_tree if config is None else {**in_tree, **find_plugins(config)}
 
 
 def build(profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
@@ -123,13 +134,16 @@ def build(profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]
     """
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}
-    for point, entries in effective_plugins(profile, known_plugins()).items():
+    further = load_plugins(profile, f'profile "{profile.scheduler_name}"')
+    known = {**known_plugins(), **{name: loaded.points for name, loaded in further.items()}}
+    for point, entries in effective_plugins(profile, known).items():
         method = EXTENSION_POINTS.get(point.value)
         if method is None:
             continue
         for name, weight in entries:
             if name not in made:
-                made[name] = IN_TREE[name](profile, handle)
+                in_tree = IN_TREE.get(name)
+                made[name] = in_tree(profile, handle) if in_tree else make_plugin(further[name], profile, handle)
             if hasattr(made[name], method):
                 points.setdefault(point.value, []).append((made[name], weight))
     points.setdefault("preFilter", []).append((Unsupported(), 1))

@@ -1,0 +1,296 @@
+"""A fence around a plugin from outside: its answers are checked, and the time it takes is watched.
+
+A wrong answer becomes an exception that says what was expected and what came; whoever called the plugin makes a
+status of it, which names the plugin and costs the pod at hand its cycle, and nobody else anything. A synchronous
+plugin cannot be interrupted, since everything waits for it: one that takes long is named in the log. An asynchronous
+one has a time limit. In-tree plugins run without a fence.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kscheduler._fast import MAX_RAW, Verdicts
+from kscheduler.errors import PluginError
+from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, PreFilterResult
+from kscheduler.framework.status import REJECTED, Code, Status
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+# A plugin that takes so long for one pod holds up every other pod. kube-scheduler logs a whole cycle that takes this.
+SLOW_S = 0.1
+# PreBind and Bind may wait for the outside, but a binding in flight holds room on its node. kube-scheduler's own
+# plugins give up after 600 s. A plugin sets its own limit with an attribute `timeout_s`.
+DEFAULT_TIMEOUT_S = 600.0
+
+Call = Callable[..., Any]
+Check = Callable[[Any], Any]
+
+
+class WrongAnswer(PluginError):
+    """The plugin answered what its extension point does not allow."""
+
+
+class TookTooLong(PluginError):
+    """The plugin did not answer within its time limit."""
+
+
+class Exited(PluginError):
+    """The plugin tried to end the process."""
+
+
+# --- what an answer must be -----------------------------------------------------------------------------------------
+
+_BASE = frozenset({Code.SUCCESS, Code.ERROR}) | REJECTED
+
+
+def _status(*more: Code, allowed: frozenset[Code] = _BASE) -> Check:
+    """None, or a Status with one of the codes, and reasons that are text."""
+    codes = allowed | set(more)
+
+    def check(answer: Any) -> Any:
+        if answer is None:
+            return None
+        if not isinstance(answer, Status):
+            raise WrongAnswer(f"expected a Status or None, got {_shown(answer)}")
+        if answer.code not in codes:
+            names = ", ".join(code.name for code in sorted(codes))
+            raise WrongAnswer(f"expected a Status with one of the codes {names}, got {_shown(answer.code)}")
+        if not isinstance(answer.reasons, tuple) or not all(isinstance(reason, str) for reason in answer.reasons):
+            raise WrongAnswer(f"expected the reasons of a Status as a tuple of str, got {_shown(answer.reasons)}")
+        return answer
+
+    return check
+
+
+def _pair(what: str, first: Check, second: Check) -> Check:
+    def check(answer: Any) -> Any:
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise WrongAnswer(f"expected a tuple {what}, got {_shown(answer)}")
+        return first(answer[0]), second(answer[1])
+
+    return check
+
+
+def _optional(kind: type) -> Check:
+    def check(answer: Any) -> Any:
+        if answer is not None and not isinstance(answer, kind):
+            raise WrongAnswer(f"expected a {kind.__name__} or None, got {_shown(answer)}")
+        return answer
+
+    return check
+
+
+def _score(answer: Any) -> int:
+    try:
+        score = operator.index(answer)
+    except TypeError:
+        raise WrongAnswer(f"expected an integer as score, got {_shown(answer)}") from None
+    if not -MAX_RAW <= score <= MAX_RAW:
+        raise WrongAnswer(f"expected a score between -{MAX_RAW} and {MAX_RAW}, got {_shown(score)}")
+    return score
+
+
+def _permission(answer: Any) -> Any:
+    status, timeout_s = _pair("(Status or None, seconds)", _status(Code.WAIT), _anything)(answer)
+    if status is None or status.code is not Code.WAIT:
+        return status, 0.0
+    if not isinstance(timeout_s, (int, float)) or not math.isfinite(timeout_s) or timeout_s < 0:
+        raise WrongAnswer(f"expected how many seconds to wait, got {_shown(timeout_s)}")
+    return status, float(timeout_s)
+
+
+def _sort_key(answer: Any) -> Any:
+    is_key = isinstance(answer, tuple) and all(
+        isinstance(part, (int, float)) and math.isfinite(part) for part in answer
+    )
+    if not is_key:
+        raise WrongAnswer(f"expected a tuple of finite numbers, got {_shown(answer)}")
+    return answer
+
+
+def _explanation(answer: Any) -> Any:
+    if answer is None:
+        raise WrongAnswer("expected the Status behind a rejection, got None")
+    return _status(allowed=REJECTED)(answer)
+
+
+def _anything(answer: Any) -> Any:
+    return answer
+
+
+def _shown(answer: object) -> str:
+    try:
+        text = repr(answer)
+    except Exception:
+        text = f"a {type(answer).__name__}"
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+CHECKS: Mapping[str, Check] = {  # method of a plugin -> what its answer must be
+    "pre_enqueue": _status(),
+    "pre_filter": _pair("(PreFilterResult or None, Status or None)", _optional(PreFilterResult), _status(Code.SKIP)),
+    "filter": _status(),
+    "explain": _explanation,
+    "post_filter": _pair("(PostFilterResult or None, Status or None)", _optional(PostFilterResult), _status()),
+    "pre_score": _status(Code.SKIP),
+    "score": _pair("(score, Status or None)", _score, _status()),
+    "reserve": _status(),
+    "permit": _permission,
+    "pre_bind_pre_flight": _status(Code.SKIP),
+    "pre_bind": _status(),
+    "bind": _status(Code.SKIP),
+}
+ASYNCHRONOUS = frozenset({"pre_bind", "bind"})
+DEFAULTS: Mapping[str, tuple[str, ...]] = {  # what a plugin may leave out -> for those who have one of these
+    "unreserve": ("reserve",),
+    "pre_bind_pre_flight": ("pre_bind",),
+}
+
+
+# --- the fence --------------------------------------------------------------------------------------------------------
+
+
+class Fence:
+    """Stands in for a plugin: has its name and its public methods, fenced, and nothing else."""
+
+    name: str
+
+    def __init__(self, plugin: Plugin, handle: Handle) -> None:
+        self.name = plugin.name
+        self._handle = handle
+        self._timeout_s = _timeout(plugin)
+        self._cycle: object = None  # what the time below was spent on: a cycle's state, or a pod
+        self._spent_s = 0.0
+        for method in dir(plugin):
+            call = None if method.startswith("_") else getattr(plugin, method, None)
+            if callable(call) and not isinstance(call, type):
+                setattr(self, method, self._fenced(method, call))
+        for method, those in DEFAULTS.items():
+            if not hasattr(self, method) and any(hasattr(self, other) for other in those):
+                setattr(self, method, _does_nothing)
+
+    def _fenced(self, method: str, call: Call) -> Call:
+        check = CHECKS.get(method, _anything)
+        if method in ASYNCHRONOUS:
+            return self._limited(call, check)
+        if method == "sort_key":
+            return self._sorted(call)
+        if method == "normalize_score":
+            return self._normalized(self._watched(method, call, _status()))
+        if method == "filter_table":
+            return _own_code_only(self._watched(method, call, _anything))
+        return self._watched(method, call, check)
+
+    def _watched(self, method: str, call: Call, check: Check) -> Call:
+        stopwatch = self._handle.stopwatch
+
+        def watched(*arguments: Any) -> Any:
+            started = stopwatch()
+            try:
+                answer = call(*arguments)
+            except SystemExit as error:
+                raise Exited(f"called exit({error.code})") from error
+            finally:
+                self._count(method, arguments, stopwatch() - started)
+            return check(answer)
+
+        return watched
+
+    def _count(self, method: str, arguments: tuple[Any, ...], seconds: float) -> None:
+        """Add up what one cycle costs, over all nodes and methods; say so once if that is too much."""
+        cycle = arguments[0] if arguments else None
+        if cycle is not self._cycle:
+            self._cycle, self._spent_s = cycle, 0.0
+        was_quick = self._spent_s < SLOW_S
+        self._spent_s += seconds
+        if was_quick and self._spent_s >= SLOW_S:
+            pod = next((argument.key for argument in arguments if isinstance(argument, PodInfo)), "")
+            log.warning(
+                "plugin takes long, and everybody waits for it",
+                extra={"plugin": self.name, "method": method, "pod": pod, "seconds": round(self._spent_s, 3)},
+            )
+
+    def _limited(self, call: Call, check: Check) -> Call:
+        async def limited(*arguments: Any) -> Any:
+            work = call(*arguments)
+            if not inspect.iscoroutine(work):
+                raise WrongAnswer(f"expected a coroutine (async def), got {_shown(work)}")
+
+            async def outcome() -> tuple[Any, Exception | None]:
+                # The plugin's own exceptions travel as values: what is raised beside them is the limit.
+                try:
+                    return await work, None
+                except Exception as error:
+                    return None, error
+                except SystemExit as error:
+                    return None, Exited(f"called exit({error.code})")
+
+            try:
+                answer, fault = await self._handle.within(self._timeout_s, outcome())
+            except Exception as error:
+                raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
+            if fault is not None:
+                raise fault
+            return check(answer)
+
+        return limited
+
+    def _sorted(self, call: Call) -> Call:
+        """A pod that cannot be sorted is sorted by priority: the queue must not lose it."""
+        watched = self._watched("sort_key", call, _sort_key)
+
+        def sorted_anyhow(priority: int, timestamp: float) -> tuple[float, ...]:
+            try:
+                key: tuple[float, ...] = watched(priority, timestamp)
+            except Exception as error:
+                log.error(
+                    "queue sort plugin failed; sorting by priority and age",
+                    extra={"plugin": self.name, "err": f"{type(error).__name__}: {error}"},
+                )
+                return (-priority, timestamp)
+            return key
+
+        return sorted_anyhow
+
+    def _normalized(self, watched: Call) -> Call:
+        def normalized(state: Any, pod: Any, scores: dict[str, int]) -> Any:
+            nodes = set(scores)
+            status = watched(state, pod, scores)
+            if set(scores) != nodes:
+                raise WrongAnswer(f"expected scores of the same {len(nodes)} nodes, got {len(scores)} others")
+            for node, score in scores.items():
+                scores[node] = _score(score)
+            return status
+
+        return normalized
+
+
+def _own_code_only(watched: Call) -> Call:
+    """Rejections under another plugin's code would be blamed on that plugin."""
+
+    def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int) -> None:
+        before = {code for code, _ in verdicts.histogram()}
+        watched(state, pod, table, verdicts, code)
+        strange = {found for found, _ in verdicts.histogram()} - before - {code}
+        if strange:
+            raise WrongAnswer(f"expected rejections under code {code}, got {_shown(sorted(strange))}")
+
+    return filtered
+
+
+def _timeout(plugin: Plugin) -> float:
+    seconds = float(getattr(plugin, "timeout_s", DEFAULT_TIMEOUT_S))
+    if not seconds > 0 or not math.isfinite(seconds):
+        raise ValueError(f"timeout_s: expected a number of seconds above 0, got {seconds:g}")
+    return seconds
+
+
+def _does_nothing(*arguments: Any) -> None:
+    return None

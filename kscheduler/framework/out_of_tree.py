@@ -1,0 +1,219 @@
+"""Plugins that are not part of this program: found by the name a profile gives, loaded, and made.
+
+A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in
+the entry point group `kscheduler.plugins`. kube-scheduler's names always mean kube-scheduler's plugins. The class is
+called with its arguments and a Handle; which extension points it extends follows from its methods. Everything that is
+wrong with it is found here, before anything starts, and names the field of the profile.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.decode import explain
+from kscheduler.config.decode import describe
+from kscheduler.config.duration import Duration
+from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.framework.events import ClusterEvent, Registration
+from kscheduler.framework.fence import Fence
+from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
+
+ENTRY_POINTS = "kscheduler.plugins"
+# Names that statuses and metrics use for something else.
+RESERVED = KUBE_PLUGINS.keys() | {"Extender", "Unsupported"}
+
+MULTI_POINT = "multiPoint"
+_NEEDS = {"filter_table": "filter", "score_table": "score", "normalize_table": "score_table", "unreserve": "reserve"}
+
+
+class PluginArgs(ConfigStruct, frozen=True):
+    """Base of a plugin's own arguments: frozen, unknown fields are errors, camelCase in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A plugin class, and the name a profile knows it by."""
+
+    configured: str
+    kind: type[Any]
+    args: type[PluginArgs] | None  # None: the plugin takes the plain document
+
+    @property
+    def points(self) -> frozenset[ExtensionPoint]:
+        return frozenset(ExtensionPoint(point) for point in extension_points(self.kind))
+
+
+def find_plugins(config: SchedulerConfig) -> PointMap:
+    """The plugins from outside that some profile enables, with their points. Reads their arguments, to check them.
+
+    Raises ConfigError, with the path of the field, for what cannot be loaded. A name that is neither kube-scheduler's,
+    nor `module:Class`, nor an entry point is left out: the check of the profiles says that it does not exist.
+    """
+    found: dict[str, frozenset[ExtensionPoint]] = {}
+    for index, profile in enumerate(config.profiles):
+        where = f"profiles[{index}]"
+        for loaded in load_plugins(profile, where).values():
+            decode_args(loaded, profile, where)
+            found[loaded.configured] = loaded.points
+    return found
+
+
+def load_plugins(profile: Profile, where: str) -> Mapping[str, Loaded]:
+    """Configured name -> class, of the plugins from outside that a profile enables; `where` starts the paths."""
+    loaded: dict[str, Loaded] = {}
+    owner: dict[str, str] = {}  # a plugin's own name -> the configured name that led to it
+    for path, name in _enabled(profile):
+        if name in loaded or name in KUBE_PLUGINS:
+            continue
+        found = _load(name, f"{where}.plugins.{path}.name")
+        if found is None:
+            continue
+        own = found.kind.name
+        if own in owner:
+            raise ConfigError(
+                f'{where}.plugins.{path}.name: "{name}" and "{owner[own]}" are both plugins of the name "{own}"'
+            )
+        owner[own] = name
+        loaded[name] = found
+    return loaded
+
+
+def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
+    """(path below plugins, plugin name) of all that is enabled."""
+    sets = {MULTI_POINT: profile.plugins.multi_point}
+    sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
+    for point, plugins in sets.items():
+        for index, plugin in enumerate(plugins.enabled):
+            yield f"{point}.enabled[{index}]", plugin.name
+
+
+# --- finding the class --------------------------------------------------------------------------------------------
+
+
+def _load(name: str, path: str) -> Loaded | None:
+    reference = name if ":" in name else _entry_point(name, path)
+    if reference is None:
+        return None
+    module, _, attribute = reference.partition(":")
+    kind = _attribute(_import(module, f'{path}: "{name}"'), attribute, f'{path}: "{name}"')
+    return Loaded(name, kind, _checked(kind, f'{path}: "{name}"'))
+
+
+def _entry_point(name: str, path: str) -> str | None:
+    """What an installed package offers under this name, as `module:Class`."""
+    entries = importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)
+    offers = {f"{entry.module}:{entry.attr}" for entry in entries}  # one package can be found twice on the path
+    if len(offers) > 1:
+        raise ConfigError(
+            f'{path}: "{name}": several packages offer a plugin of this name: {", ".join(sorted(offers))}'
+        )
+    return next(iter(offers), None)
+
+
+def _import(module: str, where: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            hint = "install its package, or put its directory on PYTHONPATH"
+            raise ConfigError(f'{where}: no module "{module}": {hint}') from error
+        raise ConfigError(f'{where}: module "{module}" needs a module that is missing: "{error.name}"') from error
+    except (Exception, SystemExit) as error:
+        # Importing runs the author's code, so anything can come out of it.
+        raise ConfigError(f'{where}: importing module "{module}" failed: {type(error).__name__}: {error}') from error
+
+
+def _attribute(module: Any, attribute: str, where: str) -> type[Any]:
+    target = module
+    for part in attribute.split("."):
+        target = getattr(target, part, None)
+        if target is None:
+            raise ConfigError(f'{where}: module "{module.__name__}" has no class "{attribute}"')
+    if not isinstance(target, type):
+        raise ConfigError(f'{where}: expected a class, "{attribute}" is of type {type(target).__name__}')
+    return target
+
+
+def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
+    """Refuse a class that is no plugin; the type of its arguments, if it has one."""
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f'{where}: expected a class attribute "name" that is a text, got {describe_attribute(name)}')
+    if name in RESERVED:
+        raise ConfigError(f'{where}: the name "{name}" is taken; give the plugin another one')
+    for method, needed in _NEEDS.items():
+        if hasattr(kind, method) and not hasattr(kind, needed):
+            raise ConfigError(f'{where}: the plugin has "{method}", which needs "{needed}" beside it')
+    if not extension_points(kind):
+        methods = ", ".join(EXTENSION_POINTS.values())
+        raise ConfigError(f"{where}: expected a method of at least one extension point ({methods}), found none")
+    args = getattr(kind, "Args", None)
+    if args is not None and not (isinstance(args, type) and issubclass(args, PluginArgs)):
+        raise ConfigError(f"{where}: Args: expected a subclass of kscheduler.framework.PluginArgs")
+    return args
+
+
+def describe_attribute(value: object) -> str:
+    return "none" if value is None else describe(value) if isinstance(value, (str, int, float)) else repr(value)[:60]
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
+    """The plugin's `Args`, or without such a class the document as it stands ({} if there is none).
+
+    apiVersion and kind, which kube-scheduler's own arguments carry, are left out.
+    """
+    index, document = _document(loaded.configured, profile)
+    path = f"{where}.pluginConfig[{index}].args" if index is not None else f"{where}.pluginConfig"
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: expected a mapping, got {describe(document)}")
+    given = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
+    if loaded.args is None:
+        return given
+    try:
+        return msgspec.convert(given, loaded.args, dec_hook=_decode_custom)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f'{path}: arguments of plugin "{loaded.configured}": {explain(error, given)}') from error
+
+
+def _document(name: str, profile: Profile) -> tuple[int | None, Any]:
+    for index, entry in enumerate(profile.plugin_config):
+        if entry.name == name:
+            return index, {} if entry.args is None else entry.args
+    return None, {}
+
+
+def _decode_custom(kind: type[Any], value: Any) -> Any:
+    if kind is Duration:
+        return Duration.parse(value)
+    raise NotImplementedError(f"no way to read a {kind.__name__}")
+
+
+# --- making -------------------------------------------------------------------------------------------------------
+
+
+def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
+    """The plugin, made and fenced. Raises ConfigError if its constructor fails."""
+    where = f'profile "{profile.scheduler_name}"'
+    args = decode_args(loaded, profile, where)
+    where = f'{where}: initializing plugin "{loaded.configured}"'
+    try:
+        plugin = loaded.kind(args, handle)
+        events = plugin.events_to_register() if hasattr(plugin, "events_to_register") else ()
+        is_sound = all(isinstance(event, (ClusterEvent, Registration)) for event in events)
+        fence = Fence(plugin, handle)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+    if not is_sound:
+        raise ConfigError(f"{where}: events_to_register: expected ClusterEvents, got {str(list(events))[:80]}")
+    return fence
