@@ -185,7 +185,8 @@ def test_progress_is_plain_lines_away_from_a_terminal() -> None:
     assert out.getvalue() == "simulating: 4 of 10 pods arrived, 3 placed, 1 waiting, 1 min of virtual time\n"
 
 
-def test_progress_is_a_bar_on_a_terminal() -> None:
+def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one, as in CI, cannot move its cursor
     out = io.StringIO()
     with BarProgress(10, Console(file=out, force_terminal=True, width=100)) as progress:
         progress.update(arrived=4, bound=3, pending=1, virtual_s=60.0)
