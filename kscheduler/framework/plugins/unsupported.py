@@ -1,7 +1,7 @@
 """Unsupported: a pod whose hard constraints no plugin here can judge yet is refused, rather than placed wrongly.
 
 It stands in for kube-scheduler's default plugins that this program does not have so far, and shrinks as they come.
-What is only a preference (preferred pod affinity, ScheduleAnyway) does not make a pod unplaceable and is ignored.
+What is only a preference (ScheduleAnyway) does not make a pod unplaceable and is ignored.
 """
 
 from __future__ import annotations
@@ -34,15 +34,6 @@ class Unsupported:
 def _unsupported(pod: Pod) -> Iterator[str]:
     """The fields that bind the pod to a place in a way nobody here understands."""
     spec = pod.spec
-    affinity = spec.affinity
-    if affinity and affinity.pod_affinity and affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
-        yield "required pod affinity"
-    if (
-        affinity
-        and affinity.pod_anti_affinity
-        and affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
-    ):
-        yield "required pod anti-affinity"
     if any(spread.when_unsatisfiable == "DoNotSchedule" for spread in spec.topology_spread_constraints or ()):
         yield "topology spread with whenUnsatisfiable DoNotSchedule"
     if any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes or ()):

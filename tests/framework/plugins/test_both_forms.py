@@ -25,6 +25,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
 
 CODE = 7
 ZONES = ("a", "b", "c")
@@ -82,7 +83,7 @@ def pods(draw: st.DrawFn, name: str, node: str = "") -> Pod:
         pod = pod.preferred_node_affinity(draw(st.integers(1, 100)), "zone", [draw(st.sampled_from(ZONES))])
     if draw(st.integers(0, 3)) == 0:
         pod = pod.preferred_node_affinity(5, "kubernetes.io/hostname", ["node1"])
-    return pod.obj()
+    return draw(with_pod_affinity(pod)).obj()
 
 
 @st.composite

@@ -6,25 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import (
-    Affinity,
     PersistentVolumeClaimVolumeSource,
     Pod,
-    PodAffinity,
-    PodAffinityTerm,
     PodResourceClaim,
     TopologySpreadConstraint,
     Volume,
-    WeightedPodAffinityTerm,
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.status import SKIP, Code
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-
-TERM = PodAffinityTerm(topology_key="zone")
-HARD = PodAffinity(required_during_scheduling_ignored_during_execution=[TERM])
-SOFT = PodAffinity(preferred_during_scheduling_ignored_during_execution=[WeightedPodAffinityTerm(1, TERM)])
 
 
 def pod(**spec: Any) -> Pod:
@@ -33,8 +25,6 @@ def pod(**spec: Any) -> Pod:
 
 
 REFUSED: dict[str, Pod] = {
-    "required pod affinity": pod(affinity=Affinity(pod_affinity=HARD)),
-    "required pod anti-affinity": pod(affinity=Affinity(pod_anti_affinity=HARD)),
     "topology spread with whenUnsatisfiable DoNotSchedule": pod(
         topology_spread_constraints=[TopologySpreadConstraint(1, "zone", "DoNotSchedule")]
     ),
@@ -58,17 +48,17 @@ def test_generic_ephemeral_volumes_are_persistent_volumes_too() -> None:
 
 
 def test_several_are_all_named() -> None:
-    both = pod(affinity=Affinity(pod_affinity=HARD), resource_claims=[PodResourceClaim("gpu")])
+    volumes = [Volume("v", PersistentVolumeClaimVolumeSource("claim"))]
+    both = pod(volumes=volumes, resource_claims=[PodResourceClaim("gpu")])
     _, status = Unsupported().pre_filter(CycleState(), PodInfo(both))
     assert status is not None
-    assert status.message.endswith("required pod affinity, resource claims")
+    assert status.message.endswith("persistent volumes, resource claims")
 
 
 @pytest.mark.parametrize(
     "made",
     [
         pod(),
-        pod(affinity=Affinity(pod_affinity=SOFT, pod_anti_affinity=SOFT)),
         pod(topology_spread_constraints=[TopologySpreadConstraint(1, "zone", "ScheduleAnyway")]),
         pod(volumes=[Volume("config")]),
     ],
