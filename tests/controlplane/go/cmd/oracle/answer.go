@@ -1,0 +1,52 @@
+package main
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+type answer struct {
+	Error     string               `json:"error,omitempty"`
+	NodeOrder []string             `json:"nodeOrder"` // as the scheduler visits them
+	Plugins   map[string][]weighed `json:"plugins"`   // profile/extension point -> plugins in order
+	Pods      []decision           `json:"pods"`
+}
+
+type weighed struct {
+	Name   string `json:"name"`
+	Weight int32  `json:"weight"`
+}
+
+// decision is what was found out about one pending pod.
+type decision struct {
+	PreEnqueue    *status           `json:"preEnqueue,omitempty"`    // what gates the pod; it is decided about all the same
+	PreFilter     *status           `json:"preFilter,omitempty"`     // nil unless it ended the cycle
+	FilterSkipped []string          `json:"filterSkipped,omitempty"` // plugins whose PreFilter left them out
+	Statuses      map[string]status `json:"statuses"`                // node -> why not; nodes that fit are absent
+	Feasible      []string          `json:"feasible"`
+	Scores        map[string]scores `json:"scores"` // plugin -> scores; empty with fewer than two feasible nodes
+	Totals        []int64           `json:"totals"` // for each of Feasible
+
+	Host        string   `json:"host"`                // of the real SchedulePod; "" if it failed
+	Failure     string   `json:"failure,omitempty"`   // its error's text
+	IsFitError  bool     `json:"isFitError"`          // a matter of room, and no fault
+	RejectedBy  []string `json:"rejectedBy"`          // plugins whose events may help
+	PendingOn   []string `json:"pendingOn,omitempty"` // likewise, and then without backoff
+	SearchFault string   `json:"searchFault,omitempty"`
+}
+
+// scores holds one plugin's scores, for each of decision.Feasible.
+type scores struct {
+	Weight     int32   `json:"weight"`
+	Raw        []int64 `json:"raw"`
+	Normalized []int64 `json:"normalized"`
+}
+
+type status struct {
+	Code    string   `json:"code"`
+	Plugin  string   `json:"plugin"`
+	Reasons []string `json:"reasons"`
+}
+
+func statusOf(found *fwk.Status) status {
+	return status{Code: found.Code().String(), Plugin: found.Plugin(), Reasons: found.Reasons()}
+}

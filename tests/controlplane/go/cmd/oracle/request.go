@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+)
+
+const (
+	modeEvaluate = "evaluate" // every pending pod against the same cluster
+	modeSequence = "sequence" // each pod that fits is assumed on its node before the next
+)
+
+// request is a cluster and the pods to decide about, as the apiserver would give them but for its defaults.
+type request struct {
+	Mode    string    `json:"mode"`
+	Config  string    `json:"config"` // a KubeSchedulerConfiguration, YAML or JSON
+	Cluster cluster   `json:"cluster"`
+	Pending []*v1.Pod `json:"pending"`
+}
+
+type cluster struct {
+	Nodes                  []*v1.Node                      `json:"nodes"`
+	Pods                   []*v1.Pod                       `json:"pods"`
+	Namespaces             []*v1.Namespace                 `json:"namespaces"`
+	Services               []*v1.Service                   `json:"services"`
+	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
+	ReplicaSets            []*appsv1.ReplicaSet            `json:"replicaSets"`
+	StatefulSets           []*appsv1.StatefulSet           `json:"statefulSets"`
+	PersistentVolumes      []*v1.PersistentVolume          `json:"persistentVolumes"`
+	PersistentVolumeClaims []*v1.PersistentVolumeClaim     `json:"persistentVolumeClaims"`
+	StorageClasses         []*storagev1.StorageClass       `json:"storageClasses"`
+	CSINodes               []*storagev1.CSINode            `json:"csiNodes"`
+	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
+	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
+	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
+}
+
+// store does to the objects what the apiserver does with them, as far as decisions go. It stores an amount in its
+// canonical form: in another form ("1.5Gi") it is a pointer in memory, and what is added to a sum is added to the pod.
+func (r *request) store() error {
+	r.setDefaults()
+	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods), canonical(&r.Pending))
+}
+
+func canonical[T any](objects *[]T) error {
+	encoded, err := json.Marshal(*objects)
+	if err != nil {
+		return err
+	}
+	var stored []T
+	if err := json.Unmarshal(encoded, &stored); err != nil {
+		return err
+	}
+	*objects = stored
+	return nil
+}
+
+func (r *request) setDefaults() {
+	for _, node := range r.Cluster.Nodes {
+		corev1.SetObjectDefaults_Node(node)
+	}
+	for _, pods := range [][]*v1.Pod{r.Cluster.Pods, r.Pending} {
+		for _, pod := range pods {
+			corev1.SetObjectDefaults_Pod(pod)
+		}
+	}
+	for _, service := range r.Cluster.Services {
+		corev1.SetObjectDefaults_Service(service)
+	}
+}
+
+func (r *request) answer() (answer, error) {
+	if r.Mode != modeEvaluate && r.Mode != modeSequence {
+		return answer{}, fmt.Errorf("mode: expected %q or %q, got %q", modeEvaluate, modeSequence, r.Mode)
+	}
+	if err := r.store(); err != nil {
+		return answer{}, err
+	}
+	world, err := newWorld(r.Config, &r.Cluster)
+	if err != nil {
+		return answer{}, err
+	}
+	defer world.stop()
+	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins()}
+	for _, pod := range r.Pending {
+		decision := world.decide(pod)
+		if r.Mode == modeSequence && decision.Host != "" {
+			if err := world.assume(pod, decision.Host); err != nil {
+				return answer{}, err
+			}
+		}
+		found.Pods = append(found.Pods, decision)
+	}
+	return found, nil
+}

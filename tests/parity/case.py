@@ -1,0 +1,35 @@
+"""A case: a configuration, a cluster and pods to decide about, as raw API JSON that both programs are given."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]  # an API object as JSON has it
+
+EVALUATE = "evaluate"  # every pending pod against the same cluster
+SEQUENCE = "sequence"  # each pod that fits stays on the node the oracle chose, for those after it
+
+
+@dataclass(slots=True)
+class Case:
+    seed: int
+    mode: str
+    config: Object
+    cluster: dict[str, list[Object]] = field(default_factory=dict)  # "nodes", "pods", ... -> objects
+    pending: list[Object] = field(default_factory=list)
+
+    def request(self) -> bytes:
+        """The line that asks the oracle."""
+        return json.dumps(
+            {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster, "pending": self.pending}
+        ).encode()
+
+    def copy(self) -> Case:
+        return copy.deepcopy(self)
+
+    def __str__(self) -> str:
+        shown = {"mode": self.mode, "config": self.config, "cluster": self.cluster, "pending": self.pending}
+        return json.dumps(shown, indent=1)

@@ -1,0 +1,109 @@
+"""Two programs' decisions about one pod, side by side: every difference in words, or none.
+
+Of one node's reasons the order is not compared: kube-scheduler goes through extended resources in random order.
+The host need not be the same: among equal totals kube-scheduler's choice hangs on its heap. It must be among the
+best by the oracle's totals. A fault (not a matter of room) is worded differently; that there is one must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.parity.case import SEQUENCE, Case
+from tests.parity.oracle import Answer, Decision, Status
+from tests.parity.ours import FORMS, World
+
+
+def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
+    """(position of the pod, what differs), in both forms; an exception of ours is a difference as well."""
+    found: list[tuple[int, str]] = []
+    for form in FORMS:
+        try:
+            found += differences(case, answer, form)
+        except Exception as error:
+            found.append((-1, f"by {form}: crash: {type(error).__name__}: {error}"))
+    return found
+
+
+def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:
+    """(position of the pod, what differs) for all pending pods, our plugins asked in one form."""
+    world = World(case, form)
+    for position, (pod, theirs) in enumerate(zip(case.pending, answer.pods or (), strict=True)):
+        ours = world.decide(pod)
+        for difference in _of_decisions(theirs, ours):
+            yield position, f"by {form}: {difference}"
+        if case.mode == SEQUENCE and theirs.host:
+            world.assume(pod, theirs.host)
+
+
+def _of_decisions(theirs: Decision, ours: Decision) -> Iterator[str]:
+    yield from _status("PreEnqueue", theirs.pre_enqueue, ours.pre_enqueue)
+    if _is_fault(theirs) or _is_fault(ours):
+        if _is_fault(theirs) != _is_fault(ours):
+            yield f"failure: expected {theirs.failure or theirs.search_fault!r}, got {ours.failure!r}"
+        return
+    if theirs.failure != ours.failure:
+        yield f"failure: expected {theirs.failure!r}, got {ours.failure!r}"
+    yield from _status("PreFilter", theirs.pre_filter, ours.pre_filter)
+    if theirs.failure and theirs.is_fit_error and set(theirs.rejected_by or ()) != set(ours.rejected_by or ()):
+        yield f"plugins that rejected: expected {theirs.rejected_by}, got {ours.rejected_by}"
+    if set(theirs.pending_on or ()) != set(ours.pending_on or ()):
+        yield f"pending plugins: expected {theirs.pending_on}, got {ours.pending_on}"
+    yield from _of_nodes(theirs, ours)
+    if set(theirs.feasible) == set(ours.feasible):
+        yield from _of_scores(theirs, ours)
+        yield from _of_hosts(theirs, ours)
+
+
+def _is_fault(decision: Decision) -> bool:
+    if decision.search_fault:
+        return True
+    return bool(decision.failure) and not decision.is_fit_error and "no nodes available" not in decision.failure
+
+
+def _status(what: str, theirs: Status | None, ours: Status | None) -> Iterator[str]:
+    if theirs is None and ours is None:
+        return
+    if theirs is None or ours is None or theirs.key() != ours.key() or _other_plugin(theirs, ours):
+        yield f"{what}: expected {theirs}, got {ours}"
+
+
+def _other_plugin(theirs: Status, ours: Status) -> bool:
+    return bool(theirs.plugin) and theirs.plugin != ours.plugin
+
+
+def _of_nodes(theirs: Decision, ours: Decision) -> Iterator[str]:
+    if set(theirs.feasible) != set(ours.feasible):
+        yield f"nodes that fit: expected {sorted(theirs.feasible)}, got {sorted(ours.feasible)}"
+    for node in sorted(theirs.statuses.keys() | ours.statuses.keys()):
+        yield from _status(f"node {node}", theirs.statuses.get(node), ours.statuses.get(node))
+
+
+def _of_scores(theirs: Decision, ours: Decision) -> Iterator[str]:
+    if theirs.scores.keys() != ours.scores.keys():
+        yield f"plugins that score: expected {sorted(theirs.scores)}, got {sorted(ours.scores)}"
+        return
+    for plugin, their in theirs.scores.items():
+        our = ours.scores[plugin]
+        if their.weight != our.weight:
+            yield f"{plugin}: weight: expected {their.weight}, got {our.weight}"
+        for what, expected, got in (("raw", their.raw, our.raw), ("normalised", their.normalized, our.normalized)):
+            by_node = dict(zip(ours.feasible, got, strict=True))
+            for node, value in zip(theirs.feasible, expected, strict=True):
+                if by_node[node] != value:
+                    yield f"{plugin}: {what} score of node {node}: expected {value}, got {by_node[node]}"
+
+
+def _of_hosts(theirs: Decision, ours: Decision) -> Iterator[str]:
+    best = _best(theirs)
+    if ours.host and ours.host not in best:
+        yield f"node: expected one of {sorted(best)}, got {ours.host}"
+    if theirs.host and theirs.host not in best:
+        yield f"the oracle chose {theirs.host}, which is not among its best {sorted(best)}"
+
+
+def _best(decision: Decision) -> set[str]:
+    if decision.totals is None:
+        return set(decision.feasible)
+    highest = max(decision.totals)
+    return {node for node, total in zip(decision.feasible, decision.totals, strict=True) if total == highest}

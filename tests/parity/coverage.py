@@ -1,0 +1,174 @@
+"""What a run of cases has reached, by the oracle's answers; `python -m tests.parity.coverage` prints it as a table.
+
+A plugin accepts a node if it was asked and the node was turned down by a later plugin, or by none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kscheduler.framework.plugins.registry import IN_TREE
+from tests.controlplane.harness import ensure
+from tests.parity.case import SEQUENCE, Case
+from tests.parity.compare import all_differences
+from tests.parity.generate import generate
+from tests.parity.oracle import Answer, Decision, Oracle
+
+# Plugins that decide nothing about nodes, and what shows instead that they do as kube-scheduler's do.
+BESIDE = {
+    "PrioritySort": "order of the queue",
+    "DefaultBinder": "writes the binding",
+}
+FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
+SCORES_LITTLE = {"default": 20, "TaintToleration": 4, "VolumeBinding": 1}  # different raw scores
+
+
+@dataclass(slots=True)
+class PluginCoverage:
+    gates: int = 0  # pods held back in PreEnqueue
+    pre_filter_rejections: int = 0  # pods
+    rejections: int = 0  # nodes
+    acceptances: int = 0  # nodes
+    scored: int = 0  # nodes
+    raw: set[int] = field(default_factory=set)
+    normalized: set[int] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+class Coverage:
+    def __init__(self) -> None:
+        self.cases = 0
+        self.decisions = 0
+        self.placed = 0
+        self.assumed = 0
+        self.plugins: dict[str, PluginCoverage] = {}
+        self.arguments: Counter[str] = Counter()  # "plugin.field" or "plugin.field=value" -> cases
+
+    def add(self, case: Case, answer: Answer) -> None:
+        self.cases += 1
+        self._add_arguments(case)
+        orders = {
+            name.partition("/")[0]: [plugin.name for plugin in plugins]
+            for name, plugins in (answer.plugins or {}).items()
+            if name.endswith("/filter")
+        }
+        for pod, decision in zip(case.pending, answer.pods or (), strict=True):
+            self.decisions += 1
+            self.placed += bool(decision.host)
+            self.assumed += bool(decision.host) and case.mode == SEQUENCE
+            self._add_decision(decision, orders[pod["spec"].get("schedulerName", "default-scheduler")])
+
+    def _plugin(self, name: str) -> PluginCoverage:
+        return self.plugins.setdefault(name, PluginCoverage())
+
+    def _add_arguments(self, case: Case) -> None:
+        for profile in case.config["profiles"]:
+            for entry in profile.get("pluginConfig", ()):
+                for name, value in entry["args"].items():
+                    kind = value.get("type") if isinstance(value, dict) else value if isinstance(value, str) else None
+                    self.arguments[f"{entry['name']}.{name}" + (f"={kind}" if kind else "")] += 1
+
+    def _add_decision(self, decision: Decision, order: list[str]) -> None:
+        if decision.pre_enqueue is not None:
+            self._plugin(decision.pre_enqueue.plugin).gates += 1
+        if decision.pre_filter is not None:
+            rejecting = self._plugin(decision.pre_filter.plugin)
+            rejecting.pre_filter_rejections += 1
+            rejecting.reasons.update(decision.pre_filter.reasons or ())
+            return
+        asked = [name for name in order if name not in decision.filter_skipped]
+        for status in decision.statuses.values():
+            if status.plugin not in asked:
+                continue  # left out by PreFilter
+            rejecting = self._plugin(status.plugin)
+            rejecting.rejections += 1
+            rejecting.reasons.update(status.reasons or ())
+            for name in asked[: asked.index(status.plugin)]:
+                self._plugin(name).acceptances += 1
+        for name in asked:
+            self._plugin(name).acceptances += len(decision.feasible)
+        for name, scores in decision.scores.items():
+            scoring = self._plugin(name)
+            scoring.scored += len(scores.raw)
+            scoring.raw.update(scores.raw)
+            scoring.normalized.update(scores.normalized)
+
+    def missing(self) -> list[str]:
+        """What a run that is long enough should have reached, and this one has not."""
+        return [gap for name in IN_TREE if name not in BESIDE for gap in self._gaps(name)]
+
+    def _gaps(self, name: str) -> Iterator[str]:
+        covered = self.plugins.get(name, PluginCoverage())
+        plugin = IN_TREE_POINTS[name]
+        if "preEnqueue" in plugin and not covered.gates and name == "SchedulingGates":
+            yield f"{name} gates no pod"
+        if "filter" in plugin and covered.rejections < FILTERS_LITTLE:
+            yield f"{name} rejects {covered.rejections} nodes"
+        if "filter" in plugin and covered.acceptances < FILTERS_LITTLE:
+            yield f"{name} accepts {covered.acceptances} nodes"
+        if "score" in plugin and len(covered.raw) < SCORES_LITTLE.get(name, SCORES_LITTLE["default"]):
+            yield f"{name} gives {len(covered.raw)} different raw scores"
+
+    def table(self) -> str:
+        """Markdown."""
+        lines = [
+            "| Plugin | pods held back | nodes rejected | accepted | scored | different scores: raw, 0–100 |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
+        for name in IN_TREE:
+            if name in BESIDE:
+                continue
+            covered = self.plugins.get(name, PluginCoverage())
+            held = covered.gates + covered.pre_filter_rejections
+            different = f"{len(covered.raw)}, {len(covered.normalized)}" if covered.scored else ""
+            cells = [held, covered.rejections, covered.acceptances, covered.scored]
+            lines.append(f"| {name} | {' | '.join(f'{c:,}' if c else '' for c in cells)} | {different} |")
+        lines += ["", f"{self.decisions:,} decisions in {self.cases:,} clusters; {self.placed:,} pods placed, "]
+        lines[-1] += f"{self.assumed:,} of them kept for the pods after them."
+        return "\n".join(lines)
+
+    def details(self) -> str:
+        """Markdown: the reasons and arguments met."""
+        lines = ["| Plugin | reason | times |", "|---|---|---:|"]
+        for name, covered in sorted(self.plugins.items()):
+            lines += [f"| {name} | {reason} | {times:,} |" for reason, times in sorted(covered.reasons.items())]
+        lines += ["", "| Argument | cases |", "|---|---:|"]
+        lines += [f"| {name} | {times:,} |" for name, times in sorted(self.arguments.items())]
+        return "\n".join(lines)
+
+
+def _points() -> dict[str, frozenset[str]]:
+    from kscheduler.config import KUBE_PLUGINS
+
+    return {name: frozenset(point.value for point in points) for name, points in KUBE_PLUGINS.items()}
+
+
+IN_TREE_POINTS = _points()  # plugin -> the extension points of kube-scheduler's plugin of that name
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare decisions with kube-scheduler's and print what was covered.")
+    parser.add_argument("--cases", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 40))
+    parser.add_argument("--details", action="store_true", help="also the reasons and arguments met")
+    options = parser.parse_args()
+    oracle = Oracle(ensure(["oracle"]).path("oracle"))
+    coverage, different = Coverage(), 0
+    for case, answer in oracle.answers(map(generate, range(options.seed, options.seed + options.cases))):
+        coverage.add(case, answer)
+        different += len(all_differences(case, answer))
+    oracle.close()
+    print(coverage.table())
+    print(f"\nSeeds from {options.seed}; differences: {different}.")
+    if options.details:
+        print(f"\n{coverage.details()}")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

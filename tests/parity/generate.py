@@ -1,0 +1,158 @@
+"""Seeded cases: the same seed gives the same case, for one state of the registry.
+
+Most clusters are small, so that all corners of a plugin are met often. What belongs to a plugin that the registry
+does not have is left out, and the plugin is disabled in the configuration, until it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+from kscheduler.config import KUBE_PLUGINS, parse_config
+from kscheduler.errors import ConfigError
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.registry import IN_TREE, build
+from kscheduler.snapshot.node_table import NodeTable
+from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
+from tests.parity.generate_nodes import generate_node
+from tests.parity.generate_pods import POD_AFFINITY, SPREAD, PodGenerator
+from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY_KEYS, ZONE, often, pick, some
+
+HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})  # not there without a gate
+SCORERS = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality")
+RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)
+PENDING = 40  # pods of a case: many, since a cluster costs more than a pod
+
+
+def generate(seed: int) -> Case:
+    """The case of a seed."""
+    rng = random.Random(seed)
+    nodes = [f"n{i}" for i in range(_size(rng))]
+    pods = PodGenerator(rng, nodes, frozenset(IN_TREE))
+    running = rng.randint(0, 3 * min(len(nodes), 40))
+    cluster = {
+        "nodes": [generate_node(rng, name) for name in nodes],
+        "pods": [pods.running(f"r{i}") for i in range(running)],
+        "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
+    }
+    if SPREAD in IN_TREE:
+        cluster["services"] = list(_services(rng))
+    pending = [pods.pending(f"p{i}") for i in range(PENDING)]
+    return Case(seed, pick(rng, (EVALUATE, SEQUENCE)), _config(rng), cluster, pending)
+
+
+def _size(rng: random.Random) -> int:
+    if often(rng, 0.01):
+        return 0
+    return rng.randint(100, 140) if often(rng, 0.01) else rng.randint(1, 12)
+
+
+def _services(rng: random.Random) -> Iterator[Object]:
+    for index in range(rng.randint(0, 2)):
+        key = pick(rng, list(POD_LABELS))
+        yield {
+            "metadata": {"name": f"s{index}", "namespace": pick(rng, list(NAMESPACES))},
+            "spec": {"selector": {key: pick(rng, POD_LABELS[key])}},
+        }
+
+
+# --- configuration ---
+
+
+def _config(rng: random.Random) -> Object:
+    """A profile with arguments that can be built here; with the defaults if it cannot be yet."""
+    arguments = _arguments(rng) if often(rng, 0.6) else {}
+    supported = {name: args for name, args in arguments.items() if _is_supported(_document({name: args}, {}))}
+    weights = {name: rng.randint(1, 5) for name in some(rng, SCORERS, 3)} if often(rng, 0.2) else {}
+    return _document(supported, weights)
+
+
+def _document(arguments: dict[str, Object], weights: dict[str, int]) -> Object:
+    missing = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
+    plugins: Object = {"multiPoint": {"disabled": [{"name": name} for name in missing]}}
+    if weights:
+        plugins["multiPoint"]["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    profile: Object = {"schedulerName": "default-scheduler", "plugins": plugins}
+    if arguments:
+        profile["pluginConfig"] = [{"name": name, "args": args} for name, args in arguments.items()]
+    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}
+
+
+def _is_supported(document: Object) -> bool:
+    try:
+        config = parse_config(json.dumps(document))
+        build(config.profiles[0], Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing))
+    except ConfigError:
+        return False
+    return True
+
+
+async def _bind_nothing(pod: object, node_name: str) -> None:
+    return
+
+
+def _arguments(rng: random.Random) -> dict[str, Object]:
+    arguments: dict[str, Object] = {}
+    if often(rng, 0.7):
+        arguments["NodeResourcesFit"] = _fit(rng)
+    if often(rng, 0.4):
+        names = some(rng, RESOURCES, 4)
+        arguments["NodeResourcesBalancedAllocation"] = {"resources": [{"name": n, "weight": 1} for n in names]}
+    if often(rng, 0.3):
+        arguments["NodeAffinity"] = {"addedAffinity": _added_affinity(rng)}
+    if POD_AFFINITY in IN_TREE and often(rng, 0.5):
+        arguments[POD_AFFINITY] = {
+            "hardPodAffinityWeight": pick(rng, (0, 1, 10, 100)),
+            "ignorePreferredTermsOfExistingPods": often(rng, 0.3),
+        }
+    if SPREAD in IN_TREE and often(rng, 0.5):
+        arguments[SPREAD] = _spread(rng)
+    return arguments
+
+
+def _fit(rng: random.Random) -> Object:
+    args: Object = {}
+    if often(rng, 0.2):
+        args["ignoredResources"] = [GPU]
+    if often(rng, 0.2):
+        args["ignoredResourceGroups"] = [FPGA.partition("/")[0]]
+    if often(rng, 0.8):
+        args["scoringStrategy"] = _strategy(rng)
+    return args
+
+
+def _strategy(rng: random.Random) -> Object:
+    kind = pick(rng, ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    names = some(rng, RESOURCES, 4)
+    strategy: Object = {"type": kind, "resources": [{"name": n, "weight": pick(rng, (1, 3, 100))} for n in names]}
+    if kind == "RequestedToCapacityRatio":
+        points = sorted(rng.sample(range(101), rng.randint(1, 4)))
+        strategy["requestedToCapacityRatio"] = {
+            "shape": [{"utilization": point, "score": rng.randint(0, 10)} for point in points]
+        }
+    return strategy
+
+
+def _added_affinity(rng: random.Random) -> Object:
+    requirement = {"key": "disk", "operator": pick(rng, ("In", "NotIn")), "values": ["ssd"]}
+    affinity: Object = {}
+    if often(rng, 0.7):
+        terms = [{"matchExpressions": [requirement]}]
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if often(rng, 0.6) or not affinity:
+        preference = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 20, "preference": preference}]
+    return affinity
+
+
+def _spread(rng: random.Random) -> Object:
+    if often(rng, 0.3):
+        return {"defaultingType": "System"}
+    entries = {(pick(rng, TOPOLOGY_KEYS), pick(rng, ("DoNotSchedule", "ScheduleAnyway"))) for _ in "ab"}
+    constraints = [
+        {"topologyKey": key, "whenUnsatisfiable": when, "maxSkew": rng.randint(1, 3)} for key, when in sorted(entries)
+    ]
+    return {"defaultingType": "List", "defaultConstraints": constraints}

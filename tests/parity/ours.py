@@ -1,0 +1,228 @@
+"""What this program decides in a case, told in the oracle's terms.
+
+The real cache and framework of each profile run, with the plugins that the registry builds. Score plugins are
+wrapped, so that what they say is seen; the last rejection is seen by a PostFilter plugin put in their place.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kscheduler._fast import Scores, Verdicts
+from kscheduler.api.decode import convert_object
+from kscheduler.api.defaults import node_with_defaults, with_defaults
+from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.config import parse_config
+from kscheduler.config.types import Profile
+from kscheduler.errors import InternalError
+from kscheduler.framework.algorithm import Decision as Placed
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import (
+    Handle,
+    NormalizeScore,
+    Plugin,
+    PostFilterResult,
+    TableNormalizeScore,
+    TableScorePlugin,
+)
+from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import STATUS_LABELS, Code
+from kscheduler.framework.status import Status as OurStatus
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.parity.case import Case, Object
+from tests.parity.oracle import Decision, PluginScores, Status
+
+BY_TABLE = "table"
+BY_NODE = "node"
+FORMS = (BY_TABLE, BY_NODE)
+
+Heard = dict[str, "HeardScores"]  # plugin -> what it said in this cycle
+
+
+class HeardScores:
+    """One plugin's scores of a cycle: node -> score, before and after normalisation."""
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self.raw: dict[str, int] = {}
+        self.normalized: dict[str, int] = {}
+
+
+class World:
+    """A cluster with the frameworks of all profiles; `form` says in which form plugins that have both are asked."""
+
+    def __init__(self, case: Case, form: str) -> None:
+        self.cache = Cache()
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
+        config = parse_config(json.dumps(case.config))
+        self._profiles = {p.scheduler_name: _Profile(p, self.handle, form) for p in config.profiles}
+        self._fill(case.cluster)
+
+    def _fill(self, cluster: Mapping[str, Sequence[Object]]) -> None:
+        for namespace in cluster.get("namespaces", ()):
+            metadata = namespace["metadata"]
+            self.handle.namespaces.set(metadata["name"], metadata.get("labels", {}))
+        for node in cluster.get("nodes", ()):
+            self.cache.set_node(node_with_defaults(convert_object(node, Node)))
+        for pod in cluster.get("pods", ()):
+            self.cache.set_pod(read_pod(pod))
+
+    def decide(self, document: Object) -> Decision:
+        pod = read_pod(document)
+        return self._profiles[pod.pod.spec.scheduler_name].decide(pod, self.cache.table)
+
+    def assume(self, document: Object, node_name: str) -> None:
+        self.cache.assume(read_pod(document), node_name)
+
+
+def read_pod(document: Object) -> PodInfo:
+    return PodInfo(with_defaults(convert_object(document, Pod)))
+
+
+async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise InternalError(f"pod {pod.key} was bound to {node_name} while decisions were compared")
+
+
+class _Profile:
+    def __init__(self, profile: Profile, handle: Handle, form: str) -> None:
+        self._heard: Heard = {}
+        self._witness = _Witness()
+        points = build(profile, handle)
+        points["score"] = [(_listen(p, weight, form, self._heard), weight) for p, weight in points.get("score", ())]
+        points["postFilter"] = [(self._witness, 1)]
+        if form == BY_NODE:
+            points["filter"] = [(_FilterByNode(p), weight) for p, weight in points.get("filter", ())]
+        self._framework = Framework(
+            profile.scheduler_name,
+            points,
+            handle,
+            observer=NoObserver(),
+            stopwatch=lambda: 0.0,
+            percentage_of_nodes_to_score=100,
+            first_on_tie=True,
+        )
+
+    def decide(self, pod: PodInfo, table: NodeTable) -> Decision:
+        self._heard.clear()
+        self._witness.statuses = {}
+        found = Decision()
+        if (gate := self._framework.run_pre_enqueue(pod)) is not None:
+            found.pre_enqueue = _told(gate)
+        state = CycleState()
+        outcome = self._framework.schedule_pod(state, pod)
+        if isinstance(outcome, Placed):
+            found.host = outcome.node_name
+            statuses: Mapping[str, OurStatus] = self._framework._algorithm._node_statuses(state, pod)
+        else:
+            found.failure = outcome.message
+            found.is_fit_error = outcome.status.code is not Code.ERROR
+            found.rejected_by = sorted(outcome.diagnosis.unschedulable_plugins)
+            found.pending_on = sorted(outcome.diagnosis.pending_plugins)
+            statuses = self._witness.statuses
+            if outcome.diagnosis.pre_filter_message:
+                found.pre_filter = _told(next(iter(statuses.values())))
+                return found
+            if not found.is_fit_error:
+                return found
+        found.statuses = {name: _told(status) for name, status in statuses.items()}
+        found.feasible = [node.name for node in table if node.name not in statuses]
+        self._tell_scores(found)
+        return found
+
+    def _tell_scores(self, found: Decision) -> None:
+        for name, heard in self._heard.items():
+            found.scores[name] = PluginScores(
+                heard.weight,
+                [heard.raw[node] for node in found.feasible],
+                [heard.normalized[node] for node in found.feasible],
+            )
+
+
+def _told(status: OurStatus) -> Status:
+    return Status(STATUS_LABELS[status.code], status.plugin, list(status.reasons))
+
+
+class _Witness:
+    """Sees why no node fits."""
+
+    name = "Witness"
+
+    def __init__(self) -> None:
+        self.statuses: Mapping[str, OurStatus] = {}
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
+    ) -> tuple[PostFilterResult | None, OurStatus | None]:
+        self.statuses = dict(statuses)
+        return None, OurStatus(Code.UNSCHEDULABLE)
+
+
+class _FilterByNode:
+    """A plugin without its table form."""
+
+    def __init__(self, plugin: Any) -> None:
+        self.name = plugin.name
+        self.filter = plugin.filter
+
+
+def _listen(plugin: Plugin, weight: int, form: str, heard: Heard) -> Plugin:
+    """The plugin in one form, with all its scores overheard."""
+    if form == BY_TABLE and isinstance(plugin, TableScorePlugin):
+        if isinstance(plugin, TableNormalizeScore):
+            return _NormalizedTable(plugin, weight, heard)
+        return _ScoredTable(plugin, weight, heard)
+    if isinstance(plugin, NormalizeScore):
+        return _NormalizedNodes(plugin, weight, heard)
+    return _ScoredNodes(plugin, weight, heard)
+
+
+class _ScoredNodes:
+    def __init__(self, plugin: Any, weight: int, heard: Heard) -> None:
+        self.name = plugin.name
+        self._plugin = plugin
+        self._weight = weight
+        self._all = heard
+
+    @property
+    def _heard(self) -> HeardScores:
+        return self._all.setdefault(self.name, HeardScores(self._weight))
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, OurStatus | None]:
+        value, status = self._plugin.score(state, pod, node)
+        self._heard.raw[node.name] = self._heard.normalized[node.name] = value
+        return value, status
+
+
+class _NormalizedNodes(_ScoredNodes):
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> OurStatus | None:
+        status: OurStatus | None = self._plugin.normalize_score(state, pod, scores)
+        self._heard.normalized = dict(scores)
+        return status
+
+
+class _ScoredTable(_ScoredNodes):
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        self._plugin.score_table(state, pod, table, verdicts, scores)
+        self._heard.raw = self._heard.normalized = _read(table, verdicts, scores)
+
+
+class _NormalizedTable(_ScoredTable):
+    def normalize_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        self._plugin.normalize_table(state, pod, table, verdicts, scores)
+        self._heard.normalized = _read(table, verdicts, scores)
+
+
+def _read(table: NodeTable, verdicts: Verdicts, scores: Scores) -> dict[str, int]:
+    return {table.at(row).name: scores.raw(row) for row in verdicts.feasible_rows()}
