@@ -308,6 +308,8 @@ class Algorithm:
     def _explain(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> None:
         for (code, detail), nodes in self._verdicts.histogram().items():
             diagnosis.count(self._status_of(state, pod, code, detail), nodes)
+        # Whoever named nodes left the others out, also those that are still to come: a new node may help.
+        diagnosis.unschedulable_plugins.update(self._node_names_from)
         diagnosis.node_statuses = lambda: self._node_statuses(state, pod)
 
     def _node_statuses(self, state: CycleState, pod: PodInfo) -> dict[str, Status]:

@@ -125,7 +125,7 @@ class NodeAffinity:
             preferred = self._added.preferred + compile_preferred_terms(pod.pod)
         except DecodeError as error:
             return unresolvable(str(error))
-        if not preferred:
+        if not preferred and not _prefers_nodes(pod.pod):
             return SKIP
         state.write(_PREFERRED, preferred)
         return None
@@ -162,6 +162,12 @@ class NodeAffinity:
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
         return (ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+
+
+def _prefers_nodes(pod: api.Pod) -> bool:
+    """Are there preferred terms, be it some that can add nothing? Then the plugin scores, as kube-scheduler's does."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    return bool(affinity and affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _tells_nodes_apart(term: NodeTerm | RequiredNodeAffinity | None) -> bool:

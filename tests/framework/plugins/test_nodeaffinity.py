@@ -102,3 +102,9 @@ def test_a_label_that_changes_counts_at_once() -> None:
     assert made.feasible(pod) == ["b1"]
     made.node(make_node("a1").label(zone="b"))
     assert made.feasible(pod) == ["a1", "b1"]
+
+
+def test_preferences_that_can_add_nothing_are_scored_all_the_same() -> None:
+    made = bench()
+    made.schedule(P.preferred_node_affinity(0, "zone", ["a"]))
+    assert made.state.skip_score == set()
