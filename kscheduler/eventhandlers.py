@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Container
 from typing import Generic, TypeVar
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import Namespace, Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock
@@ -27,6 +27,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -172,6 +173,22 @@ class NodeEvents:
             self._cache.remove_node(node.metadata.name)
             return False
         return True
+
+
+class NamespaceEvents:
+    """Namespaces, for the namespace selectors of affinity terms. No waiting pod is woken, as in kube-scheduler."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+
+    def on_add(self, namespace: Namespace) -> None:
+        self._namespaces.set(namespace.metadata.name, namespace.metadata.labels or {})
+
+    def on_update(self, old: Namespace, new: Namespace) -> None:
+        self.on_add(new)
+
+    def on_delete(self, namespace: Namespace) -> None:
+        self._namespaces.remove(namespace.metadata.name)
 
 
 T = TypeVar("T")

@@ -72,7 +72,7 @@ class Replica:
     def _unsynced(self) -> str | None:
         if self._delay_cache and not self._active.is_set():
             return None
-        for informer in (self._scheduler.nodes, self._scheduler.pods):
+        for informer in self._scheduler.informers:
             if not informer.synced.is_set():
                 return f"{informer.resource.plural} are not listed yet: {informer.last_error or 'in progress'}"
         return None
@@ -124,7 +124,7 @@ class Replica:
         """Schedule once this replica may, on a cache whose watches work."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
-        while self._scheduler.pods.last_error or self._scheduler.nodes.last_error:  # noqa: ASYNC110 (lasts milliseconds)
+        while any(informer.last_error for informer in self._scheduler.informers):  # noqa: ASYNC110 (lasts milliseconds)
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
 

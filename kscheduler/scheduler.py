@@ -12,6 +12,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.binding_tasks import BindingTasks
@@ -20,12 +21,19 @@ from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, wait_event, within
 from kscheduler.client.informer import Informer
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, Binding, Client
+from kscheduler.client.protocol import NAMESPACES, NODES, PODS, UNFINISHED_PODS, Binding, Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, InternalError
-from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
+from kscheduler.eventhandlers import (
+    NamespaceEvents,
+    NodeEvents,
+    PodEvents,
+    TimedEvents,
+    node_event_name,
+    pod_event_name,
+)
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
@@ -36,6 +44,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import ScheduleOne
+from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
@@ -106,6 +115,7 @@ class Scheduler:
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
         self.binder = Binder(client, rng)
+        self.namespaces = Namespaces()
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options)
         self.recorder = EventRecorder(
@@ -119,6 +129,11 @@ class Scheduler:
         self.statuses = PodStatusLane(client)
         self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
         self.pods, self.nodes = self._build_informers(client, stopwatch)
+        self.informers: tuple[Informer[Any], ...] = (
+            self.nodes,
+            Informer(client, NAMESPACES, NamespaceEvents(self.namespaces), clock=clock, rng=rng),
+            self.pods,
+        )
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -135,7 +150,7 @@ class Scheduler:
         self.measurements.show_sizes(
             self.cache.sizes,
             self.bindings.__len__,
-            lambda: {"nodes": len(self.nodes.store), "pods": len(self.pods.store)},
+            lambda: {informer.resource.plural: len(informer.store) for informer in self.informers},
         )
 
     # --- construction ---
@@ -143,7 +158,14 @@ class Scheduler:
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
-        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind, stopwatch=stopwatch, within=within)
+        handle = Handle(
+            table=self.cache.table,
+            rng=self._rng,
+            bind=self._bind,
+            namespaces=self.namespaces,
+            stopwatch=stopwatch,
+            within=within,
+        )
         profiles = {}
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
@@ -213,16 +235,17 @@ class Scheduler:
 
     async def observe(self) -> None:
         """Keep cache and queue as the apiserver says, and write Events and conditions. Runs until cancelled."""
-        await run_together(self.pods.run(), self.nodes.run(), self.recorder.run(), self.statuses.run())
+        lanes = (self.recorder.run(), self.statuses.run())
+        await run_together(*(informer.run() for informer in self.informers), *lanes)
 
     @property
     def is_synced(self) -> bool:
-        return self.pods.synced.is_set() and self.nodes.synced.is_set()
+        return all(informer.synced.is_set() for informer in self.informers)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the cache holds every node and pod once."""
-        await self.nodes.synced.wait()
-        await self.pods.synced.wait()
+        """Wait until the cache holds everything once."""
+        for informer in self.informers:
+            await informer.synced.wait()
 
     async def schedule(self) -> None:
         """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""

@@ -290,6 +290,17 @@ class Node(APIStruct, frozen=True):
         return self.metadata.name
 
 
+# --- namespaces -------------------------------------------------------------------------------------------------
+
+
+class Namespace(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
 # --- coordination -----------------------------------------------------------------------------------------------
 
 

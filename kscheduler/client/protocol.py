@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from kscheduler.api.objects import Lease, Node, Pod, PodCondition
+from kscheduler.api.objects import Lease, Namespace, Node, Pod, PodCondition
 
 T = TypeVar("T")
 
@@ -43,6 +43,7 @@ class Resource(Generic[T]):
 
 PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
 NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
+NAMESPACES: Resource[Namespace] = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.

@@ -15,8 +15,18 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
-from kscheduler.client.protocol import LEASES, NODES, PODS, Binding, Event, EventSeries, PodStatusPatch, Resource
+from kscheduler.api.objects import Lease, Namespace, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.client.protocol import (
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Binding,
+    Event,
+    EventSeries,
+    PodStatusPatch,
+    Resource,
+)
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
@@ -25,7 +35,7 @@ from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
 
-T = TypeVar("T", Pod, Node, Lease)
+T = TypeVar("T", Pod, Node, Lease, Namespace)
 
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
@@ -51,8 +61,9 @@ class Cluster:
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
+        self._namespaces: Store[Namespace] = Store(NAMESPACES, history_limit)
         self._stores: dict[str, Store[Any]] = {
-            store.resource.plural: store for store in (self._pods, self._nodes, self._leases)
+            store.resource.plural: store for store in (self._pods, self._nodes, self._leases, self._namespaces)
         }
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
@@ -179,6 +190,11 @@ class Cluster:
         if name not in self._nodes.objects:
             raise _not_found("nodes", name)
         self._remove(self._nodes, name)
+
+    # --- namespaces: only for their labels; pods may be in one that was never created ---
+
+    def create_namespace(self, namespace: Namespace) -> Namespace:
+        return self._create(self._namespaces, namespace)
 
     # --- leases ---------------------------------------------------------------------------------------------------
 

@@ -105,6 +105,7 @@ class Trial:
     def exercise(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Go through all steps, or until `is_enough`."""
         steps: list[tuple[str, Callable[[], object], Callable[[], bool]]] = [
+            ("it watches namespaces", _nothing, lambda: self._asked("namespaces", "watch")),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
             ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST]))),
