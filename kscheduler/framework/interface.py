@@ -22,6 +22,7 @@ from kscheduler.framework.status import Status
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.owners import Owners, OwnerSelectors
 from kscheduler.snapshot.pod_info import PodInfo
 
 MIN_NODE_SCORE = 0
@@ -203,6 +204,7 @@ class Handle:
     rng: random.Random
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
+    owners: OwnerSelectors = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, for telling how long a plugin takes; never for deciding
     within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # at most so many seconds
 

@@ -15,6 +15,7 @@ from kscheduler.config.types import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
     Profile,
     SchedulerConfig,
     ScoringStrategy,
@@ -38,6 +39,7 @@ from kscheduler.framework.plugins.noderesources.strategies import (
     Strategy,
 )
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
+from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
@@ -94,6 +96,16 @@ def _node_affinity(profile: Profile, handle: Handle) -> Plugin:
         raise _wrong(profile, "NodeAffinity", str(error)) from error
 
 
+def _spread(profile: Profile, handle: Handle) -> Plugin:
+    args = profile.args("PodTopologySpread", PodTopologySpreadArgs)
+    if args.defaulting_type == "System":
+        return PodTopologySpread(handle)
+    constraint = api.TopologySpreadConstraint
+    return PodTopologySpread(
+        handle, [msgspec.convert(each, constraint, from_attributes=True) for each in args.default_constraints]
+    )
+
+
 def _wrong(profile: Profile, plugin: str, what: str) -> ConfigError:
     return ConfigError(f'profile "{profile.scheduler_name}": initializing plugin "{plugin}": {what}')
 
@@ -107,6 +119,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeAffinity": _node_affinity,
     "NodePorts": lambda profile, handle: NodePorts(handle),
     "NodeResourcesFit": _fit,
+    "PodTopologySpread": _spread,
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda profile, handle: ImageLocality(handle),
     "InterPodAffinity": lambda profile, handle: InterPodAffinity(

@@ -26,6 +26,7 @@ from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
+from tests.framework.plugins.podtopologyspread.spreads import with_spread
 
 CODE = 7
 ZONES = ("a", "b", "c")
@@ -83,7 +84,8 @@ def pods(draw: st.DrawFn, name: str, node: str = "") -> Pod:
         pod = pod.preferred_node_affinity(draw(st.integers(1, 100)), "zone", [draw(st.sampled_from(ZONES))])
     if draw(st.integers(0, 3)) == 0:
         pod = pod.preferred_node_affinity(5, "kubernetes.io/hostname", ["node1"])
-    return draw(with_pod_affinity(pod)).obj()
+    pod = draw(with_pod_affinity(pod))
+    return draw(with_spread(pod.obj()))
 
 
 @st.composite

@@ -1,0 +1,124 @@
+"""Which nodes a constraint looks at: its pod's node affinity and tolerations may leave some out.
+
+Asked once for each node profile; a node affinity that reads hostnames or node names is asked of each node, and the
+answers are kept until a node appears, leaves or changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from kscheduler._fast import RowMask
+from kscheduler.api.labels import RequiredNodeAffinity, compile_required_node_affinity
+from kscheduler.api.objects import Pod, Toleration
+from kscheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, find_untolerated
+from kscheduler.errors import DecodeError
+from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.profiles import HOSTNAME, NodeProfile
+
+KEEP_OFF = (NO_SCHEDULE, NO_EXECUTE)
+NOWHERE = RequiredNodeAffinity((), ())  # an affinity that cannot be read matches no node, as in kube-scheduler
+MAX_KEPT = 64  # answers about each node
+
+_Policies = tuple[bool, bool]  # honours the node affinity, honours the taints
+
+
+class Inclusion:
+    """One pod's demands on nodes."""
+
+    __slots__ = ("_required", "_tolerations")
+
+    def __init__(self, pod: Pod) -> None:
+        self._required = _required_of(pod)
+        self._tolerations = tuple(pod.spec.tolerations or ())
+
+    def includes(self, constraint: Constraint, node: NodeInfo) -> bool:
+        required = self._required if constraint.honors_affinity else None
+        if required is not None and not required.matches(node.labels, node.name):
+            return False
+        return not (constraint.honors_taints and _is_kept_off(node.profile, self._tolerations))
+
+    @property
+    def required(self) -> RequiredNodeAffinity | None:
+        return self._required
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return self._tolerations
+
+
+class IncludedRows:
+    """The same for all rows: a mask for each way of looking, narrowed down from the rows with all keys."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._by_affinity = table.profiles.verdict_memo()
+        self._by_taints = table.profiles.verdict_memo()
+        self._by_row: OrderedDict[RequiredNodeAffinity, bytearray] = OrderedDict()  # affinity -> row -> is it refused?
+        self._generation = table.static_generation  # of `_by_row`
+        self.all = RowMask()
+        self._masks: dict[_Policies, RowMask] = {}
+        self._fresh: set[_Policies] = set()  # masks that are of this pod
+
+    def reset(self, keys: list[str]) -> None:
+        """Begin with a pod: `all` becomes the nodes that have all of these labels."""
+        self._fresh.clear()
+        self.all.take_alive(self._table.columns)
+        for key in keys:
+            self.all.drop_without_domain(self._table.topology.column(key).ids)
+
+    def of(self, constraint: Constraint, inclusion: Inclusion) -> RowMask:
+        """The rows a constraint looks at; good until the next pod."""
+        policies = (constraint.honors_affinity and inclusion.required is not None, constraint.honors_taints)
+        if policies == (False, False):
+            return self.all
+        mask = self._masks.get(policies)
+        if mask is None:
+            mask = self._masks[policies] = RowMask()
+        if policies not in self._fresh:
+            self._fresh.add(policies)
+            mask.take(self.all)
+            if policies[0] and inclusion.required is not None:
+                self._drop_by_affinity(mask, inclusion.required)
+            if policies[1]:
+                self._drop_by_taints(mask, inclusion.tolerations)
+        return mask
+
+    def _drop_by_affinity(self, mask: RowMask, required: RequiredNodeAffinity) -> None:
+        if required.reads_node_name or HOSTNAME in required.label_keys:
+            mask.drop_rows(self._refused_rows(required))
+        else:
+            answers = self._by_affinity.answers(required, lambda profile: int(not required.matches(profile.labels, "")))
+            mask.drop_profiles(self._table.columns, answers)
+
+    def _drop_by_taints(self, mask: RowMask, tolerations: tuple[Toleration, ...]) -> None:
+        answers = self._by_taints.answers(tolerations, lambda profile: int(_is_kept_off(profile, tolerations)))
+        mask.drop_profiles(self._table.columns, answers)
+
+    def _refused_rows(self, required: RequiredNodeAffinity) -> bytearray:
+        if self._generation != self._table.static_generation:
+            self._by_row.clear()
+            self._generation = self._table.static_generation
+        found = self._by_row.get(required)
+        if found is None:
+            if len(self._by_row) >= MAX_KEPT:
+                self._by_row.popitem(last=False)
+            found = self._by_row[required] = bytearray(self._table.columns.rows)
+            for node in self._table:
+                found[node.row] = not required.matches(node.labels, node.name)
+        else:
+            self._by_row.move_to_end(required)
+        return found
+
+
+def _required_of(pod: Pod) -> RequiredNodeAffinity | None:
+    try:
+        return compile_required_node_affinity(pod)
+    except DecodeError:
+        return NOWHERE
+
+
+def _is_kept_off(profile: NodeProfile, tolerations: tuple[Toleration, ...]) -> bool:
+    return find_untolerated(profile.taints, tolerations, KEEP_OFF) is not None

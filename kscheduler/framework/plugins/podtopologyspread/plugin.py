@@ -1,0 +1,212 @@
+"""PodTopologySpread: how many pods of a kind each domain of a topology has, as a condition and as a preference.
+
+Hard: a node is out if its domain would have more than maxSkew pods over the domain with the fewest, or if it lacks
+the topology key. Soft: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1), the fewer the better.
+Pods are counted by counters kept up to date as they come and go; a decision only joins them with domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler._fast import (
+    DomainSums,
+    RowMask,
+    RowTotals,
+    Scores,
+    Verdicts,
+    add_spread,
+    add_spread_by_row,
+    filter_skew,
+    normalize_spread,
+    score_spread,
+    sum_by_domain,
+)
+from kscheduler.api.objects import TopologySpreadConstraint
+from kscheduler.errors import DecodeError
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.podtopologyspread.by_node import HardCounts, SoftScore, normalizing_weight
+from kscheduler.framework.plugins.podtopologyspread.constraints import (
+    SYSTEM_DEFAULTS,
+    Compiler,
+    Constraint,
+    Constraints,
+)
+from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
+from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_counters import RowCounter
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.profiles import HOSTNAME
+
+NAME = "PodTopologySpread"
+REASON = "node(s) didn't match pod topology spread constraints"
+MISSING_REASON = f"{REASON} (missing required label)"
+_CONSTRAINTS = "PodTopologySpread/constraints"
+_HARD = "PodTopologySpread/hard by node"
+_SOFT = "PodTopologySpread/soft by node"
+
+_MISSING, _SKEWED = 1, 2  # detail of a verdict
+
+
+class PodTopologySpread:
+    """`defaults`: the constraints of pods that state none; None for the system's."""
+
+    name = NAME
+
+    def __init__(self, handle: Handle, defaults: Sequence[TopologySpreadConstraint] | None = None) -> None:
+        self._table = handle.table
+        self._compiler = Compiler(
+            SYSTEM_DEFAULTS if defaults is None else defaults, defaults is None, handle.owners.selector_of
+        )
+        self._included = IncludedRows(handle.table)
+        self._sums = DomainSums()
+        self._totals = RowTotals()
+        self._scored = RowMask()  # the feasible rows that take part in scoring, from score_table to normalize_table
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        try:
+            constraints = self._constraints(state, pod)
+        except DecodeError as error:
+            return None, unresolvable(str(error))
+        return None, None if constraints.hard else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        constraints = self._constraints(state, pod)
+        counts = state.get(_HARD, HardCounts)
+        if counts is None:
+            counts = HardCounts(constraints, Inclusion(pod.pod), self._table)
+            state.write(_HARD, counts)
+        for position, constraint in enumerate(constraints.hard):
+            domain = node.labels.get(constraint.topology_key)
+            if domain is None:
+                return unresolvable(MISSING_REASON)
+            if counts.is_too_many(position, domain, _own(constraint, pod)):
+                return unschedulable(REASON)
+        return None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        constraints = self._constraints(state, pod).hard
+        inclusion = Inclusion(pod.pod)
+        self._included.reset([constraint.topology_key for constraint in constraints])
+        sums = self._sums
+        for constraint in constraints:
+            column = table.topology.column(constraint.topology_key)
+            counter = self._counter(constraint)
+            present = sum_by_domain(
+                sums, counter.values, column.ids, column.size, self._included.of(constraint, inclusion)
+            )
+            least = sums.minimum if present >= constraint.min_domains else 0
+            most = constraint.max_skew - _own(constraint, pod) + least
+            filter_skew(verdicts, sums, column.ids, code, most, _MISSING, _SKEWED)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unresolvable(MISSING_REASON) if detail == _MISSING else unschedulable(REASON)
+
+    # --- score ---
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        try:
+            constraints = self._constraints(state, pod)
+        except DecodeError as error:
+            return unresolvable(str(error))
+        return None if constraints.soft else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        """As if all nodes were feasible: that is known to the per-table form only."""
+        return self._soft_score(state, pod).raw(node), None
+
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
+        self._soft_score(state, pod).normalize(scores)
+        return None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        constraints = self._constraints(state, pod)
+        inclusion = Inclusion(pod.pod)
+        # 1. Rows that lack a key take no part, unless the constraints are the system's.
+        keys = [constraint.topology_key for constraint in constraints.soft] if constraints.needs_all_keys else []
+        self._included.reset(keys)
+        self._scored.take_feasible(verdicts)
+        for key in keys:
+            self._scored.drop_without_domain(table.topology.column(key).ids)
+        # 2. Each constraint adds what its domains hold.
+        self._totals.reset(table.columns)
+        for constraint in constraints.soft:
+            if constraint.topology_key == HOSTNAME:
+                self._add_by_row(constraint, verdicts)
+            else:
+                self._add_by_domain(constraint, constraints.needs_all_keys, inclusion, verdicts)
+        score_spread(verdicts, scores, self._totals, self._scored)
+
+    def normalize_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        normalize_spread(verdicts, scores, self._scored)
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (
+            ClusterEvent(
+                EventResource.POD,
+                Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE | Action.UPDATE_POD_TOLERATION,
+            ),
+            ClusterEvent(
+                EventResource.NODE,
+                Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT,
+            ),
+        )
+
+    # --- inside ---
+
+    def _constraints(self, state: CycleState, pod: PodInfo) -> Constraints:
+        found = state.get(_CONSTRAINTS, Constraints)
+        if found is None:
+            found = self._compiler.compile(pod.pod)
+            state.write(_CONSTRAINTS, found)
+        return found
+
+    def _counter(self, constraint: Constraint) -> RowCounter:
+        return self._table.counters.counter(constraint.pods, constraint.pods.weigh)
+
+    def _add_by_row(self, constraint: Constraint, verdicts: Verdicts) -> None:
+        """Over hosts each node is its own domain, whatever its label says."""
+        ids = self._table.topology.column(HOSTNAME).ids
+        weight = normalizing_weight(len(self._scored))
+        add_spread_by_row(verdicts, self._totals, self._counter(constraint).values, ids, weight, constraint.max_skew)
+
+    def _add_by_domain(
+        self, constraint: Constraint, needs_all_keys: bool, inclusion: Inclusion, verdicts: Verdicts
+    ) -> None:
+        column = self._table.topology.column(constraint.topology_key)
+        domains, missing = column.size, -1
+        if not needs_all_keys:
+            # Nodes without the label are one domain, together with those whose label is empty.
+            missing = column.id_of("")
+            if missing < 0:
+                domains, missing = domains + 1, domains
+        sums = self._sums
+        size = sum_by_domain(sums, None, column.ids, domains, self._scored, missing)
+        included = self._included.of(constraint, inclusion)
+        sum_by_domain(sums, self._counter(constraint).values, column.ids, domains, included, missing)
+        add_spread(verdicts, self._totals, sums, column.ids, normalizing_weight(size), constraint.max_skew)
+
+    def _soft_score(self, state: CycleState, pod: PodInfo) -> SoftScore:
+        found = state.get(_SOFT, SoftScore)
+        if found is None:
+            constraints = self._constraints(state, pod)
+            found = SoftScore(constraints, Inclusion(pod.pod), self._table, list(self._table))
+            state.write(_SOFT, found)
+        return found
+
+
+def _own(constraint: Constraint, pod: PodInfo) -> int:
+    """1 if the pod itself counts once it is there; one that a selector without requirements matches does, too."""
+    return int(constraint.pods.selector.matches(pod.pod.metadata.labels or {}))

@@ -1,0 +1,97 @@
+"""Which pods belong together because a Service or a controller says so: for pods that state no spread constraints.
+
+A pod's selector is that of all services that match it, merged with that of the ReplicationController, ReplicaSet or
+StatefulSet that controls it. A pod that none of them knows has none. Whoever watches these objects reports them here;
+without such reports no pod belongs to anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Protocol
+
+from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, compile_label_selector
+from kscheduler.api.objects import LabelSelector, OwnerReference, Pod
+from kscheduler.errors import DecodeError
+
+REPLICATION_CONTROLLER = ("v1", "ReplicationController")
+REPLICA_SET = ("apps/v1", "ReplicaSet")
+STATEFUL_SET = ("apps/v1", "StatefulSet")
+CONTROLLERS = frozenset({REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET})
+
+MAX_KEPT = 16_384  # answers about pods that look alike
+
+_Kind = tuple[str, str]  # apiVersion, kind
+
+
+class OwnerSelectors(Protocol):
+    def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
+        """Which pods are this one's fellows; None if nothing says so."""
+        ...
+
+
+class Owners:
+    def __init__(self) -> None:
+        self._services: dict[str, dict[str, Mapping[str, str]]] = {}  # namespace -> service -> its selector
+        # (kind, namespace, name) -> selector; one that cannot be read counts as none
+        self._controllers: dict[tuple[_Kind, str, str], CompiledLabelSelector] = {}
+        self._found: dict[Hashable, CompiledLabelSelector | None] = {}  # look of a pod -> its selector
+
+    # --- what the watch says ---
+
+    def set_service(self, namespace: str, name: str, selector: Mapping[str, str] | None) -> None:
+        """A service without a selector matches no pod."""
+        self.remove_service(namespace, name)
+        if selector is not None:
+            self._services.setdefault(namespace, {})[name] = dict(selector)
+
+    def remove_service(self, namespace: str, name: str) -> None:
+        self._found.clear()
+        services = self._services.get(namespace, {})
+        services.pop(name, None)
+        if not services:
+            self._services.pop(namespace, None)
+
+    def set_controller(self, kind: _Kind, namespace: str, name: str, selector: LabelSelector | None) -> None:
+        """`kind` is one of CONTROLLERS; a ReplicationController's selector is all match_labels."""
+        self._found.clear()
+        try:
+            self._controllers[kind, namespace, name] = compile_label_selector(selector, "spec.selector")
+        except DecodeError:
+            self._controllers.pop((kind, namespace, name), None)
+
+    def remove_controller(self, kind: _Kind, namespace: str, name: str) -> None:
+        self._found.clear()
+        self._controllers.pop((kind, namespace, name), None)
+
+    # --- reading ---
+
+    def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
+        if not self._services and not self._controllers:
+            return None
+        meta = pod.metadata
+        labels, owner = meta.labels or {}, _controller_of(pod)
+        look = (meta.namespace, frozenset(labels.items()), owner and (owner.api_version, owner.kind, owner.name))
+        if look not in self._found:
+            if len(self._found) >= MAX_KEPT:
+                self._found.clear()
+            self._found[look] = self._merged(meta.namespace, labels, owner)
+        return self._found[look]
+
+    def _merged(
+        self, namespace: str, labels: Mapping[str, str], owner: OwnerReference | None
+    ) -> CompiledLabelSelector | None:
+        same: dict[str, str] = {}
+        for selector in self._services.get(namespace, {}).values():
+            if selector.items() <= labels.items():
+                same.update(selector)
+        requirements = [Requirement(key, Operator.IN, frozenset({value})) for key, value in sorted(same.items())]
+        if owner is not None:
+            found = self._controllers.get(((owner.api_version, owner.kind), namespace, owner.name))
+            if found is not None:
+                requirements += found.requirements or ()
+        return CompiledLabelSelector(tuple(requirements)) if requirements else None
+
+
+def _controller_of(pod: Pod) -> OwnerReference | None:
+    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
