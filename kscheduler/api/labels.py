@@ -24,6 +24,8 @@ REQUIRED_PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDurin
 PREFERRED_PATH = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME_FIELD = "metadata.name"
 
+Token = tuple[str, str]  # a label: key and value
+
 _MAX_INT64 = (1 << 63) - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _KEPT_SELECTORS = 4_096
@@ -151,6 +153,16 @@ class CompiledLabelSelector:
         if self.requirements is None:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def narrowings(self) -> list[list[Token]]:
+        """Lists of labels, of each of which whatever matches has at least one: what to look through instead of all."""
+        if self.requirements is None:
+            return [[]]
+        return [
+            [(requirement.key, value) for value in requirement.values]
+            for requirement in self.requirements
+            if requirement.operator is Operator.IN
+        ]
 
 
 # --- compiling --------------------------------------------------------------------------------------------------

@@ -17,17 +17,23 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
+from kscheduler.api.labels import CompiledLabelSelector, Token, compile_label_selector
 from kscheduler.api.objects import Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from kscheduler.errors import DecodeError
 
 NO_NAMESPACES = CompiledLabelSelector(None)
+ALL_NAMESPACES = CompiledLabelSelector(())
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _KEPT_TERMS = 16_384
 
 T = TypeVar("T", bound=Hashable)
+
+
+def namespace_token(name: str) -> Token:
+    """A namespace in the form of a label; no label has an empty key."""
+    return "", name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,20 @@ class AffinityTerm:
         """Does it depend on the labels of namespaces?"""
         return bool(self.namespace_selector.requirements)
 
+    def narrowings(self) -> list[list[Token]]:
+        """Lists of tokens, of each of which a pod that the term means has at least one; none if nothing narrows it."""
+        narrowings = self.selector.narrowings()
+        if self.namespace_selector.requirements is None:
+            narrowings.append([namespace_token(name) for name in self.namespaces])
+        return narrowings
+
     def with_namespaces(self, selected: frozenset[str]) -> AffinityTerm:
         """The same term with the names of the namespaces in place of their selector."""
         return AffinityTerm(self.selector, self.namespaces | selected, NO_NAMESPACES, self.topology_key)
+
+    def of_all_namespaces(self) -> AffinityTerm:
+        """The same term without regard to namespaces."""
+        return AffinityTerm(self.selector, self.namespaces, ALL_NAMESPACES, self.topology_key)
 
 
 class TermKind(enum.Enum):

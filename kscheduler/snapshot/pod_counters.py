@@ -5,6 +5,9 @@ asked once for each group, when the counter is next used after the group appeare
 goes changes the counters of its group and nothing else. Two kinds of groups are counted, by the same code: label
 classes (which pods does a selector match?) and holders of affinity terms (which existing terms mean this pod?).
 
+A question can name tokens (labels, namespaces) without which nothing matches; then only the groups that an index has
+under those are asked about. That matters when each of thousands of workloads has labels and terms of its own.
+
 A counter is good until the next question: ask again each time. Those not asked for longest are given up for room.
 """
 
@@ -13,18 +16,22 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, final
 
 from kscheduler._fast import NodeColumns
+from kscheduler.api.labels import Token
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import LabelClass, PodGroup, TermHolders, label_key
+from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermHolders, label_key
 
 # Room for the counters of each kind: 64 MiB are 1,600 of them at 5,000 nodes; a few are kept whatever their size.
 MAX_BYTES = 64 << 20
 MIN_KEPT = 64
 BYTES_PER_ROW = 8
+
+# Lists of tokens; what a question counts has at least one token of each.
+Narrow = Callable[[], Sequence[Sequence[Token]]]
 
 G = TypeVar("G", bound=PodGroup)
 
@@ -63,6 +70,7 @@ class GroupCounters(Generic[G]):
         self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
         self._appeared: list[G] = []  # in order of id; may hold groups that are gone
         self._last_id = -1
+        self._index: dict[Token, dict[G, None]] = {}  # token -> groups found by it, in order of id
         self._kept: OrderedDict[Hashable, RowCounter] = OrderedDict()  # question -> answer, latest use last
 
     def __len__(self) -> int:
@@ -114,6 +122,9 @@ class GroupCounters(Generic[G]):
         if len(self._appeared) > 2 * len(self._groups) + MIN_KEPT:
             self._appeared = [known for known in self._appeared if known.rows]
         self._appeared.append(group)
+        group.found_by = self._cheapest(group.narrowings() or ((ANYWHERE,),))
+        for token in group.found_by:
+            self._index.setdefault(token, {})[group] = None
         return group
 
     def _vanish(self, group: G) -> None:
@@ -121,13 +132,19 @@ class GroupCounters(Generic[G]):
         for counter in group.counted_by:
             counter.groups.discard(group)
         group.counted_by.clear()
+        for token in group.found_by:
+            found = self._index.get(token, {})
+            found.pop(group, None)
+            if not found:
+                self._index.pop(token, None)
 
     # --- questions ---
 
-    def counter(self, key: Hashable, weigh: Callable[[G], int]) -> RowCounter:
+    def counter(self, key: Hashable, weigh: Callable[[G], int], narrow: Narrow | None = None) -> RowCounter:
         """The counter for a question, up to date and at least as long as the table has rows.
 
-        `weigh` must depend on the key and the group's identity alone: it is not asked again.
+        `weigh` must depend on the key and the group's identity alone: it is not asked again. `narrow` gives lists of
+        tokens; a group is asked about only if one of the lists, whichever is shortest, finds it.
         """
         found = self._kept.get(key)
         if found is None:
@@ -137,11 +154,12 @@ class GroupCounters(Generic[G]):
             self._kept.move_to_end(key)
         found.reach(self._columns.rows)
         if found.seen < self._last_id:
-            self._catch_up(found, weigh)
+            narrowings = narrow() if narrow is not None else ()
+            self._catch_up(found, weigh, self._find(narrowings, found.seen) if narrowings else self.since(found.seen))
         return found
 
-    def _catch_up(self, counter: RowCounter, weigh: Callable[[G], int]) -> None:
-        for group in self.since(counter.seen):
+    def _catch_up(self, counter: RowCounter, weigh: Callable[[G], int], groups: Iterable[G]) -> None:
+        for group in groups:
             weight = weigh(group) if group.rows else 0
             if weight:
                 group.counted_by[counter] = weight
@@ -149,6 +167,22 @@ class GroupCounters(Generic[G]):
                 for row, count in group.rows.items():
                     counter.add(row, weight * count)
         counter.seen = self._last_id
+
+    def _find(self, narrowings: Sequence[Sequence[Token]], seen: int) -> Iterable[G]:
+        """The groups that the cheapest list of tokens finds, of those that appeared after the id `seen`."""
+        found: dict[G, None] = {}
+        for token in self._cheapest(narrowings):
+            for group in reversed(self._index.get(token, {})):
+                if group.id <= seen:
+                    break
+                found[group] = None
+        return found
+
+    def _cheapest(self, narrowings: Sequence[Sequence[Token]]) -> Sequence[Token]:
+        """The list that finds the fewest groups."""
+        if len(narrowings) == 1:
+            return narrowings[0]
+        return min(narrowings, key=lambda tokens: sum(len(self._index.get(token, ())) for token in tokens))
 
     def _make_room(self) -> None:
         most = max(MIN_KEPT, MAX_BYTES // (BYTES_PER_ROW * max(self._columns.rows, 1)))
@@ -167,6 +201,9 @@ class GroupCounters(Generic[G]):
             raise InternalError(
                 f"pods of {wrong}: rows {found.get(wrong)} counted, its pods are on {expected.get(wrong)}"
             )
+        indexed = {(token, group) for token, groups in self._index.items() for group in groups}
+        if indexed != {(token, group) for group in self for token in group.found_by}:
+            raise InternalError("the index of pods by token does not say what the groups say")
         for question, counter in self._kept.items():
             sums: dict[int, int] = {}
             for group in counter.groups:
@@ -195,13 +232,13 @@ class PodCounters:
         for term, count in pod.held_terms:
             self.by_terms.remove(term, row, count)
 
-    def counter(self, key: Hashable, weigh: Callable[[LabelClass], int]) -> RowCounter:
-        """Pods by what they look like. `key` stands for `weigh`: equal keys must weigh alike."""
-        return self.by_labels.counter(key, weigh)
+    def counter(self, key: Hashable, weigh: Callable[[LabelClass], int], narrow: Narrow | None = None) -> RowCounter:
+        """Pods by what they look like. `key` stands for `weigh` and `narrow`: equal keys must weigh alike."""
+        return self.by_labels.counter(key, weigh, narrow)
 
-    def holders(self, key: Hashable, weigh: Callable[[TermHolders], int]) -> RowCounter:
-        """Pods by the affinity terms they state. `key` stands for `weigh`: equal keys must weigh alike."""
-        return self.by_terms.counter(key, weigh)
+    def holders(self, key: Hashable, weigh: Callable[[TermHolders], int], narrow: Narrow | None = None) -> RowCounter:
+        """Pods by the affinity terms they state. `key` stands for `weigh` and `narrow`: equal keys must weigh alike."""
+        return self.by_terms.counter(key, weigh, narrow)
 
 
 def counts_alike(old: PodInfo, new: PodInfo) -> bool:

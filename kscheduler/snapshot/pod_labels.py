@@ -7,14 +7,18 @@ term. Both say how many of them are on which row. A group lives while it has pod
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
+from kscheduler.api.labels import Token
 from kscheduler.api.objects import Pod
-from kscheduler.api.pod_affinity import HeldTerm
+from kscheduler.api.pod_affinity import HeldTerm, namespace_token
 
 if TYPE_CHECKING:
     from kscheduler.snapshot.pod_counters import RowCounter
+
+# Where a group is found that nothing else would find; no label has such a key.
+ANYWHERE: Token = ("*", "")
 
 LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is the pod terminating?
 
@@ -22,13 +26,18 @@ LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is
 class PodGroup:
     """Pods that a question cannot tell apart."""
 
-    __slots__ = ("counted_by", "id", "key", "rows")
+    __slots__ = ("counted_by", "found_by", "id", "key", "rows")
 
     def __init__(self, id: int, key: Hashable) -> None:
         self.id = id  # ascending in order of appearance, never used again
         self.key = key
         self.rows: dict[int, int] = {}  # row -> how many are there, never 0
         self.counted_by: dict[RowCounter, int] = {}  # counter -> what it counts one of these as, never 0
+        self.found_by: Sequence[Token] = ()  # where the index has it
+
+    def narrowings(self) -> Sequence[Sequence[Token]]:
+        """Lists of tokens; the group can be found by all tokens of any one list."""
+        return ()
 
 
 @final
@@ -41,6 +50,9 @@ class LabelClass(PodGroup):
         super().__init__(id, key)
         self.namespace, pairs, self.is_terminating = key
         self.labels: Mapping[str, str] = dict(pairs)
+
+    def narrowings(self) -> Sequence[Sequence[Token]]:
+        return (pod_tokens(self.namespace, self.labels),)
 
     def __repr__(self) -> str:
         return f"LabelClass({self.namespace}, {dict(self.labels)}, {sum(self.rows.values())} pods)"
@@ -56,8 +68,16 @@ class TermHolders(PodGroup):
         super().__init__(id, key)
         self.term = key
 
+    def narrowings(self) -> Sequence[Sequence[Token]]:
+        return self.term.term.narrowings()
+
     def __repr__(self) -> str:
         return f"TermHolders({self.term!r}, {sum(self.rows.values())} pods)"
+
+
+def pod_tokens(namespace: str, labels: Mapping[str, str]) -> list[Token]:
+    """What a pod can be found by, and by what it finds the terms that mean it."""
+    return [namespace_token(namespace), *labels.items(), ANYWHERE]
 
 
 def label_key(pod: Pod) -> LabelKey:

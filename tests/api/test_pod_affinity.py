@@ -90,6 +90,7 @@ def test_names_can_take_the_place_of_a_namespace_selector() -> None:
     assert named.namespaces == {"a", "b"}
     assert named.matches("b", {"app": "web"}, None)
     assert not named.matches("c", {"app": "web"}, {"team": "x"})
+    assert selecting.of_all_namespaces().matches("c", {"app": "web"}, None)
 
 
 def test_equal_terms_are_one_object() -> None:
@@ -147,3 +148,18 @@ def test_a_weight_that_fits_no_counter_is_malformed() -> None:
     terms = compile_pod_affinity(pod_with(PodAffinity(None, [WeightedPodAffinityTerm(1 << 40, term())])))
     assert terms.preferred == ()
     assert str(terms.fault).endswith(f"[0].weight: expected 1..100, got {1 << 40}")
+
+
+def test_what_a_term_means_can_be_looked_for_by_labels_and_namespaces() -> None:
+    wanted = LabelSelector(
+        match_labels={"app": "web"},
+        match_expressions=[
+            SelectorRequirement("tier", "In", ["front"]),
+            SelectorRequirement("old", "DoesNotExist"),
+            SelectorRequirement("new", "Exists"),
+        ],
+    )
+    assert compiled(term(wanted)).narrowings() == [[("app", "web")], [("tier", "front")], [("", "shop")]]
+    assert compiled(term(EVERY, namespace_selector=EVERY)).narrowings() == []
+    assert compiled(term(EVERY, ["a"], LabelSelector(match_labels={"team": "x"}))).narrowings() == []
+    assert [] in compiled(term(None)).narrowings()

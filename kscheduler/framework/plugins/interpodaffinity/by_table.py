@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from kscheduler._fast import (
     DomainSums,
@@ -24,13 +23,14 @@ from kscheduler._fast import (
     filter_without_domain,
     sum_by_domain,
 )
-from kscheduler.api.pod_affinity import AffinityTerm, HeldTerm, TermKind
+from kscheduler.api.labels import Token
+from kscheduler.api.pod_affinity import AffinityTerm, TermKind
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import LabelClass, TermHolders
+from kscheduler.snapshot.pod_labels import LabelClass, TermHolders, pod_tokens
 from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
 
 # Topology keys of terms that are gone are forgotten when there are more than so many.
@@ -158,7 +158,10 @@ class AffinityIndex:
         def weigh(pods: LabelClass) -> int:
             return int(all(term.matches(pods.namespace, pods.labels, None) for term in terms))
 
-        counter = self._table.counters.counter(("meant by", terms), weigh)
+        def narrow() -> list[list[Token]]:
+            return [tokens for term in terms for tokens in term.narrowings()]
+
+        counter = self._table.counters.counter(("meant by", terms), weigh, narrow)
         return DomainCounts(counter, self._table.topology.column(topology_key))
 
     # --- terms of existing pods that mean the pod ---
@@ -181,23 +184,24 @@ class AffinityIndex:
 
     def _forbids(self, incoming: Incoming, topology_key: str) -> DomainCounts:
         def weigh(holders: TermHolders) -> int:
-            held = cast(HeldTerm, holders.key)
+            held = holders.term
             if held.kind is not TermKind.REQUIRED_ANTI_AFFINITY or held.term.topology_key != topology_key:
                 return 0
             return int(incoming.is_meant_by(held.term))
 
-        counter = self._table.counters.holders(("forbid", incoming.look, topology_key), weigh)
+        counter = self._table.counters.holders(("forbid", incoming.look, topology_key), weigh, incoming.narrow)
         return DomainCounts(counter, self._table.topology.column(topology_key))
 
     def _wants(self, incoming: Incoming, topology_key: str, hard_weight: int) -> DomainCounts:
         def weigh(holders: TermHolders) -> int:
-            held = cast(HeldTerm, holders.key)
+            held = holders.term
             if held.kind is TermKind.REQUIRED_ANTI_AFFINITY or held.term.topology_key != topology_key:
                 return 0
             weight = hard_weight if held.kind is TermKind.REQUIRED_AFFINITY else held.weight
             return weight if weight and incoming.is_meant_by(held.term) else 0
 
-        counter = self._table.counters.holders(("want", incoming.look, topology_key, hard_weight), weigh)
+        key = ("want", incoming.look, topology_key, hard_weight)
+        counter = self._table.counters.holders(key, weigh, incoming.narrow)
         return DomainCounts(counter, self._table.topology.column(topology_key))
 
     def _learn_keys(self) -> None:
@@ -208,7 +212,7 @@ class AffinityIndex:
             self._scoring.clear()
             self._seen = -1
         for group in holders.since(self._seen):
-            held = cast(HeldTerm, group.key)
+            held = group.term
             forbids = held.kind is TermKind.REQUIRED_ANTI_AFFINITY
             (self._forbidding if forbids else self._scoring)[held.term.topology_key] = None
         self._seen = holders.last_id
@@ -226,6 +230,10 @@ class Incoming:
         # For others' terms a namespace that was never reported counts as one without labels.
         self._namespace_labels: Mapping[str, str] = namespaces.get(metadata.namespace) or {}
         self.look = (self._namespace, frozenset(self._labels.items()), frozenset(self._namespace_labels.items()))
+
+    def narrow(self) -> list[list[Token]]:
+        """Where terms are found that may mean the pod."""
+        return [pod_tokens(self._namespace, self._labels)]
 
     def is_meant_by(self, term: AffinityTerm) -> bool:
         return term.matches(self._namespace, self._labels, self._namespace_labels)

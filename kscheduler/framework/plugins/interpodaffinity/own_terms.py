@@ -1,7 +1,8 @@
 """The terms of the pod to be placed, with the names of namespaces in place of namespace selectors.
 
 The selectors are asked once a decision, so that what follows compares names. A namespace nobody has reported is
-found by no selector but the empty one, which means all.
+found by no selector but one of all. A selector that no labels at all satisfy (NotIn, DoesNotExist) means all namespaces
+here: kube-scheduler 1.36 keeps it beside the names it found, and holds it against empty labels.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def own_terms(terms: PodAffinityTerms, namespaces: Namespaces) -> OwnTerms:
 def _named(term: AffinityTerm, namespaces: Namespaces) -> AffinityTerm:
     if not term.selects_namespaces:
         return term
+    if term.namespace_selector.matches({}):
+        return term.of_all_namespaces()
     return term.with_namespaces(namespaces.selected_by(term.namespace_selector))
 
 

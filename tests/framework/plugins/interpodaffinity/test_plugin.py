@@ -163,12 +163,22 @@ def test_a_namespace_that_changes_its_labels_is_seen_by_own_and_others_terms() -
     assert len(made.feasible(own)) == 4
 
 
-def test_a_namespace_nobody_reported_is_one_without_labels_for_others_terms_only() -> None:
+def test_a_namespace_nobody_reported_is_one_without_labels() -> None:
     absent = LabelSelector(match_expressions=[SelectorRequirement("team", "DoesNotExist")])
     made = bench()
     made.place(web("old", "shop").pod_anti_affinity("zone", DB, namespace_selector=absent), "a1")
     assert made.feasible(make_pod("p", "back").label(**DB)) == ["b1", "none"]
-    assert len(made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent))) == 4
+    assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == ["b1", "none"]
+
+
+def test_a_selector_that_no_labels_satisfy_means_all_namespaces_in_own_terms_only() -> None:
+    absent = LabelSelector(match_expressions=[SelectorRequirement("team", "DoesNotExist")])
+    made = bench()
+    for name in ("shop", "back"):
+        made.handle.namespaces.set(name, {"team": "x"})
+    made.place(web("old", "shop").pod_anti_affinity("zone", DB, namespace_selector=absent), "a1")
+    assert len(made.feasible(make_pod("p", "back").label(**DB))) == 4
+    assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == ["b1", "none"]
 
 
 # --- skip and bad input ---
