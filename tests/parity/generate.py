@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 
 from kscheduler.config import KUBE_PLUGINS, parse_config
 from kscheduler.errors import ConfigError
@@ -17,7 +16,7 @@ from kscheduler.framework.plugins.registry import IN_TREE, build
 from kscheduler.snapshot.node_table import NodeTable
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_nodes import generate_node
-from tests.parity.generate_pods import POD_AFFINITY, SPREAD, PodGenerator
+from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector
 from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY_KEYS, ZONE, often, pick, some
 
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -39,7 +38,7 @@ def generate(seed: int) -> Case:
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
     if SPREAD in IN_TREE:
-        cluster["services"] = list(_services(rng))
+        cluster |= _owners(rng)
     pending = [pods.pending(f"p{i}") for i in range(PENDING)]
     return Case(seed, pick(rng, (EVALUATE, SEQUENCE)), _config(rng), cluster, pending)
 
@@ -50,13 +49,31 @@ def _size(rng: random.Random) -> int:
     return rng.randint(100, 140) if often(rng, 0.01) else rng.randint(1, 12)
 
 
-def _services(rng: random.Random) -> Iterator[Object]:
-    for index in range(rng.randint(0, 2)):
-        key = pick(rng, list(POD_LABELS))
-        yield {
-            "metadata": {"name": f"s{index}", "namespace": pick(rng, list(NAMESPACES))},
-            "spec": {"selector": {key: pick(rng, POD_LABELS[key])}},
-        }
+def _owners(rng: random.Random) -> dict[str, list[Object]]:
+    """Services, and the controllers that pods may name."""
+    services = [
+        {"metadata": {"name": f"s{index}", "namespace": namespace}, "spec": {"selector": _exact(rng)}}
+        for index, namespace in enumerate(pick(rng, list(NAMESPACES)) for _ in range(rng.randint(0, 2)))
+    ]
+    owners: dict[str, list[Object]] = {"services": services}
+    for _, kind, list_name in CONTROLLERS:
+        owners[list_name] = [
+            {
+                "metadata": {"name": OWNER, "namespace": namespace},
+                "spec": {
+                    "selector": _exact(rng) if kind == "ReplicationController" else label_selector(rng, POD_LABELS),
+                    "template": {},
+                },
+            }
+            for namespace in NAMESPACES
+            if often(rng, 0.4)
+        ]
+    return owners
+
+
+def _exact(rng: random.Random) -> dict[str, str]:
+    key = pick(rng, list(POD_LABELS))
+    return {key: pick(rng, POD_LABELS[key])}
 
 
 # --- configuration ---

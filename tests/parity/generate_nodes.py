@@ -36,7 +36,7 @@ def generate_node(rng: random.Random, name: str) -> Object:
     if often(rng, 0.5):
         status["images"] = _images(rng)
     spec: Object = {}
-    if often(rng, 0.4):
+    if often(rng, 0.3):
         spec["taints"] = _taints(rng)
     if often(rng, 0.1):
         spec["unschedulable"] = True
@@ -73,9 +73,9 @@ def _taints(rng: random.Random) -> list[Object]:
 def _amounts(rng: random.Random) -> dict[str, str]:
     """Small enough that a few pods fill them; some are nothing at all."""
     amounts = {
-        "cpu": pick(rng, ("0", "500m", "1", "2", "3500m", "8", "8", "64", "64")),
+        "cpu": pick(rng, ("0", "500m", "1", "2", "3500m", "8", "8", "64", "64", "64")),
         "memory": pick(rng, ("0", "512Mi", "1Gi", "4Gi", "4000000k", "32Gi", "32Gi", "123456789012")),
-        "pods": pick(rng, ("0", "1", "2", "5", "110", "110", "110", "110")),
+        "pods": pick(rng, ("0", "1", "2", "5", *["110"] * 8)),
     }
     if often(rng, 0.7):
         amounts["ephemeral-storage"] = pick(rng, ("1Gi", "100Gi", "5e9"))

@@ -30,6 +30,12 @@ from tests.parity.words import (
 
 SPREAD = "PodTopologySpread"
 POD_AFFINITY = "InterPodAffinity"
+CONTROLLERS = (  # apiVersion, kind, the cluster's list of them
+    ("v1", "ReplicationController", "replicationControllers"),
+    ("apps/v1", "ReplicaSet", "replicaSets"),
+    ("apps/v1", "StatefulSet", "statefulSets"),
+)
+OWNER = "owner"  # the name of every controller
 
 NODE_LABELS = {**LABELS, ZONE: ZONES, REGION: REGIONS}
 CPU = ("0", "1m", "100m", "250m", "0.5", "1", "1500m", "3", "0.0001")
@@ -44,6 +50,7 @@ class PodGenerator:
         self._rng = rng
         self._nodes = [*nodes, "elsewhere"]
         self._plugins = plugins
+        self._busyness = pick(rng, (0.4, 1.0))  # in quiet clusters more pods fit, and scores decide
 
     def pending(self, name: str) -> Object:
         """A pod to decide about."""
@@ -73,8 +80,12 @@ class PodGenerator:
         metadata: Object = {"name": name, "namespace": pick(rng, list(NAMESPACES)), "uid": name, "labels": labels}
         spec: Object = {"containers": [_container(rng, f"c{i}") for i in range(_few(rng))]}
         pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        if SPREAD in self._plugins and often(rng, 0.3):
+            version, kind, _ = pick(rng, CONTROLLERS)
+            owner = {"apiVersion": version, "kind": kind, "name": OWNER, "uid": OWNER, "controller": often(rng, 0.9)}
+            metadata["ownerReferences"] = [owner]
         for probability, give in self._features():
-            if often(rng, probability):
+            if often(rng, probability * self._busyness):
                 give(spec)
         return pod
 

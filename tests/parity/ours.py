@@ -14,7 +14,7 @@ from typing import Any
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.decode import convert_object
 from kscheduler.api.defaults import node_with_defaults, with_defaults
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import LabelSelector, Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.config import parse_config
 from kscheduler.config.types import Profile
@@ -70,10 +70,31 @@ class World:
         for namespace in cluster.get("namespaces", ()):
             metadata = namespace["metadata"]
             self.handle.namespaces.set(metadata["name"], metadata.get("labels", {}))
+        self._fill_owners(cluster)
         for node in cluster.get("nodes", ()):
             self.cache.set_node(node_with_defaults(convert_object(node, Node)))
         for pod in cluster.get("pods", ()):
             self.cache.set_pod(read_pod(pod))
+
+    def _fill_owners(self, cluster: Mapping[str, Sequence[Object]]) -> None:
+        owners: Any = getattr(self.handle, "owners", None)
+        if owners is None:
+            return
+        for service in cluster.get("services", ()):
+            metadata = service["metadata"]
+            owners.set_service(metadata["namespace"], metadata["name"], service["spec"].get("selector"))
+        for kind, list_name in (
+            (("v1", "ReplicationController"), "replicationControllers"),
+            (("apps/v1", "ReplicaSet"), "replicaSets"),
+            (("apps/v1", "StatefulSet"), "statefulSets"),
+        ):
+            for controller in cluster.get(list_name, ()):
+                metadata, selector = controller["metadata"], controller["spec"].get("selector")
+                if list_name == "replicationControllers":
+                    selector = {"matchLabels": selector}
+                owners.set_controller(
+                    kind, metadata["namespace"], metadata["name"], convert_object(selector, LabelSelector)
+                )
 
     def decide(self, document: Object) -> Decision:
         pod = read_pod(document)
