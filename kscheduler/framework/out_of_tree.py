@@ -70,16 +70,16 @@ def load_plugins(profile: Profile, where: str) -> Mapping[str, Loaded]:
     """Configured name -> class, of the plugins from outside that a profile enables; `where` starts the paths."""
     loaded: dict[str, Loaded] = {}
     owner: dict[str, str] = {}  # a plugin's own name -> the configured name that led to it
-    for path, name in _enabled(profile):
+    for point, name in _enabled(profile):
         if name in loaded or name in KUBE_PLUGINS:
             continue
-        found = _load(name, f"{where}.plugins.{path}.name")
+        found = _load(name, f"{where}.plugins.{point}")
         if found is None:
             continue
         own = found.kind.name
         if own in owner:
             raise ConfigError(
-                f'{where}.plugins.{path}.name: "{name}" and "{owner[own]}" are both plugins of the name "{own}"'
+                f'{where}.plugins.{point}: "{name}" and "{owner[own]}" are both plugins of the name "{own}"'
             )
         owner[own] = name
         loaded[name] = found
@@ -87,12 +87,12 @@ def load_plugins(profile: Profile, where: str) -> Mapping[str, Loaded]:
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
-    """(path below plugins, plugin name) of all that is enabled."""
+    """(point, plugin name) of all that is enabled. No index: under multiPoint the defaults are in the list by now."""
     sets = {MULTI_POINT: profile.plugins.multi_point}
     sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
     for point, plugins in sets.items():
-        for index, plugin in enumerate(plugins.enabled):
-            yield f"{point}.enabled[{index}]", plugin.name
+        for plugin in plugins.enabled:
+            yield point, plugin.name
 
 
 # --- finding the class --------------------------------------------------------------------------------------------
@@ -103,8 +103,13 @@ def _load(name: str, path: str) -> Loaded | None:
     if reference is None:
         return None
     module, _, attribute = reference.partition(":")
-    kind = _attribute(_import(module, f'{path}: "{name}"'), attribute, f'{path}: "{name}"')
-    return Loaded(name, kind, _checked(kind, f'{path}: "{name}"'))
+    where = f'{path}: "{name}"'
+    return inspect_plugin(name, _attribute(_import(module, where), attribute, where), where)
+
+
+def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:
+    """The class as a plugin configured under `name`. Raises ConfigError if it is none."""
+    return Loaded(name, kind, _checked(kind, where))
 
 
 def _entry_point(name: str, path: str) -> str | None:

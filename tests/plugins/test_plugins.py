@@ -1,0 +1,47 @@
+"""plugins/README.md and the example plugin do what they say, command by command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.documents import PLUGINS, ROOT, blocks, run
+
+EXAMPLE = PLUGINS / "cheapest_node"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_example_print_what_its_readme_says() -> None:
+    (commands,) = blocks(EXAMPLE / "README.md", "console")
+    (promised,) = blocks(EXAMPLE / "README.md", "")
+    printed = run(commands, ROOT)
+    assert promised.splitlines()
+    for line in promised.splitlines():
+        assert line in printed
+
+
+@pytest.mark.slow
+def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: Path) -> None:
+    guide = PLUGINS / "README.md"
+    plugin, test, *_ = blocks(guide, "python")
+    (config,) = blocks(guide, "yaml")
+    (commands,) = blocks(guide, "console")
+    for text in (plugin, test):
+        (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
+    (tmp_path / "prefer_team.yaml").write_text(config)
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_prefer_team.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    printed = run(commands, tmp_path)
+    assert "prefer_team.yaml: valid" in printed
+    assert "prefer_team:PreferTeam (5)" in printed
+    assert "placed 100 of 100 pods" in printed
