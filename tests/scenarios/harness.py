@@ -23,6 +23,7 @@ from typing import Any, ParamSpec
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.api.resources import node_allocatable
 from kscheduler.cache.comparer import compare_nodes, compare_pods
+from kscheduler.client.concurrency import within
 from kscheduler.client.protocol import Binding, Event
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
@@ -67,7 +68,7 @@ class PlannedScheduler(Scheduler):
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
-        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind)
+        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind, stopwatch=stopwatch, within=within)
         return {
             profile.scheduler_name: Framework(
                 profile.scheduler_name,

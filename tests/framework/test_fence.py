@@ -1,0 +1,272 @@
+"""What a plugin from outside may answer, how long it may take, and what is said when it goes too far."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kscheduler._fast import Verdicts
+from kscheduler.cache.cache import Cache
+from kscheduler.client.concurrency import within
+from kscheduler.framework import (
+    SKIP,
+    Code,
+    CycleState,
+    Handle,
+    PodInfo,
+    PostFilterResult,
+    PreFilterResult,
+    Status,
+    unschedulable,
+)
+from kscheduler.framework.fence import Exited, Fence, TookTooLong, WrongAnswer
+from kscheduler.framework.interface import TableFilterPlugin, TableNormalizeScore, TableScorePlugin, extension_points
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.testing import make_node, make_pod
+
+POD = PodInfo(make_pod("p").obj())
+
+
+class Time:
+    """A stopwatch that a test turns on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise AssertionError
+
+
+def fence(stopwatch: Any = lambda: 0.0, **methods: Any) -> Any:
+    """A fence around a plugin with these methods."""
+    plugin = type("Plugin", (), {"name": "X", **methods})()
+    handle = Handle(NodeTable(), random.Random(0), bind_nothing, stopwatch=stopwatch, within=within)
+    return Fence(plugin, handle)
+
+
+def answering(method: str, answer: Any) -> Any:
+    return fence(**{method: lambda self, *arguments: answer})
+
+
+# --- answers ------------------------------------------------------------------------------------------------------
+
+WAIT = Status(Code.WAIT)
+ERROR = Status(Code.ERROR, ("broken",))
+NO = unschedulable("no")
+GOOD: dict[str, list[Any]] = {
+    "pre_enqueue": [None, NO, ERROR],
+    "pre_filter": [(None, None), (None, SKIP), (PreFilterResult(frozenset({"n"})), None), (None, NO)],
+    "filter": [None, NO, Status(Code.SUCCESS), Status(Code.PENDING)],
+    "explain": [NO],
+    "post_filter": [(None, NO), (PostFilterResult("n"), None)],
+    "pre_score": [None, SKIP],
+    "score": [(0, None), (10**9, None), (True, None), (0, ERROR)],
+    "reserve": [None, NO],
+    "permit": [(None, 0.0), (WAIT, 1.5), (NO, 0.0)],
+    "pre_bind_pre_flight": [None, SKIP],
+    "post_bind": [None, "whatever"],
+    "unreserve": [None, "whatever"],
+}
+BAD: dict[str, list[Any]] = {
+    "pre_enqueue": ["no", False, SKIP, WAIT, (None, None)],
+    "pre_filter": [None, (None,), ("n", None), (None, "no"), (None, WAIT), [None, None]],
+    "filter": [5, True, SKIP, WAIT, (None, None), Status(Code.UNSCHEDULABLE, "no")],  # type: ignore[arg-type]
+    "explain": [None, SKIP, Status(Code.SUCCESS)],
+    "post_filter": [None, (PreFilterResult(), None), (None, SKIP)],
+    "pre_score": [WAIT, {}],
+    "score": [None, 5, (1.5, None), (float("nan"), None), ("5", None), (10**30, None), (None, None), (5, 5)],
+    "reserve": [SKIP, "n"],
+    "permit": [None, WAIT, (WAIT, None), (WAIT, float("nan")), (WAIT, -1), (SKIP, 0.0)],
+    "pre_bind_pre_flight": [NO.reasons],
+}
+
+
+@pytest.mark.parametrize(("method", "answer"), [(method, answer) for method, those in GOOD.items() for answer in those])
+def test_right_answers_pass(method: str, answer: Any) -> None:
+    assert getattr(answering(method, answer), method)(CycleState(), POD, "n") == answer
+
+
+@pytest.mark.parametrize(("method", "answer"), [(method, answer) for method, those in BAD.items() for answer in those])
+def test_a_wrong_answer_says_what_was_expected_and_what_came(method: str, answer: Any) -> None:
+    with pytest.raises(WrongAnswer, match=r"^expected .*, got "):
+        getattr(answering(method, answer), method)(CycleState(), POD, "n")
+
+
+def test_a_permission_without_waiting_needs_no_seconds() -> None:
+    assert answering("permit", (None, None)).permit(CycleState(), POD, "n") == (None, 0.0)
+
+
+def test_an_answer_that_cannot_even_be_shown_is_a_wrong_answer() -> None:
+    class Hostile:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    with pytest.raises(WrongAnswer, match="got a Hostile"):
+        answering("filter", Hostile()).filter(CycleState(), POD, "n")
+
+
+def test_scores_must_be_numbers_of_the_same_nodes_after_normalizing() -> None:
+    def change(scores: dict[str, Any], **changes: Any) -> None:
+        scores.clear()
+        scores.update(changes)
+
+    for changes in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 0.5}, {"a": 1, "b": None}):
+        plugin = fence(normalize_score=lambda self, state, pod, scores, changes=changes: change(scores, **changes))
+        with pytest.raises(WrongAnswer):
+            plugin.normalize_score(CycleState(), POD, {"a": 1, "b": 2})
+
+
+def test_an_attempt_to_exit_is_an_exception_like_others() -> None:
+    def leave(self: object, state: object, pod: object, node: object) -> None:
+        raise SystemExit(2)
+
+    with pytest.raises(Exited, match=r"called exit\(2\)"):
+        fence(filter=leave).filter(CycleState(), POD, "n")
+
+
+def test_exceptions_of_the_plugin_come_through() -> None:
+    def fail(self: object, state: object, pod: object, node: object) -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fence(filter=fail).filter(CycleState(), POD, "n")
+
+
+def test_a_table_filter_that_rejects_under_a_foreign_code_is_found_out() -> None:
+    cache = Cache()
+    cache.set_node(make_node("a").obj())
+    verdicts = Verdicts()
+    verdicts.reset(cache.table.columns)
+    plugin = fence(filter_table=lambda self, state, pod, table, verdicts, code: verdicts.reject(0, code + 1, 0))
+    with pytest.raises(WrongAnswer, match=r"expected rejections under code 3, got \[4\]"):
+        plugin.filter_table(CycleState(), POD, cache.table, verdicts, 3)
+
+
+# --- a fence looks like its plugin --------------------------------------------------------------------------------
+
+
+def test_a_fence_extends_the_points_of_its_plugin_and_no_others() -> None:
+    both = fence(
+        filter=lambda *_: None, filter_table=lambda *_: None, explain=lambda *_: NO, score=lambda *_: (0, None)
+    )
+    assert extension_points(both) == {"filter", "score"}
+    assert isinstance(both, TableFilterPlugin)
+    assert not isinstance(both, TableScorePlugin)
+    assert not isinstance(both, TableNormalizeScore)
+
+
+def test_what_a_plugin_may_leave_out_does_nothing() -> None:
+    assert fence(reserve=lambda *_: None).unreserve(CycleState(), POD, "n") is None
+    assert fence(pre_bind=lambda *_: None).pre_bind_pre_flight(CycleState(), POD, "n") is None
+    assert not hasattr(fence(filter=lambda *_: None), "unreserve")
+
+
+# --- the queue's order --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [None, 5, (float("nan"),), ("a",), [1, 2]])
+def test_a_sort_key_that_is_none_falls_back_to_priority_and_age(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert answering("sort_key", answer).sort_key(10, 5.0) == (-10, 5.0)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_good_sort_key_is_kept() -> None:
+    assert answering("sort_key", (1, 2.5)).sort_key(10, 5.0) == (1, 2.5)
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_takes_long_in_one_cycle_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    time = Time()
+
+    def filter(self: object, state: object, pod: object, node: object) -> None:
+        time.now += 0.03
+
+    plugin, state = fence(time, filter=filter), CycleState()
+    for _ in range(3):
+        plugin.filter(state, POD, "n")
+    assert not caplog.records
+    for _ in range(3):
+        plugin.filter(state, POD, "n")
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert (record.__dict__["plugin"], record.__dict__["pod"]) == ("X", "default/p")
+    assert record.__dict__["seconds"] == pytest.approx(0.12)
+
+
+def test_time_is_counted_for_each_cycle_anew(caplog: pytest.LogCaptureFixture) -> None:
+    time = Time()
+
+    def filter(self: object, state: object, pod: object, node: object) -> None:
+        time.now += 0.09
+
+    plugin = fence(time, filter=filter)
+    for _ in range(5):
+        plugin.filter(CycleState(), POD, "n")
+    assert not caplog.records
+
+
+# --- asynchronous points ------------------------------------------------------------------------------------------
+
+
+def coroutine(work: Callable[[], Coroutine[Any, Any, Any]], timeout_s: float = 600.0) -> Any:
+    async def bind(self: object, state: object, pod: object, node_name: object) -> Any:
+        return await work()
+
+    return fence(bind=bind, timeout_s=timeout_s)
+
+
+async def test_an_asynchronous_plugin_is_cancelled_at_its_limit() -> None:
+    cancelled = False
+
+    async def hang() -> None:
+        nonlocal cancelled
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+
+    with pytest.raises(TookTooLong, match=r"no answer within 0.01 s"):
+        await coroutine(hang, timeout_s=0.01).bind(CycleState(), POD, "n")
+    assert cancelled
+
+
+async def test_a_timeout_of_the_plugins_own_is_not_taken_for_the_limit() -> None:
+    async def fail() -> None:
+        raise asyncio.TimeoutError
+
+    with pytest.raises(asyncio.TimeoutError):
+        await coroutine(fail).bind(CycleState(), POD, "n")
+
+
+async def test_asynchronous_answers_are_checked_too() -> None:
+    async def answer(value: Any) -> Any:
+        return value
+
+    assert await coroutine(lambda: answer(SKIP)).bind(CycleState(), POD, "n") == SKIP
+    with pytest.raises(WrongAnswer):
+        await coroutine(lambda: answer("done")).bind(CycleState(), POD, "n")
+
+
+async def test_a_bind_that_is_not_asynchronous_is_a_wrong_answer() -> None:
+    with pytest.raises(WrongAnswer, match="expected a coroutine"):
+        await fence(bind=lambda *_: None).bind(CycleState(), POD, "n")
+
+
+async def test_an_attempt_to_exit_from_a_coroutine_ends_nothing_else() -> None:
+    async def leave() -> None:
+        raise SystemExit(1)
+
+    with pytest.raises(Exited):
+        await coroutine(leave).bind(CycleState(), POD, "n")

@@ -1,0 +1,110 @@
+"""Plugins from outside in a running scheduler, as a profile loads them: well behaved and not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kscheduler.config.load import parse_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.framework import CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.testing import make_pod
+from tests.scenarios.harness import World, in_virtual_time
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+class OddName:
+    """Score: likes the node that its arguments name; answers nonsense for pods called "bad"."""
+
+    name = "OddName"
+
+    class Args(PluginArgs, frozen=True):
+        favourite: str
+
+    def __init__(self, args: Args, handle: Handle) -> None:
+        self._favourite = args.favourite
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[Any, Status | None]:
+        if pod.pod.metadata.name == "bad":
+            return float("nan"), None
+        return 100 if node.name == self._favourite else 0, None
+
+
+class Sluggish:
+    """PreBind: never comes back for pods called "bad"."""
+
+    name = "Sluggish"
+    timeout_s = 20.0
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        pass
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if pod.pod.metadata.name == "bad":
+            await asyncio.Event().wait()
+        return None
+
+
+class Leaver:
+    """Filter and PostBind: tries to end the process for pods called "bad"."""
+
+    name = "Leaver"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        pass
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if pod.pod.metadata.name == "bad":
+            raise SystemExit("enough")
+        return None
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        raise SystemExit("enough")
+
+
+def profile(kind: type, args: str = "{}") -> SchedulerConfig:
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    text = f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: '{name}', weight: 50}}]}}}}, "
+    return parse_config(HEAD + text + f"pluginConfig: [{{name: '{name}', args: {args}}}]}}]", find_plugins=find_plugins)
+
+
+@in_virtual_time
+async def test_a_plugin_of_a_profile_decides_with_its_arguments() -> None:
+    async with World(config=profile(OddName, "{favourite: n2}")) as world:
+        world.add_nodes(4)
+        for index in range(3):
+            world.add_pod(make_pod(f"p{index}").req(cpu="1"))
+        await world.until(world.all_bound)
+        assert {world.node_of(f"p{index}") for index in range(3)} == {"n2"}
+
+
+FAULTS = {
+    OddName: 'running Score plugin "OddName": WrongAnswer: expected an integer as score, got nan',
+    Sluggish: 'running PreBind plugin "Sluggish": TookTooLong: no answer within 20 s',
+    Leaver: 'running Filter plugin "Leaver": Exited: called exit(enough)',
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_its_misbehaviour_is_told_in_the_condition_of_its_pod_and_hurts_nobody_else(kind: type) -> None:
+    args = "{favourite: n1}" if kind is OddName else "{}"
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(config=profile(kind, args)) as world:
+            world.add_nodes(3)
+            world.add_pod(make_pod("bad").req(cpu="1").priority(5))
+            world.add_pod(make_pod("good").req(cpu="1"))
+            await world.until(lambda: bool(world.node_of("good")), within_s=5)
+            await world.until(lambda: world.condition("bad") is not None)
+            condition = world.condition("bad")
+            assert condition is not None
+            assert (condition.reason, condition.message) == ("SchedulerError", FAULTS[kind])
+            world.cluster.delete_pod("default/bad")
+            await world.sleep(30)
+
+    scenario()
