@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
@@ -64,8 +64,8 @@ class QueueSortPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
-    def events_to_register(self) -> Sequence[ClusterEvent]:
-        """Cluster events that may make a pod schedulable which this plugin rejected."""
+    def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
+        """Cluster events that may make a pod schedulable which this plugin rejected, with hints to narrow them down."""
         ...
 
 

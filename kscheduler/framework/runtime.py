@@ -11,7 +11,7 @@ from typing import cast
 
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import raised
 from kscheduler.framework.interface import (
     EXTENSION_POINTS,
@@ -103,9 +103,9 @@ class Framework:
                 return status.of(plugin.name)
         return None
 
-    def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent]]:
+    def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent | Registration]]:
         """Plugin name -> cluster events that may help a pod it rejected: all, if it can reject and does not say."""
-        events: dict[str, Sequence[ClusterEvent]] = {}
+        events: dict[str, Sequence[ClusterEvent | Registration]] = {}
         for name, plugin in self._all.items():
             if isinstance(plugin, EnqueueExtensions):
                 events[name] = plugin.events_to_register()

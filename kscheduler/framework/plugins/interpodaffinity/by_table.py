@@ -7,7 +7,7 @@ these by topology domain. Python works through distinct terms and topology keys 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import (
@@ -128,6 +128,11 @@ class AffinityIndex:
         weighted = [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
         weighted += [(1, counts) for counts in self._wishes(pod, hard_weight)]
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
+
+    def shunning_keys(self) -> Collection[str]:
+        """Topology keys of the required anti-affinity of pods on nodes."""
+        self._learn_keys()
+        return self._forbidding.keys()
 
     def reject(self, verdicts: Verdicts, found: FilterInput, code: int, details: tuple[int, int, int]) -> None:
         """`details`: for nodes without the required affinity, in reach of anti-affinity, and of others' anti-affinity.

@@ -14,10 +14,11 @@ from kscheduler._fast import Scores, Verdicts, normalize_range
 from kscheduler.api.pod_affinity import has_preferred_terms
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.interpodaffinity.by_node import FilterCounts, score_by_pair, score_of
 from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
+from kscheduler.framework.plugins.interpodaffinity.hints import Hints
 from kscheduler.framework.plugins.interpodaffinity.normalize import normalize_between
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -49,6 +50,7 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._index = AffinityIndex(handle.table, handle.namespaces)
+        self._hints = Hints(handle.namespaces, self._index.shunning_keys)
 
     # --- filter ---
 
@@ -124,8 +126,7 @@ class InterPodAffinity:
 
     # --- queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
-        return (
-            ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
-            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-        )
+    def events_to_register(self) -> Sequence[Registration]:
+        of_pods = ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE)
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        return (Registration(of_pods, self._hints.after_pod), Registration(of_nodes, self._hints.after_node))
