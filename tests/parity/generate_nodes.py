@@ -12,6 +12,7 @@ from tests.parity.words import (
     HOSTNAME,
     HUGE,
     IMAGES,
+    KUBELET_FEATURES,
     LABELS,
     REGION,
     REGIONS,
@@ -26,19 +27,25 @@ from tests.parity.words import (
 )
 
 MIB = 1 << 20
+FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "Other")
 
 
-def generate_node(rng: random.Random, name: str) -> Object:
-    amounts = _amounts(rng)
+def generate_node(rng: random.Random, name: str, *, calm: bool) -> Object:
+    """A calm node has room and keeps few pods off, so that other things decide."""
+    amounts = _amounts(rng) | (dict.fromkeys(("cpu", "pods"), "200") | {"memory": "500Gi"} if calm else {})
     status: Object = {"capacity": amounts}
     if often(rng, 0.8):
         status["allocatable"] = dict(amounts)
     if often(rng, 0.5):
         status["images"] = _images(rng)
+    if often(rng, 0.5):
+        status["declaredFeatures"] = some(rng, FEATURES, 2)
+    if often(rng, 0.7):
+        status["declaredFeatures"] = sorted(some(rng, KUBELET_FEATURES, 3))
     spec: Object = {}
-    if often(rng, 0.3):
+    if often(rng, 0.1 if calm else 0.35):
         spec["taints"] = _taints(rng)
-    if often(rng, 0.1):
+    if often(rng, 0.03 if calm else 0.1):
         spec["unschedulable"] = True
     return {
         "apiVersion": "v1",

@@ -28,8 +28,12 @@ from tests.parity.words import (
     some,
 )
 
+Feature = Callable[[Object], None]  # adds something to a pod's spec
+
 SPREAD = "PodTopologySpread"
 POD_AFFINITY = "InterPodAffinity"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 CONTROLLERS = (  # apiVersion, kind, the cluster's list of them
     ("v1", "ReplicationController", "replicationControllers"),
     ("apps/v1", "ReplicaSet", "replicaSets"),
@@ -44,13 +48,25 @@ STORAGE = ("100Mi", "1Gi", "2Gi", "50Gi")
 
 
 class PodGenerator:
-    """`nodes`: the names of the cluster's nodes; `plugins`: those that may be given something to do."""
+    """`nodes`: the names of the cluster's nodes; `plugins`: those that may be given something to do.
 
-    def __init__(self, rng: random.Random, nodes: Sequence[str], plugins: frozenset[str]) -> None:
+    With `theme` True most pods of the cluster have one feature and few another, so that it is met in all its ways.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        plugins: frozenset[str],
+        profiles: Sequence[str],
+        *,
+        theme: bool,
+    ) -> None:
         self._rng = rng
         self._nodes = [*nodes, "elsewhere"]
         self._plugins = plugins
-        self._busyness = pick(rng, (0.4, 1.0))  # in quiet clusters more pods fit, and scores decide
+        self._profiles = profiles
+        self._theme = pick(rng, self._features())[1] if theme else None
 
     def pending(self, name: str) -> Object:
         """A pod to decide about."""
@@ -58,6 +74,9 @@ class PodGenerator:
         pod = self._pod(name)
         if often(rng, 0.03):
             pod["spec"]["schedulingGates"] = [{"name": gate} for gate in some(rng, ("wait", "quota"), 2)]
+        if len(self._profiles) > 1:
+            pod["spec"]["schedulerName"] = pick(rng, self._profiles)
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{rng.randint(0, 5)}Z"
         if often(rng, 0.03):
             pod["spec"]["nodeName"] = pick(rng, self._nodes)
         return pod
@@ -85,12 +104,18 @@ class PodGenerator:
             owner = {"apiVersion": version, "kind": kind, "name": OWNER, "uid": OWNER, "controller": often(rng, 0.9)}
             metadata["ownerReferences"] = [owner]
         for probability, give in self._features():
-            if often(rng, probability * self._busyness):
+            if often(rng, self._scaled(probability, give)):
                 give(spec)
         return pod
 
-    def _features(self) -> list[tuple[float, Callable[[Object], None]]]:
-        features: list[tuple[float, Callable[[Object], None]]] = [
+    def _scaled(self, probability: float, give: Feature) -> float:
+        if self._theme is None:
+            return probability
+        return 0.8 if give == self._theme else probability * 0.2
+
+    def _features(self) -> list[tuple[float, Feature]]:
+        """(how often, what adds it to a spec)"""
+        features: list[tuple[float, Feature]] = [
             (0.2, self._init_containers),
             (0.08, self._pod_level_resources),
             (0.1, self._overhead),
@@ -100,18 +125,28 @@ class PodGenerator:
             (0.25, self._preferred_node_affinity),
             (0.05, self._host_network),
             (0.05, self._image_volume),
-            (0.3, lambda spec: spec.update(priority=pick(self._rng, (-5, 0, 10)))),
+            (0.06, self._kubelet_features),
+            (0.3, self._priority),
+            (0.05, self._needed_features),
         ]
         if SPREAD in self._plugins:
             features.append((0.3, self._spread))
         if POD_AFFINITY in self._plugins:
             features += [
-                (0.2, lambda spec: self._pod_affinity(spec, "podAffinity", "required")),
-                (0.2, lambda spec: self._pod_affinity(spec, "podAntiAffinity", "required")),
-                (0.15, lambda spec: self._pod_affinity(spec, "podAffinity", "preferred")),
-                (0.15, lambda spec: self._pod_affinity(spec, "podAntiAffinity", "preferred")),
+                (0.2, self._required_pod_affinity),
+                (0.2, self._required_pod_anti_affinity),
+                (0.25, self._preferred_pod_affinity),
             ]
         return features
+
+    def _kubelet_features(self, spec: Object) -> None:
+        """What the kubelet must be able to do: restart the whole pod, or map its users on the host's network."""
+        if often(self._rng, 0.5):
+            exited = {"operator": "In", "values": [1]}
+            rule = {"action": pick(self._rng, ("RestartAllContainers", "Restart")), "exitCodes": exited}
+            pick(self._rng, spec["containers"])["restartPolicyRules"] = [rule]
+        else:
+            spec |= {"hostNetwork": often(self._rng, 0.8), "hostUsers": often(self._rng, 0.2)}
 
     # --- amounts ---
 
@@ -145,6 +180,18 @@ class PodGenerator:
             for port in container.get("ports", ()):
                 port.pop("hostPort", None)
 
+    def _priority(self, spec: Object) -> None:
+        spec["priority"] = pick(self._rng, (-5, 0, 10))
+
+    def _needed_features(self, spec: Object) -> None:
+        """Of the kubelet."""
+        if often(self._rng, 0.5):
+            spec["hostNetwork"], spec["hostUsers"] = True, False
+            self._host_network(spec)
+        else:
+            rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+            spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+
     def _image_volume(self, spec: Object) -> None:
         spec["volumes"] = [{"name": "v", "image": {"reference": pick(self._rng, IMAGES)}}]
 
@@ -161,11 +208,14 @@ class PodGenerator:
 
     def _required_node_affinity(self, spec: Object) -> None:
         terms = [self._node_term() for _ in range(_few(self._rng))]
-        _node_affinity(spec)["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+        if often(self._rng, 0.1):  # the apiserver lets it through; it matches nothing
+            terms.append({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["big"]}]})
+            terms.append({"matchExpressions": [{"key": "disk", "operator": "Exists"}]})
+        _node_affinity(spec)[REQUIRED] = {"nodeSelectorTerms": terms}
 
     def _preferred_node_affinity(self, spec: Object) -> None:
         weights = (1, 2, 7, 50, 100)
-        _node_affinity(spec)["preferredDuringSchedulingIgnoredDuringExecution"] = [
+        _node_affinity(spec)[PREFERRED] = [
             {"weight": pick(self._rng, weights), "preference": self._node_term()} for _ in range(_few(self._rng))
         ]
 
@@ -199,15 +249,19 @@ class PodGenerator:
         wanted = {(pick(self._rng, TOPOLOGY_KEYS), pick(self._rng, ("DoNotSchedule", "ScheduleAnyway"))) for _ in "ab"}
         spec["topologySpreadConstraints"] = [_constraint(self._rng, *entry) for entry in sorted(wanted)]
 
-    def _pod_affinity(self, spec: Object, kind: str, strength: str) -> None:
-        rng = self._rng
-        terms = [_pod_affinity_term(rng) for _ in range(1 if often(rng, 0.7) else 2)]
-        affinity = spec.setdefault("affinity", {}).setdefault(kind, {})
-        if strength == "preferred":
-            weighted = [{"weight": pick(rng, (1, 10, 100)), "podAffinityTerm": term} for term in terms]
-            affinity["preferredDuringSchedulingIgnoredDuringExecution"] = weighted
-        else:
-            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+    def _required_pod_affinity(self, spec: Object) -> None:
+        spec.setdefault("affinity", {}).setdefault("podAffinity", {})[REQUIRED] = self._pod_terms()
+
+    def _required_pod_anti_affinity(self, spec: Object) -> None:
+        spec.setdefault("affinity", {}).setdefault("podAntiAffinity", {})[REQUIRED] = self._pod_terms()
+
+    def _preferred_pod_affinity(self, spec: Object) -> None:
+        for kind in some(self._rng, ("podAffinity", "podAntiAffinity"), 2):
+            weighted = [{"weight": pick(self._rng, (1, 10, 100)), "podAffinityTerm": t} for t in self._pod_terms()]
+            spec.setdefault("affinity", {}).setdefault(kind, {})[PREFERRED] = weighted
+
+    def _pod_terms(self) -> list[Object]:
+        return [_pod_affinity_term(self._rng) for _ in range(1 if often(self._rng, 0.7) else 2)]
 
 
 def _few(rng: random.Random) -> int:

@@ -32,6 +32,7 @@ TAINT_VALUES = ("", "a", "b")
 GPU = "example.com/gpu"
 FPGA = "other.example.com/fpga"
 HUGE = "hugepages-2Mi"
+KUBELET_FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "Unheard")
 IMAGES = ("app:1", "app:2", "registry.example.com/db", "registry.example.com:5000/cache", "tool@sha256:0123abcd", "big")
 
 
