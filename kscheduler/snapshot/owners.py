@@ -7,7 +7,7 @@ without such reports no pod belongs to anything.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, compile_label_selector
@@ -85,12 +85,17 @@ class Owners:
         for selector in self._services.get(namespace, {}).values():
             if selector.items() <= labels.items():
                 same.update(selector)
-        requirements = [Requirement(key, Operator.IN, frozenset({value})) for key, value in sorted(same.items())]
+        requirements = {key: Requirement(key, Operator.IN, frozenset({value})) for key, value in same.items()}
+        added: Sequence[Requirement] = ()
         if owner is not None:
-            found = self._controllers.get(((owner.api_version, owner.kind), namespace, owner.name))
-            if found is not None:
-                requirements += found.requirements or ()
-        return CompiledLabelSelector(tuple(requirements)) if requirements else None
+            kind = (owner.api_version, owner.kind)
+            found = self._controllers.get((kind, namespace, owner.name))
+            added = (found and found.requirements) or ()
+            if kind == REPLICATION_CONTROLLER:  # its labels take the place of a service's; others hold beside them
+                requirements |= {requirement.key: requirement for requirement in added}
+                added = ()
+        all_of = (*(requirements[key] for key in sorted(requirements)), *added)
+        return CompiledLabelSelector(all_of) if all_of else None
 
 
 def _controller_of(pod: Pod) -> OwnerReference | None:

@@ -52,6 +52,15 @@ def test_the_controller_adds_its_selector() -> None:
         assert wanted(owners.selector_of(owned(kind))) == ["app In ['web']"]
 
 
+def test_a_replication_controllers_label_takes_the_place_of_a_services_as_in_kube_scheduler() -> None:
+    owners = Owners()
+    owners.set_service("default", "s", {"app": "web"})
+    for kind in (REPLICATION_CONTROLLER, REPLICA_SET):
+        owners.set_controller(kind, "default", "mine", LabelSelector(match_labels={"app": "db"}))
+    assert wanted(owners.selector_of(owned(REPLICATION_CONTROLLER))) == ["app In ['db']"]
+    assert wanted(owners.selector_of(owned(REPLICA_SET))) == ["app In ['web']", "app In ['db']"]
+
+
 def test_a_controller_of_another_kind_says_nothing() -> None:
     owners = Owners()
     owners.set_controller(REPLICA_SET, "default", "mine", LabelSelector(match_labels={"app": "web"}))
