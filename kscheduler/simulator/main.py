@@ -20,7 +20,7 @@ from kscheduler.config.load import default_config, load_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.scheduler import Options
+from kscheduler.scheduler import Options, check_supported
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import build_scenario, seed_of
 from kscheduler.simulator.options import SimulateArguments, read_arguments
@@ -42,7 +42,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
-    config = default_config() if arguments.config is None else load_config(arguments.config, find_plugins=find_plugins)
+    config = default_config() if arguments.config is None else _configuration(arguments.config)
     scenario = build_scenario(arguments)
     for path in (arguments.output, arguments.html):
         if path is not None:
@@ -60,6 +60,15 @@ def simulate(namespace: argparse.Namespace) -> int:
     for violation in report.violations:
         print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
     return EXIT_VIOLATED if report.violations else 0
+
+
+def _configuration(path: str) -> SchedulerConfig:
+    config = load_config(path, find_plugins=find_plugins)
+    try:
+        check_supported(config)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return config
 
 
 def _run(arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario) -> tuple[Outcome, Machine]:

@@ -191,3 +191,18 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     with BarProgress(10, Console(file=out, force_terminal=True, width=100)) as progress:
         progress.update(arrived=4, bound=3, pending=1, virtual_s=60.0)
     assert "3/10" in out.getvalue()
+
+
+def test_a_plugin_that_cannot_be_made_is_a_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_plugin.py").write_text(
+        "class P:\n name = 'P'\n def __init__(self, args, handle): raise RuntimeError('no licence')\n"
+        " def score(self, state, pod, node): return 0, None\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {score: {enabled: [{name: 'failing_plugin:P'}]}}}]\n"
+    )
+    with pytest.raises(ConfigError, match=rf'{config}: .*plugin "failing_plugin:P": RuntimeError: no licence'):
+        simulate(namespace("--config", str(config), "--nodes", "1", "--pods", "1"))

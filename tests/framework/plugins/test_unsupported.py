@@ -9,6 +9,7 @@ from kscheduler.api.objects import (
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodResourceClaim,
+    PodSchedulingGroup,
     TopologySpreadConstraint,
     Volume,
 )
@@ -27,6 +28,7 @@ def pod(**spec: Any) -> Pod:
 REFUSED: dict[str, Pod] = {
     "persistent volumes": pod(volumes=[Volume("v", PersistentVolumeClaimVolumeSource("claim"))]),
     "resource claims": pod(resource_claims=[PodResourceClaim("gpu")]),
+    "scheduling with its group": pod(scheduling_group=PodSchedulingGroup("workers")),
 }
 
 
