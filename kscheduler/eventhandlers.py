@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Container
 from typing import Generic, TypeVar
 
-from kscheduler.api.objects import Namespace, Node, Pod
+from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock
@@ -28,6 +28,7 @@ from kscheduler.framework.events import (
 from kscheduler.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -189,6 +190,44 @@ class NamespaceEvents:
 
     def on_delete(self, namespace: Namespace) -> None:
         self._namespaces.remove(namespace.metadata.name)
+
+
+class ServiceEvents:
+    """Services, for the spreading of pods that state no constraints."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+
+    def on_add(self, service: Service) -> None:
+        self._owners.set_service(service.metadata.namespace, service.metadata.name, service.spec.selector)
+
+    def on_update(self, old: Service, new: Service) -> None:
+        if old.spec != new.spec:
+            self.on_add(new)
+
+    def on_delete(self, service: Service) -> None:
+        self._owners.remove_service(service.metadata.namespace, service.metadata.name)
+
+
+class ControllerEvents:
+    """ReplicationControllers, ReplicaSets or StatefulSets, for the same. `kind` is (apiVersion, kind)."""
+
+    def __init__(self, owners: Owners, kind: tuple[str, str]) -> None:
+        self._owners = owners
+        self._kind = kind
+
+    def on_add(self, controller: ReplicationController | Workload) -> None:
+        selector = controller.spec.selector
+        if not isinstance(selector, LabelSelector):
+            selector = LabelSelector(match_labels=selector) if selector else None
+        self._owners.set_controller(self._kind, controller.metadata.namespace, controller.metadata.name, selector)
+
+    def on_update(self, old: ReplicationController | Workload, new: ReplicationController | Workload) -> None:
+        if old.spec != new.spec:  # their status changes all the time
+            self.on_add(new)
+
+    def on_delete(self, controller: ReplicationController | Workload) -> None:
+        self._owners.remove_controller(self._kind, controller.metadata.namespace, controller.metadata.name)
 
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,23 +19,37 @@ from kscheduler.binding_tasks import BindingTasks
 from kscheduler.cache.cache import Cache
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, wait_event, within
-from kscheduler.client.informer import Informer
+from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import NAMESPACES, NODES, PODS, UNFINISHED_PODS, Binding, Client
+from kscheduler.client.protocol import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    UNFINISHED_PODS,
+    Binding,
+    Client,
+    Resource,
+)
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import Clock
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.eventhandlers import (
+    ControllerEvents,
     NamespaceEvents,
     NodeEvents,
     PodEvents,
+    ServiceEvents,
     TimedEvents,
     node_event_name,
     pod_event_name,
 )
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
-from kscheduler.framework.interface import Handle
+from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -46,6 +60,7 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import ScheduleOne
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
 
@@ -116,6 +131,7 @@ class Scheduler:
         self._next_expiry = 0.0
         self.binder = Binder(client, rng)
         self.namespaces = Namespaces()
+        self.owners = Owners()
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options)
         self.recorder = EventRecorder(
@@ -129,11 +145,7 @@ class Scheduler:
         self.statuses = PodStatusLane(client)
         self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
         self.pods, self.nodes = self._build_informers(client, stopwatch)
-        self.informers: tuple[Informer[Any], ...] = (
-            self.nodes,
-            Informer(client, NAMESPACES, NamespaceEvents(self.namespaces), clock=clock, rng=rng),
-            self.pods,
-        )
+        self.informers: tuple[Informer[Any], ...] = (self.nodes, *self._build_small_informers(client), self.pods)
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -163,6 +175,7 @@ class Scheduler:
             rng=self._rng,
             bind=self._bind,
             namespaces=self.namespaces,
+            owners=self.owners,
             stopwatch=stopwatch,
             within=within,
         )
@@ -171,7 +184,7 @@ class Scheduler:
             percentage = profile.percentage_of_nodes_to_score
             profiles[profile.scheduler_name] = Framework(
                 profile.scheduler_name,
-                build(profile, handle),
+                self._plugins_of(profile, handle),
                 handle,
                 observer=self.measurements,
                 stopwatch=stopwatch,
@@ -179,6 +192,10 @@ class Scheduler:
                 first_on_tie=options.first_on_tie,
             )
         return profiles
+
+    def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
+        """Extension point -> plugins and weights."""
+        return build(profile, handle)
 
     def _build_queue(self, config: SchedulerConfig, options: Options) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))  # all profiles sort alike: validation saw to it
@@ -223,6 +240,18 @@ class Scheduler:
             rng=self._rng,
         )
         return pods, nodes
+
+    def _build_small_informers(self, client: Client) -> Iterator[Informer[Any]]:
+        """What groups pods and namespaces: few, seldom changing, and waking no pod."""
+        handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
+            (NAMESPACES, NamespaceEvents(self.namespaces)),
+            (SERVICES, ServiceEvents(self.owners)),
+            (REPLICATION_CONTROLLERS, ControllerEvents(self.owners, REPLICATION_CONTROLLER)),
+            (REPLICA_SETS, ControllerEvents(self.owners, REPLICA_SET)),
+            (STATEFUL_SETS, ControllerEvents(self.owners, STATEFUL_SET)),
+        )
+        for resource, handler in handlers:
+            yield Informer(client, resource, handler, clock=self._clock, rng=self._rng)
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)

@@ -301,6 +301,48 @@ class Namespace(APIStruct, frozen=True):
         return self.metadata.name
 
 
+# --- what groups pods -------------------------------------------------------------------------------------------
+
+
+class ServiceSpec(APIStruct, frozen=True):
+    selector: Labels | None = None
+
+
+class Service(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class ReplicationController(APIStruct, frozen=True):
+    """Its selector is plain labels, as a Service's."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class WorkloadSpec(APIStruct, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class Workload(APIStruct, frozen=True):
+    """A ReplicaSet or a StatefulSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
 # --- coordination -----------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,16 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from kscheduler.api.objects import Lease, Namespace, Node, Pod, PodCondition
+from kscheduler.api.objects import (
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    PodCondition,
+    ReplicationController,
+    Service,
+    Workload,
+)
 
 T = TypeVar("T")
 
@@ -44,6 +53,12 @@ class Resource(Generic[T]):
 PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
 NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NAMESPACES: Resource[Namespace] = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
+SERVICES: Resource[Service] = Resource("v1", "services", "Service", Service)
+REPLICATION_CONTROLLERS: Resource[ReplicationController] = Resource(
+    "v1", "replicationcontrollers", "ReplicationController", ReplicationController
+)
+REPLICA_SETS: Resource[Workload] = Resource("apps/v1", "replicasets", "ReplicaSet", Workload)
+STATEFUL_SETS: Resource[Workload] = Resource("apps/v1", "statefulsets", "StatefulSet", Workload)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.

@@ -15,12 +15,16 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.objects import Lease, Namespace, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
 from kscheduler.client.protocol import (
     LEASES,
     NAMESPACES,
     NODES,
     PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
     Binding,
     Event,
     EventSeries,
@@ -35,8 +39,10 @@ from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
 
-T = TypeVar("T", Pod, Node, Lease, Namespace)
+T = TypeVar("T", Pod, Node, Lease)
 
+# Kinds that say which pods belong together.
+GROUPS: tuple[Resource[Any], ...] = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
 MAX_EVENTS = 10_000  # Events kept; older ones are gone, as after their hour in a real cluster
@@ -61,10 +67,9 @@ class Cluster:
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
-        self._namespaces: Store[Namespace] = Store(NAMESPACES, history_limit)
-        self._stores: dict[str, Store[Any]] = {
-            store.resource.plural: store for store in (self._pods, self._nodes, self._leases, self._namespaces)
-        }
+        stores: list[Store[Any]] = [self._pods, self._nodes, self._leases]
+        stores += [Store(resource, history_limit) for resource in GROUPS]
+        self._stores = {store.resource.plural: store for store in stores}
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
         self.is_down = False
@@ -191,10 +196,11 @@ class Cluster:
             raise _not_found("nodes", name)
         self._remove(self._nodes, name)
 
-    # --- namespaces: only for their labels; pods may be in one that was never created ---
+    # --- what groups pods: read for labels and selectors; a pod may be in a namespace that was never created --------
 
-    def create_namespace(self, namespace: Namespace) -> Namespace:
-        return self._create(self._namespaces, namespace)
+    def create_group(self, resource: Resource[Any], item: Any) -> Any:
+        """Create an object of one of GROUPS."""
+        return self._create(self.store(resource), item)
 
     # --- leases ---------------------------------------------------------------------------------------------------
 

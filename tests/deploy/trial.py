@@ -25,6 +25,7 @@ POLL_S = 0.05
 OTHER = "someone-else"  # who holds the Lease at first
 LOST = "answer-lost"  # the pod whose first binding is carried out, but never answered
 STUCK = "too-large"
+GROUPS = ("namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Trial:
     def exercise(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Go through all steps, or until `is_enough`."""
         steps: list[tuple[str, Callable[[], object], Callable[[], bool]]] = [
-            ("it watches namespaces", _nothing, lambda: self._asked("namespaces", "watch")),
+            ("it watches what groups pods", _nothing, lambda: all(self._asked(group, "watch") for group in GROUPS)),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
             ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST]))),

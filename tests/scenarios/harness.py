@@ -23,14 +23,11 @@ from typing import Any, ParamSpec
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.api.resources import node_allocatable
 from kscheduler.cache.comparer import compare_nodes, compare_pods
-from kscheduler.client.concurrency import within
 from kscheduler.client.protocol import Binding, Event
 from kscheduler.config.load import default_config
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle, Plugin
-from kscheduler.framework.plugins.registry import build
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
@@ -65,23 +62,8 @@ class PlannedScheduler(Scheduler):
         self._further = plugins
         super().__init__(*args, **kwargs)
 
-    def _build_profiles(
-        self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
-    ) -> dict[str, Framework]:
-        handle = Handle(table=self.cache.table, rng=self._rng, bind=self._bind, stopwatch=stopwatch, within=within)
-        return {
-            profile.scheduler_name: Framework(
-                profile.scheduler_name,
-                self._with_further(build(profile, handle)),
-                handle,
-                observer=self.measurements,
-                stopwatch=stopwatch,
-                percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score
-                or config.percentage_of_nodes_to_score,
-                first_on_tie=options.first_on_tie,
-            )
-            for profile in config.profiles
-        }
+    def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
+        return self._with_further(super()._plugins_of(profile, handle))
 
     def _with_further(self, plugins: dict[str, list[tuple[Plugin, int]]]) -> dict[str, list[tuple[Plugin, int]]]:
         for point, further in self._further.items():
