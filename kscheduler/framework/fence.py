@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
-from kscheduler.errors import PluginError
+from kscheduler.errors import APIError, PluginError
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, PreFilterResult
-from kscheduler.framework.status import REJECTED, Code, Status
+from kscheduler.framework.status import REJECTED, Code, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ class Fence:
         self.name = plugin.name
         self._handle = handle
         self._timeout_s = _timeout(plugin)
-        self._cycle: object = None  # what the time below was spent on: a cycle's state, or a pod
+        self._cycle: object = None  # the state of the cycle that the time below was spent on
         self._spent_s = 0.0
         for method in dir(plugin):
             call = None if method.startswith("_") else getattr(plugin, method, None)
@@ -206,7 +207,7 @@ class Fence:
     def _count(self, method: str, arguments: tuple[Any, ...], seconds: float) -> None:
         """Add up what one cycle costs, over all nodes and methods; say so once if that is too much."""
         cycle = arguments[0] if arguments else None
-        if cycle is not self._cycle:
+        if cycle is not self._cycle or not isinstance(cycle, CycleState):
             self._cycle, self._spent_s = cycle, 0.0
         was_quick = self._spent_s < SLOW_S
         self._spent_s += seconds
@@ -236,6 +237,8 @@ class Fence:
                 answer, fault = await self._handle.within(self._timeout_s, outcome())
             except Exception as error:
                 raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
+            if isinstance(fault, APIError):  # as DefaultBinder answers: the kind of the fault decides on a retry
+                return error_status(str(fault), fault)
             if fault is not None:
                 raise fault
             return check(answer)

@@ -58,10 +58,14 @@ def find_plugins(config: SchedulerConfig) -> PointMap:
     nor `module:Class`, nor an entry point is left out: the check of the profiles says that it does not exist.
     """
     found: dict[str, frozenset[ExtensionPoint]] = {}
+    kinds: dict[str, Loaded] = {}  # a plugin's own name -> the class that has it in some profile
     for index, profile in enumerate(config.profiles):
         where = f"profiles[{index}]"
         for loaded in load_plugins(profile, where).values():
             decode_args(loaded, profile, where)
+            other = kinds.setdefault(loaded.kind.name, loaded)
+            if other.kind is not loaded.kind:
+                raise _same_name(f"{where}.plugins", loaded, other)
             found[loaded.configured] = loaded.points
     return found
 
@@ -69,21 +73,24 @@ def find_plugins(config: SchedulerConfig) -> PointMap:
 def load_plugins(profile: Profile, where: str) -> Mapping[str, Loaded]:
     """Configured name -> class, of the plugins from outside that a profile enables; `where` starts the paths."""
     loaded: dict[str, Loaded] = {}
-    owner: dict[str, str] = {}  # a plugin's own name -> the configured name that led to it
+    owner: dict[str, Loaded] = {}  # a plugin's own name -> who has it
     for point, name in _enabled(profile):
         if name in loaded or name in KUBE_PLUGINS:
             continue
         found = _load(name, f"{where}.plugins.{point}")
         if found is None:
             continue
-        own = found.kind.name
-        if own in owner:
-            raise ConfigError(
-                f'{where}.plugins.{point}: "{name}" and "{owner[own]}" are both plugins of the name "{own}"'
-            )
-        owner[own] = name
+        other = owner.setdefault(found.kind.name, found)
+        if other is not found:
+            raise _same_name(f"{where}.plugins.{point}", found, other)
         loaded[name] = found
     return loaded
+
+
+def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
+    """Statuses, events and metrics could not tell the two apart."""
+    names = f'"{one.configured}" and "{other.configured}"'
+    return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -189,6 +196,8 @@ def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
         return msgspec.convert(given, loaded.args, dec_hook=_decode_custom)
     except msgspec.ValidationError as error:
         raise ConfigError(f'{path}: arguments of plugin "{loaded.configured}": {explain(error, given)}') from error
+    except (TypeError, NotImplementedError) as error:
+        raise ConfigError(f'plugin "{loaded.configured}": Args has a field no file can fill: {error}') from error
 
 
 def _document(name: str, profile: Profile) -> tuple[int | None, Any]:

@@ -13,6 +13,7 @@ import pytest
 from kscheduler._fast import Verdicts
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import within
+from kscheduler.errors import Conflict
 from kscheduler.framework import (
     SKIP,
     Code,
@@ -257,6 +258,15 @@ async def test_asynchronous_answers_are_checked_too() -> None:
     assert await coroutine(lambda: answer(SKIP)).bind(CycleState(), POD, "n") == SKIP
     with pytest.raises(WrongAnswer):
         await coroutine(lambda: answer("done")).bind(CycleState(), POD, "n")
+
+
+async def test_a_fault_of_the_apiserver_keeps_its_kind() -> None:
+    async def conflict() -> None:
+        raise Conflict("already bound", status=409)
+
+    status = await coroutine(conflict).bind(CycleState(), POD, "n")
+    assert (status.code, status.message) == (Code.ERROR, "already bound")
+    assert isinstance(status.error, Conflict)
 
 
 async def test_a_bind_that_is_not_asynchronous_is_a_wrong_answer() -> None:

@@ -245,6 +245,28 @@ def test_two_plugins_of_one_name_are_refused() -> None:
         parse_config(HEAD + text, find_plugins=find_plugins)
 
 
+def test_profiles_may_share_a_plugin_but_not_a_name() -> None:
+    def profiles(*names: str) -> str:
+        text = [
+            f"{{schedulerName: s{i}, plugins: {{filter: {{enabled: [{{name: '{n}'}}]}}}}}}" for i, n in enumerate(names)
+        ]
+        return HEAD + f"profiles: [{', '.join(text)}]"
+
+    shared = f"{MODULE}:Twin"
+    assert set(find_plugins(parse_config(profiles(shared, shared), find_plugins=find_plugins))) == {shared}
+    with pytest.raises(ConfigError, match=r'profiles\[1\].plugins: .* are both plugins of the name "Plain"'):
+        parse_config(profiles(shared, f"{MODULE}:Plain"), find_plugins=find_plugins)
+
+
+def test_arguments_of_a_type_no_file_can_hold_are_refused(module: Path) -> None:
+    source = (
+        "from kscheduler.framework import PluginArgs\nclass Plugin:\n name = 'X'\n class Args(PluginArgs, frozen=True):"
+    )
+    body = "\n  what: complex = 1j\n def __init__(self, args, handle): pass\n def score(self, *_): return 1, None"
+    (module.parent / "broken.py").write_text(source + body)
+    assert 'plugin "broken:Plugin": Args has a field no file can fill: ' in refusal("broken:Plugin", "{what: 3}")
+
+
 CONSTRUCTORS = {
     "def __init__(self, args, handle): raise KeyError('secret')": "KeyError: 'secret'",
     "def __init__(self, args, handle): exit(1)": "SystemExit: 1",
