@@ -76,3 +76,14 @@ def test_expressions_of_a_controller_count_and_malformed_ones_do_not() -> None:
         assert wanted(owners.selector_of(owned(REPLICA_SET))) == expected
     owners.set_controller(STATEFUL_SET, "default", "mine", None)
     assert owners.selector_of(owned(STATEFUL_SET)) is None
+
+
+def test_a_replication_controller_overrules_services_and_other_controllers_add_to_them() -> None:
+    for kind, expected in (
+        (REPLICATION_CONTROLLER, ["app In ['db']"]),
+        (REPLICA_SET, ["app In ['web']", "app In ['db']"]),
+    ):
+        owners = Owners()
+        owners.set_service("default", "s", {"app": "web"})
+        owners.set_controller(kind, "default", "mine", LabelSelector(match_labels={"app": "db"}))
+        assert wanted(owners.selector_of(owned(kind))) == expected
