@@ -28,6 +28,8 @@ def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
 def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:
     """(position of the pod, what differs) for all pending pods, our plugins asked in one form."""
     world = World(case, form)
+    if (order := world.queue_order(case.pending)) != answer.queue_order:
+        yield -1, f"by {form}: order of the queue: expected {answer.queue_order}, got {order}"
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.pods or (), strict=True)):
         ours = world.decide(pod)
         for difference in _of_decisions(theirs, ours):

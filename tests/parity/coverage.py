@@ -19,11 +19,8 @@ from tests.parity.compare import all_differences
 from tests.parity.generate import generate
 from tests.parity.oracle import Answer, Decision, Oracle
 
-# Plugins that decide nothing about nodes, and what shows instead that they do as kube-scheduler's do.
-BESIDE = {
-    "PrioritySort": "order of the queue",
-    "DefaultBinder": "writes the binding",
-}
+# Plugins that decide nothing about nodes. PrioritySort is compared by the order of the queue, in every case.
+BESIDE = frozenset({"PrioritySort", "DefaultBinder", "DefaultPreemption"})
 FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
 SCORES_LITTLE = {"default": 20, "TaintToleration": 4, "VolumeBinding": 1}  # different raw scores
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 
 from kscheduler.config import KUBE_PLUGINS, parse_config
 from kscheduler.errors import ConfigError
@@ -22,6 +23,8 @@ from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})  # not there without a gate
 SCORERS = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality")
+MISSING = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
+PROFILES = ("default-scheduler", "second-scheduler")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)
 PENDING = 40  # pods of a case: many, since a cluster costs more than a pod
 
@@ -30,17 +33,19 @@ def generate(seed: int) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(_size(rng))]
-    pods = PodGenerator(rng, nodes, frozenset(IN_TREE))
+    profiles = PROFILES[: 2 if often(rng, 0.15) else 1]
+    theme = often(rng, 0.5)
+    pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=theme)
     running = rng.randint(0, 3 * min(len(nodes), 40))
     cluster = {
-        "nodes": [generate_node(rng, name) for name in nodes],
+        "nodes": [generate_node(rng, name, calm=theme) for name in nodes],
         "pods": [pods.running(f"r{i}") for i in range(running)],
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
     if SPREAD in IN_TREE:
         cluster |= _owners(rng)
     pending = [pods.pending(f"p{i}") for i in range(PENDING)]
-    return Case(seed, pick(rng, (EVALUATE, SEQUENCE)), _config(rng), cluster, pending)
+    return Case(seed, pick(rng, (EVALUATE, SEQUENCE)), _config(rng, profiles), cluster, pending)
 
 
 def _size(rng: random.Random) -> int:
@@ -79,23 +84,27 @@ def _exact(rng: random.Random) -> dict[str, str]:
 # --- configuration ---
 
 
-def _config(rng: random.Random) -> Object:
-    """A profile with arguments that can be built here; with the defaults if it cannot be yet."""
+def _config(rng: random.Random, profiles: Sequence[str]) -> Object:
+    """Profiles with arguments that can be built here; with the defaults if they cannot be yet."""
+    return _document([_profile(rng, name) for name in profiles])
+
+
+def _profile(rng: random.Random, scheduler_name: str) -> Object:
     arguments = _arguments(rng) if often(rng, 0.6) else {}
-    supported = {name: args for name, args in arguments.items() if _is_supported(_document({name: args}, {}))}
     weights = {name: rng.randint(1, 5) for name in some(rng, SCORERS, 3)} if often(rng, 0.2) else {}
-    return _document(supported, weights)
-
-
-def _document(arguments: dict[str, Object], weights: dict[str, int]) -> Object:
-    missing = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
-    plugins: Object = {"multiPoint": {"disabled": [{"name": name} for name in missing]}}
+    multi_point: Object = {"disabled": [{"name": name} for name in MISSING]}
     if weights:
-        plugins["multiPoint"]["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
-    profile: Object = {"schedulerName": "default-scheduler", "plugins": plugins}
-    if arguments:
-        profile["pluginConfig"] = [{"name": name, "args": args} for name, args in arguments.items()]
-    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}
+        multi_point["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    profile: Object = {"schedulerName": scheduler_name, "plugins": {"multiPoint": multi_point}}
+    for name, args in arguments.items():
+        entry = {"name": name, "args": args}
+        if _is_supported(_document([{**profile, "pluginConfig": [entry]}])):
+            profile.setdefault("pluginConfig", []).append(entry)
+    return profile
+
+
+def _document(profiles: list[Object]) -> Object:
+    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": profiles}
 
 
 def _is_supported(document: Object) -> bool:

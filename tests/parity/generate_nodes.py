@@ -27,7 +27,6 @@ from tests.parity.words import (
 )
 
 MIB = 1 << 20
-FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "Other")
 
 
 def generate_node(rng: random.Random, name: str, *, calm: bool) -> Object:
@@ -38,8 +37,6 @@ def generate_node(rng: random.Random, name: str, *, calm: bool) -> Object:
         status["allocatable"] = dict(amounts)
     if often(rng, 0.5):
         status["images"] = _images(rng)
-    if often(rng, 0.5):
-        status["declaredFeatures"] = some(rng, FEATURES, 2)
     if often(rng, 0.7):
         status["declaredFeatures"] = sorted(some(rng, KUBELET_FEATURES, 3))
     spec: Object = {}

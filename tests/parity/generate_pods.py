@@ -66,7 +66,8 @@ class PodGenerator:
         self._nodes = [*nodes, "elsewhere"]
         self._plugins = plugins
         self._profiles = profiles
-        self._theme = pick(rng, self._features())[1] if theme else None
+        themes = [give for _, give in self._features()] + [self._spread] * 3 * (SPREAD in plugins)
+        self._theme = pick(rng, themes) if theme else None
 
     def pending(self, name: str) -> Object:
         """A pod to decide about."""
@@ -127,7 +128,6 @@ class PodGenerator:
             (0.05, self._image_volume),
             (0.06, self._kubelet_features),
             (0.3, self._priority),
-            (0.05, self._needed_features),
         ]
         if SPREAD in self._plugins:
             features.append((0.3, self._spread))
@@ -183,15 +183,6 @@ class PodGenerator:
     def _priority(self, spec: Object) -> None:
         spec["priority"] = pick(self._rng, (-5, 0, 10))
 
-    def _needed_features(self, spec: Object) -> None:
-        """Of the kubelet."""
-        if often(self._rng, 0.5):
-            spec["hostNetwork"], spec["hostUsers"] = True, False
-            self._host_network(spec)
-        else:
-            rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
-            spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
-
     def _image_volume(self, spec: Object) -> None:
         spec["volumes"] = [{"name": "v", "image": {"reference": pick(self._rng, IMAGES)}}]
 
@@ -246,7 +237,9 @@ class PodGenerator:
     # --- other pods ---
 
     def _spread(self, spec: Object) -> None:
-        wanted = {(pick(self._rng, TOPOLOGY_KEYS), pick(self._rng, ("DoNotSchedule", "ScheduleAnyway"))) for _ in "ab"}
+        keys = (HOSTNAME, ZONE, *TOPOLOGY_KEYS)
+        whens = ("DoNotSchedule", "ScheduleAnyway")
+        wanted = {(pick(self._rng, keys), pick(self._rng, whens)) for _ in range(1 if often(self._rng, 0.6) else 2)}
         spec["topologySpreadConstraints"] = [_constraint(self._rng, *entry) for entry in sorted(wanted)]
 
     def _required_pod_affinity(self, spec: Object) -> None:

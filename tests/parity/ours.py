@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kscheduler._fast import Scores, Verdicts
@@ -43,6 +44,9 @@ from tests.parity.oracle import Decision, PluginScores, Status
 BY_TABLE = "table"
 BY_NODE = "node"
 FORMS = (BY_TABLE, BY_NODE)
+
+# Their per-node score does not know which nodes are feasible, and says so; they are always asked by table.
+SCORED_BY_TABLE = frozenset({"PodTopologySpread"})
 
 Heard = dict[str, "HeardScores"]  # plugin -> what it said in this cycle
 
@@ -100,6 +104,17 @@ class World:
         pod = read_pod(document)
         return self._profiles[pod.pod.spec.scheduler_name].decide(pod, self.cache.table)
 
+    def queue_order(self, documents: Sequence[Object]) -> list[int]:
+        """Positions of the pods as they leave the queue; each counts as queued when it was created."""
+        framework = next(iter(self._profiles.values())).framework
+
+        def key(position: int) -> tuple[float, ...]:
+            pod = read_pod(documents[position])
+            created = pod.pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z"
+            return framework.sort_key(pod.priority, datetime.fromisoformat(created.replace("Z", "+00:00")).timestamp())
+
+        return sorted(range(len(documents)), key=key)
+
     def assume(self, document: Object, node_name: str) -> None:
         self.cache.assume(read_pod(document), node_name)
 
@@ -121,7 +136,7 @@ class _Profile:
         points["postFilter"] = [(self._witness, 1)]
         if form == BY_NODE:
             points["filter"] = [(_FilterByNode(p), weight) for p, weight in points.get("filter", ())]
-        self._framework = Framework(
+        self.framework = Framework(
             profile.scheduler_name,
             points,
             handle,
@@ -135,13 +150,13 @@ class _Profile:
         self._heard.clear()
         self._witness.statuses = {}
         found = Decision()
-        if (gate := self._framework.run_pre_enqueue(pod)) is not None:
+        if (gate := self.framework.run_pre_enqueue(pod)) is not None:
             found.pre_enqueue = _told(gate)
         state = CycleState()
-        outcome = self._framework.schedule_pod(state, pod)
+        outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
             found.host = outcome.node_name
-            statuses: Mapping[str, OurStatus] = self._framework._algorithm._node_statuses(state, pod)
+            statuses: Mapping[str, OurStatus] = self.framework._algorithm._node_statuses(state, pod)
         else:
             found.failure = outcome.message
             found.is_fit_error = outcome.status.code is not Code.ERROR
@@ -196,7 +211,7 @@ class _FilterByNode:
 
 def _listen(plugin: Plugin, weight: int, form: str, heard: Heard) -> Plugin:
     """The plugin in one form, with all its scores overheard."""
-    if form == BY_TABLE and isinstance(plugin, TableScorePlugin):
+    if (form == BY_TABLE or plugin.name in SCORED_BY_TABLE) and isinstance(plugin, TableScorePlugin):
         if isinstance(plugin, TableNormalizeScore):
             return _NormalizedTable(plugin, weight, heard)
         return _ScoredTable(plugin, weight, heard)

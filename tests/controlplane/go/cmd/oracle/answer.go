@@ -5,10 +5,11 @@ import (
 )
 
 type answer struct {
-	Error     string               `json:"error,omitempty"`
-	NodeOrder []string             `json:"nodeOrder"` // as the scheduler visits them
-	Plugins   map[string][]weighed `json:"plugins"`   // profile/extension point -> plugins in order
-	Pods      []decision           `json:"pods"`
+	Error      string               `json:"error,omitempty"`
+	NodeOrder  []string             `json:"nodeOrder"`  // as the scheduler visits them
+	Plugins    map[string][]weighed `json:"plugins"`    // profile/extension point -> plugins in order
+	QueueOrder []int                `json:"queueOrder"` // positions of the pending pods, as they leave the queue
+	Pods       []decision           `json:"pods"`
 }
 
 type weighed struct {

@@ -86,7 +86,7 @@ func (r *request) answer() (answer, error) {
 		return answer{}, err
 	}
 	defer world.stop()
-	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins()}
+	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {
 		decision := world.decide(pod)
 		if r.Mode == modeSequence && decision.Host != "" {

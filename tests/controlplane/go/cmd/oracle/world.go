@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -207,6 +208,19 @@ func (w *world) nodeOrder() []string {
 		panic(err) // the snapshot's own list never fails
 	}
 	return names(nodes)
+}
+
+// queueOrder sorts by the QueueSort plugin; pods count as queued when they were created.
+func (w *world) queueOrder(pods []*v1.Pod) []int {
+	less := anyProfile(w.scheduler.Profiles).QueueSortFunc()
+	queued := make([]*framework.QueuedPodInfo, len(pods))
+	order := make([]int, len(pods))
+	for i, pod := range pods {
+		queued[i] = &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: pod.CreationTimestamp.Time}
+		order[i] = i
+	}
+	sort.SliceStable(order, func(i, j int) bool { return less(queued[order[i]], queued[order[j]]) })
+	return order
 }
 
 func names(nodes []fwk.NodeInfo) []string {
