@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.plugins.documents import PLUGINS, ROOT, blocks, run
 
@@ -23,11 +24,23 @@ def test_the_commands_of_the_example_print_what_its_readme_says() -> None:
         assert line in printed
 
 
+def check_patch(text: str) -> None:
+    """It is about the Deployment and the container that the manifests have."""
+    patch = yaml.safe_load(text)
+    deployment = yaml.safe_load((ROOT / "deploy" / "base" / "deployment.yaml").read_text())
+    for key in ("apiVersion", "kind"):
+        assert patch[key] == deployment[key]
+    assert patch["metadata"].items() <= deployment["metadata"].items()
+    (patched,), (container,) = (d["spec"]["template"]["spec"]["containers"] for d in (patch, deployment))
+    assert patched["name"] == container["name"]
+
+
 @pytest.mark.slow
 def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: Path) -> None:
     guide = PLUGINS / "README.md"
     plugin, test, *_ = blocks(guide, "python")
-    (config,) = blocks(guide, "yaml")
+    config, patch = blocks(guide, "yaml")
+    check_patch(patch)
     (commands,) = blocks(guide, "console")
     for text in (plugin, test):
         (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
