@@ -7,7 +7,7 @@ these by topology domain. Python works through distinct terms and topology keys 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import (
@@ -33,7 +33,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass, TermHolders, pod_tokens
 from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
 
-# Topology keys of terms that are gone are forgotten when there are more than so many.
+# Topology keys of terms that are gone are forgotten when there are more than so many, and twice as many as in use.
 MAX_KEYS = 64
 
 
@@ -117,6 +117,7 @@ class AffinityIndex:
         # Topology keys of the terms that pods on nodes hold, or have held; a dict for its order.
         self._forbidding: dict[str, None] = {}  # required anti-affinity
         self._scoring: dict[str, None] = {}  # all others
+        self._most_keys = MAX_KEYS
 
     def filter_input(self, pod: PodInfo, own: OwnTerms) -> FilterInput:
         affinity = [self._counts(own.affinity, term.topology_key) for term in own.affinity]
@@ -212,14 +213,17 @@ class AffinityIndex:
     def _learn_keys(self) -> None:
         """Look at the terms that have appeared since."""
         holders = self._table.counters.by_terms
-        if len(self._forbidding) + len(self._scoring) > MAX_KEYS:
+        new: Iterable[TermHolders] = holders.since(self._seen)
+        if len(self._forbidding) + len(self._scoring) > self._most_keys:
             self._forbidding.clear()
             self._scoring.clear()
-            self._seen = -1
-        for group in holders.since(self._seen):
+            new = holders
+        for group in new:
             held = group.term
             forbids = held.kind is TermKind.REQUIRED_ANTI_AFFINITY
             (self._forbidding if forbids else self._scoring)[held.term.topology_key] = None
+        if new is holders:
+            self._most_keys = max(MAX_KEYS, 2 * (len(self._forbidding) + len(self._scoring)))
         self._seen = holders.last_id
 
 
