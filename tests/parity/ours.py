@@ -14,8 +14,7 @@ from typing import Any
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.decode import convert_object
-from kscheduler.api.defaults import node_with_defaults, with_defaults
-from kscheduler.api.objects import LabelSelector, Node, Pod
+from kscheduler.api.objects import LabelSelector
 from kscheduler.cache.cache import Cache
 from kscheduler.config import parse_config
 from kscheduler.config.types import Profile
@@ -39,6 +38,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
+from tests.parity.detours import fill, read_pod
 from tests.parity.oracle import Decision, PluginScores, Status
 
 BY_TABLE = "table"
@@ -68,17 +68,14 @@ class World:
         self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
         config = parse_config(json.dumps(case.config))
         self._profiles = {p.scheduler_name: _Profile(p, self.handle, form) for p in config.profiles}
-        self._fill(case.cluster)
+        self._fill_around(case.cluster)
+        fill(self.cache, case, self.decide)
 
-    def _fill(self, cluster: Mapping[str, Sequence[Object]]) -> None:
+    def _fill_around(self, cluster: Mapping[str, Sequence[Object]]) -> None:
         for namespace in cluster.get("namespaces", ()):
             metadata = namespace["metadata"]
             self.handle.namespaces.set(metadata["name"], metadata.get("labels", {}))
         self._fill_owners(cluster)
-        for node in cluster.get("nodes", ()):
-            self.cache.set_node(node_with_defaults(convert_object(node, Node)))
-        for pod in cluster.get("pods", ()):
-            self.cache.set_pod(read_pod(pod))
 
     def _fill_owners(self, cluster: Mapping[str, Sequence[Object]]) -> None:
         owners: Any = getattr(self.handle, "owners", None)
@@ -117,10 +114,6 @@ class World:
 
     def assume(self, document: Object, node_name: str) -> None:
         self.cache.assume(read_pod(document), node_name)
-
-
-def read_pod(document: Object) -> PodInfo:
-    return PodInfo(with_defaults(convert_object(document, Pod)))
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
