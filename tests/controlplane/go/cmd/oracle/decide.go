@@ -34,11 +34,8 @@ func (w *world) decide(pod *v1.Pod) decision {
 }
 
 func (w *world) schedule(pod *v1.Pod, found *decision) {
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		found.Failure = err.Error()
-		return
-	}
+	// The queue goes on without the terms that cannot be read, and so does this; plugins read them again.
+	info, _ := framework.NewPodInfo(pod)
 	queued := &framework.QueuedPodInfo{PodInfo: info}
 	profile := w.scheduler.Profiles[pod.Spec.SchedulerName]
 	result, err := w.scheduler.SchedulePod(w.ctx, profile, framework.NewCycleState(), queued)
