@@ -25,7 +25,7 @@ from kscheduler._fast import (
 from kscheduler.api.objects import TopologySpreadConstraint
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.podtopologyspread.by_node import HardCounts, SoftScore, normalizing_weight
 from kscheduler.framework.plugins.podtopologyspread.constraints import (
@@ -34,6 +34,7 @@ from kscheduler.framework.plugins.podtopologyspread.constraints import (
     Constraint,
     Constraints,
 )
+from kscheduler.framework.plugins.podtopologyspread.hints import Hints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -62,6 +63,7 @@ class PodTopologySpread:
         self._compiler = Compiler(
             SYSTEM_DEFAULTS if defaults is None else defaults, defaults is None, handle.owners.selector_of
         )
+        self._hints = Hints(self._compiler)
         self._included = IncludedRows(handle.table)
         self._sums = DomainSums()
         self._totals = RowTotals()
@@ -152,16 +154,12 @@ class PodTopologySpread:
 
     # --- queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        of_pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE | Action.UPDATE_POD_TOLERATION
+        of_nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         return (
-            ClusterEvent(
-                EventResource.POD,
-                Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE | Action.UPDATE_POD_TOLERATION,
-            ),
-            ClusterEvent(
-                EventResource.NODE,
-                Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT,
-            ),
+            Registration(ClusterEvent(EventResource.POD, of_pods), self._hints.after_pod),
+            Registration(ClusterEvent(EventResource.NODE, of_nodes), self._hints.after_node),
         )
 
     # --- inside ---
