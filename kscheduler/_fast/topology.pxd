@@ -23,6 +23,7 @@ cdef class DomainSums:
     cdef amount_t[::1] sums  # [domain]
     cdef code_t[::1] marks  # [domain] 1: present
 
+    cdef int _allocate(self, Py_ssize_t capacity) except -1
     cdef int _hold(self, Py_ssize_t domains) except -1
 
 

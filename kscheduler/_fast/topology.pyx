@@ -107,14 +107,18 @@ cdef class DomainSums:
     """A number for each domain of one topology key; `sum_by_domain` fills it, and it is used again and again."""
 
     def __cinit__(self):
-        self._hold(1)
-        self.domains = 0
+        self._allocate(1)
+
+    cdef int _allocate(self, Py_ssize_t capacity) except -1:
+        marks = view.array(shape=(capacity,), itemsize=sizeof(code_t), format="B")
+        self.sums = view.array(shape=(capacity,), itemsize=sizeof(amount_t), format="q")
+        self.marks = marks
+        return 0
 
     cdef int _hold(self, Py_ssize_t domains) except -1:
-        if self.sums is None or self.sums.shape[0] < domains:
-            marks = view.array(shape=(2 * domains,), itemsize=sizeof(code_t), format="B")
-            self.sums = view.array(shape=(2 * domains,), itemsize=sizeof(amount_t), format="q")
-            self.marks = marks
+        """Zero everywhere, for so many domains."""
+        if self.sums.shape[0] < domains:
+            self._allocate(2 * domains)
         self.domains = domains
         self.present = 0
         self.minimum = 0
