@@ -6,15 +6,11 @@ does not have is left out, and the plugin is disabled in the configuration, unti
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 
-from kscheduler.config import KUBE_PLUGINS, parse_config
-from kscheduler.errors import ConfigError
-from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.registry import IN_TREE, build
-from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.config import KUBE_PLUGINS
+from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector
@@ -22,7 +18,14 @@ from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY
 
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})  # not there without a gate
-SCORERS = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality")
+SCORERS = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    *(name for name in (SPREAD, POD_AFFINITY) if name in IN_TREE),
+)
 MISSING = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
 PROFILES = ("default-scheduler", "second-scheduler")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)
@@ -85,8 +88,7 @@ def _exact(rng: random.Random) -> dict[str, str]:
 
 
 def _config(rng: random.Random, profiles: Sequence[str]) -> Object:
-    """Profiles with arguments that can be built here; with the defaults if they cannot be yet."""
-    return _document([_profile(rng, name) for name in profiles])
+    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": [_profile(rng, name) for name in profiles]}
 
 
 def _profile(rng: random.Random, scheduler_name: str) -> Object:
@@ -96,28 +98,9 @@ def _profile(rng: random.Random, scheduler_name: str) -> Object:
     if weights:
         multi_point["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
     profile: Object = {"schedulerName": scheduler_name, "plugins": {"multiPoint": multi_point}}
-    for name, args in arguments.items():
-        entry = {"name": name, "args": args}
-        if _is_supported(_document([{**profile, "pluginConfig": [entry]}])):
-            profile.setdefault("pluginConfig", []).append(entry)
+    if arguments:
+        profile["pluginConfig"] = [{"name": name, "args": args} for name, args in arguments.items()]
     return profile
-
-
-def _document(profiles: list[Object]) -> Object:
-    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": profiles}
-
-
-def _is_supported(document: Object) -> bool:
-    try:
-        config = parse_config(json.dumps(document))
-        build(config.profiles[0], Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing))
-    except ConfigError:
-        return False
-    return True
-
-
-async def _bind_nothing(pod: object, node_name: str) -> None:
-    return
 
 
 def _arguments(rng: random.Random) -> dict[str, Object]:

@@ -6,6 +6,7 @@ wrapped, so that what they say is seen; the last rejection is seen by a PostFilt
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import LabelSelector
 from kscheduler.cache.cache import Cache
 from kscheduler.config import parse_config
-from kscheduler.config.types import Profile
+from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
@@ -66,7 +67,7 @@ class World:
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
         self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
-        config = parse_config(json.dumps(case.config))
+        config = _read_config(json.dumps(case.config))
         self._profiles = {p.scheduler_name: _Profile(p, self.handle, form) for p in config.profiles}
         self._fill_around(case.cluster)
         fill(self.cache, case, self.decide)
@@ -114,6 +115,11 @@ class World:
 
     def assume(self, document: Object, node_name: str) -> None:
         self.cache.assume(read_pod(document), node_name)
+
+
+@functools.lru_cache(maxsize=2)  # both forms have the same
+def _read_config(text: str) -> SchedulerConfig:
+    return parse_config(text)
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
