@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, compile_label_selector
+from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, Token, compile_label_selector
 from kscheduler.api.objects import Pod, TopologySpreadConstraint
+from kscheduler.api.pod_affinity import namespace_token
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.pod_labels import LabelClass
 from kscheduler.snapshot.profiles import HOSTNAME
@@ -49,6 +50,10 @@ class CountedPods:
 
     def weigh(self, pods: LabelClass) -> int:
         return int(not pods.is_terminating and self.counts(pods.namespace, pods.labels))
+
+    def narrow(self) -> list[list[Token]]:
+        """Where to look for such pods: each has at least one token of every list."""
+        return [[namespace_token(self.namespace)], *self.selector.narrowings()]
 
     def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """A selector without requirements counts no pod, although it matches all."""

@@ -172,7 +172,7 @@ class PodTopologySpread:
         return found
 
     def _counter(self, constraint: Constraint) -> RowCounter:
-        return self._table.counters.counter(constraint.pods, constraint.pods.weigh)
+        return self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
     def _add_by_row(self, constraint: Constraint, verdicts: Verdicts) -> None:
         """Over hosts each node is its own domain, whatever its label says."""
