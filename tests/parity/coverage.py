@@ -18,11 +18,32 @@ from tests.parity.case import SEQUENCE, Case
 from tests.parity.compare import all_differences
 from tests.parity.generate import generate
 from tests.parity.oracle import Answer, Decision, Oracle
+from tests.parity.words import FPGA, GPU, HUGE
 
 # Plugins that decide nothing about nodes. PrioritySort is compared by the order of the queue, in every case.
 BESIDE = frozenset({"PrioritySort", "DefaultBinder", "DefaultPreemption"})
 FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
-SCORES_LITTLE = {"default": 20, "TaintToleration": 4, "VolumeBinding": 1}  # different raw scores
+SCORES_LITTLE = {"default": 15, "TaintToleration": 3, "PodTopologySpread": 8}  # different raw scores
+REASONS = {  # plugin -> all it can say, where that is more than one thing
+    "NodeAffinity": (
+        "node(s) didn't match Pod's node affinity/selector",
+        "node(s) didn't match scheduler-enforced node affinity",
+        "pod affinity terms conflict",
+    ),
+    "NodeResourcesFit": (
+        "Too many pods",
+        *(f"Insufficient {name}" for name in ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)),
+    ),
+    "PodTopologySpread": (
+        "node(s) didn't match pod topology spread constraints",
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+    ),
+    "InterPodAffinity": (
+        "node(s) didn't match pod affinity rules",
+        "node(s) didn't match pod anti-affinity rules",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    ),
+}
 
 
 @dataclass(slots=True)
@@ -43,6 +64,7 @@ class Coverage:
         self.decisions = 0
         self.placed = 0
         self.assumed = 0
+        self.left_out = 0  # nodes that PreFilter did not name
         self.plugins: dict[str, PluginCoverage] = {}
         self.arguments: Counter[str] = Counter()  # "plugin.field" or "plugin.field=value" -> cases
 
@@ -81,7 +103,8 @@ class Coverage:
         asked = [name for name in order if name not in decision.filter_skipped]
         for status in decision.statuses.values():
             if status.plugin not in asked:
-                continue  # left out by PreFilter
+                self.left_out += 1
+                continue
             rejecting = self._plugin(status.plugin)
             rejecting.rejections += 1
             rejecting.reasons.update(status.reasons or ())
@@ -97,7 +120,8 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """What a run that is long enough should have reached, and this one has not."""
-        return [gap for name in IN_TREE if name not in BESIDE for gap in self._gaps(name)]
+        gaps = [gap for name in IN_TREE if name not in BESIDE for gap in self._gaps(name)]
+        return gaps if self.left_out else [*gaps, "PreFilter leaves out no node"]
 
     def _gaps(self, name: str) -> Iterator[str]:
         covered = self.plugins.get(name, PluginCoverage())
@@ -106,6 +130,9 @@ class Coverage:
             yield f"{name} gates no pod"
         if "filter" in plugin and covered.rejections < FILTERS_LITTLE:
             yield f"{name} rejects {covered.rejections} nodes"
+        for reason in REASONS.get(name, ()):
+            if not covered.reasons[reason]:
+                yield f"{name} never says {reason!r}"
         if "filter" in plugin and covered.acceptances < FILTERS_LITTLE:
             yield f"{name} accepts {covered.acceptances} nodes"
         if "score" in plugin and len(covered.raw) < SCORES_LITTLE.get(name, SCORES_LITTLE["default"]):

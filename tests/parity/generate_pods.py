@@ -216,9 +216,12 @@ class PodGenerator:
         if often(rng, 0.85):
             term["matchExpressions"] = [self._node_requirement() for _ in range(_few(rng))]
         if often(rng, 0.2):
-            operator = pick(rng, ("In", "In", "NotIn"))
-            term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": [pick(rng, self._nodes)]}]
+            term["matchFields"] = [self._name_requirement() for _ in range(1 if often(rng, 0.6) else 2)]
         return term
+
+    def _name_requirement(self) -> Object:
+        operator = pick(self._rng, ("In", "In", "NotIn"))
+        return {"key": "metadata.name", "operator": operator, "values": [pick(self._rng, self._nodes)]}
 
     def _node_requirement(self) -> Object:
         rng = self._rng
