@@ -40,7 +40,7 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
 def unavailable(reason: str) -> NoReturn:
     """Skip, or in CI fail, for want of a tool."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(f"CI must run the control plane tests: {reason}", pytrace=False)
+        pytest.fail(f"CI must run this test: {reason}", pytrace=False)
     pytest.skip(reason)
 
 

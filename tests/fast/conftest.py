@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.controlplane.conftest import unavailable
 from tests.fast.implementations import load_compiled, reference
 
 
@@ -15,5 +16,5 @@ def fast(request: pytest.FixtureRequest) -> ModuleType:
         return reference
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built: python setup.py build_ext --inplace")
+        unavailable("the extensions are not built: python setup.py build_ext --inplace")
     return compiled

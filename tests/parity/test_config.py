@@ -7,7 +7,6 @@ YAML keys, where it answers over several lines.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
@@ -23,6 +22,7 @@ from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
 from tests.config.documents import HEAD
 from tests.config.test_validation import ARGS, FIT, GENERAL
+from tests.controlplane.conftest import unavailable
 from tests.controlplane.harness import MissingTool, ensure
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
@@ -109,9 +109,7 @@ def kube_scheduler(tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
     try:
         binary = ensure(("kube-scheduler",)).path("kube-scheduler")
     except MissingTool as error:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            raise
-        pytest.skip(str(error))
+        unavailable(str(error))
     return KubeScheduler(binary, tmp_path_factory.mktemp("kube-scheduler"))
 
 
