@@ -17,7 +17,7 @@ from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
-from kscheduler.leaderelection import LeaderElector, LeadershipLost
+from kscheduler.leaderelection import LeaderElector
 from kscheduler.measurements import Measurements
 from kscheduler.scheduler import Scheduler
 from kscheduler.server import Server
@@ -177,6 +177,3 @@ async def measure_lag(clock: Clock, measurements: Measurements) -> None:
         due = clock.now() + LAG_PERIOD_S
         await asyncio.sleep(LAG_PERIOD_S)
         measurements.loop_lag(max(clock.now() - due, 0.0))
-
-
-__all__ = ["LeadershipLost", "Replica", "measure_lag"]
