@@ -177,13 +177,98 @@ class ImageVolumeSource(APIStruct, frozen=True):
     reference: str = ""
 
 
+class GCEPersistentDisk(APIStruct, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStore(APIStruct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class AzureDisk(APIStruct, frozen=True):
+    disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+
+
+class AzureFile(APIStruct, frozen=True):
+    secret_name: str = ""
+    share_name: str = ""
+    secret_namespace: str | None = None  # of a persistent volume only
+
+
+class Cinder(APIStruct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxVolume(APIStruct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class VsphereVolume(APIStruct, frozen=True):
+    volume_path: str = ""
+
+
+class ISCSI(APIStruct, frozen=True):
+    target_portal: str = ""
+    iqn: str = ""
+    lun: int = 0
+    read_only: bool = False
+
+
+class RBD(APIStruct, frozen=True):
+    monitors: list[str] = []
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class CSIVolumeSource(APIStruct, frozen=True):
+    """A volume of a CSI driver that lives and dies with its pod."""
+
+    driver: str = ""
+
+
+class PersistentVolumeClaimSpec(APIStruct, frozen=True):
+    access_modes: list[str] | None = None
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements | None = None
+    volume_name: str = ""  # the volume it is bound to, or is to be bound to
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimTemplate(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+
+class EphemeralVolumeSource(APIStruct, frozen=True):
+    """A claim of the pod's own, made for it by a controller."""
+
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
 class Volume(APIStruct, frozen=True):
     """The volume kinds that bind a pod to a place; all others are scheduled without a look."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: dict[str, object] | None = None
+    ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
 
 
 class PodSpec(APIStruct, frozen=True):

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.status import Status
@@ -24,6 +26,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners, OwnerSelectors
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.volumes import Volumes
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
@@ -196,6 +199,20 @@ async def _without_limit(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     return await work
 
 
+async def _do_not_sleep(seconds: float) -> None:
+    pass
+
+
+async def _patch_no_volume(name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
+    raise InternalError(f"persistent volume {name} was to be patched where no apiserver is")
+
+
+async def _patch_no_claim(
+    namespace: str, name: str, resource_version: str, patch: dict[str, object]
+) -> PersistentVolumeClaim:
+    raise InternalError(f"claim {namespace}/{name} was to be patched where no apiserver is")
+
+
 @dataclass(frozen=True, slots=True)
 class Handle:
     """What the scheduler lends its plugins."""
@@ -207,6 +224,11 @@ class Handle:
     owners: OwnerSelectors = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, for telling how long a plugin takes; never for deciding
     within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # at most so many seconds
+    volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments
+    # Merge patches of the object as it was in that resource version; raise the APIError family, Conflict if it changed.
+    patch_volume: Callable[[str, str, dict[str, object]], Awaitable[PersistentVolume]] = _patch_no_volume
+    patch_claim: Callable[[str, str, str, dict[str, object]], Awaitable[PersistentVolumeClaim]] = _patch_no_claim
+    sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

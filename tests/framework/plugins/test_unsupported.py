@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import (
+    EphemeralVolumeSource,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodResourceClaim,
@@ -41,7 +42,7 @@ def test_a_hard_constraint_that_nobody_here_understands_is_refused_by_name(what:
 
 
 def test_generic_ephemeral_volumes_are_persistent_volumes_too() -> None:
-    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[Volume("v", ephemeral={"a": "b"})])))
+    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[Volume("v", ephemeral=EphemeralVolumeSource())])))
     assert status is not None
     assert "persistent volumes" in status.message
 

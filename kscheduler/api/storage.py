@@ -1,0 +1,243 @@
+"""Volumes and what is said of them, as the scheduler reads them: the storage kinds of the API.
+
+As in `api.objects`, fields that no decision reads are absent, and quantities stay the text the API gave. The claim's
+spec lives there too, since a pod may carry one as a template.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscheduler.api.objects import (
+    APIStruct,
+    AWSElasticBlockStore,
+    AzureDisk,
+    AzureFile,
+    Cinder,
+    GCEPersistentDisk,
+    LabelSelector,
+    NodeSelector,
+    ObjectMeta,
+    PersistentVolumeClaimSpec,
+    Pod,
+    PortworxVolume,
+    QuantityMap,
+    RawQuantity,
+    Volume,
+    VsphereVolume,
+)
+
+# Annotations: how the scheduler, the volume controller and provisioners talk to each other. Their presence counts;
+# only that of the selected node, and of the class, has a value that means something.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # on a claim: it is bound, from both sides
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"  # on either: no user chose the other side
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # on a claim: provision a volume for this node
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"  # on a volume: made for its claim, by this provisioner
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"  # on a CSINode: in-tree plugins that are CSI there
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"  # on either: the class, and stronger than the field
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"  # a class that makes no volumes
+IMMEDIATE = "Immediate"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+STORAGE = "storage"  # the resource that claims ask for and volumes have
+
+AVAILABLE, BOUND, RELEASED = "Available", "Bound", "Released"  # phases of a volume
+PENDING, LOST = "Pending", "Lost"  # of a claim, beside Bound
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------
+
+
+class ObjectReference(APIStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class CSIPersistentVolumeSource(APIStruct, frozen=True):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(APIStruct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(APIStruct, frozen=True):
+    capacity: QuantityMap | None = None
+    access_modes: list[str] | None = None
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
+class PersistentVolumeStatus(APIStruct, frozen=True):
+    phase: str = ""
+
+
+class PersistentVolume(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+# --- claims -----------------------------------------------------------------------------------------------------
+
+
+class PersistentVolumeClaimStatus(APIStruct, frozen=True):
+    phase: str = ""
+    capacity: QuantityMap | None = None
+
+
+class PersistentVolumeClaim(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+# --- classes, and what drivers say of nodes and capacity ----------------------------------------------------------
+
+
+class TopologySelectorRequirement(APIStruct, frozen=True):
+    key: str = ""
+    values: list[str] = msgspec.field(default_factory=list)
+
+
+class TopologySelectorTerm(APIStruct, frozen=True):
+    match_label_expressions: list[TopologySelectorRequirement] | None = None
+
+
+class StorageClass(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologySelectorTerm] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+class VolumeNodeResources(APIStruct, frozen=True):
+    count: int | None = None  # of volumes; None: no limit is known
+
+
+class CSINodeDriver(APIStruct, frozen=True):
+    name: str = ""
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: list[str] | None = None
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(APIStruct, frozen=True):
+    drivers: list[CSINodeDriver] = msgspec.field(default_factory=list)
+
+
+class CSINode(APIStruct, frozen=True):
+    """The drivers installed on a node; it has the node's name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+class CSIDriverSpec(APIStruct, frozen=True):
+    attach_required: bool | None = None
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+class CSIStorageCapacity(APIStruct, frozen=True):
+    """How much a driver can still provide, for one class, to the nodes the selector matches (None: to none)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: RawQuantity | None = None
+    maximum_volume_size: RawQuantity | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class VolumeAttachmentSource(APIStruct, frozen=True):
+    persistent_volume_name: str | None = None
+    inline_volume_spec: PersistentVolumeSpec | None = None
+
+
+class VolumeAttachmentSpec(APIStruct, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(APIStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+# --- reading them -----------------------------------------------------------------------------------------------
+
+
+def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
+    """(name of the claim behind a pod's volume, is it made for this pod alone?); ("", False): there is none."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name, False
+    if volume.ephemeral is not None:
+        return f"{pod.metadata.name}-{volume.name}", True
+    return "", False
+
+
+def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Is it the claim of this very pod's ephemeral volume, not one that has its name by chance?"""
+    owners = claim.metadata.owner_references or ()
+    controller = next((owner for owner in owners if owner.controller), None)
+    return (
+        claim.metadata.namespace == pod.metadata.namespace
+        and controller is not None
+        and controller.uid == pod.metadata.uid
+    )
+
+
+def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
+    """The name of its storage class, "" for none."""
+    beta = (item.metadata.annotations or {}).get(BETA_STORAGE_CLASS)
+    return beta if beta is not None else item.spec.storage_class_name or ""

@@ -1,0 +1,241 @@
+"""What is known of volumes: claims, volumes, classes, drivers, capacities and attachments, found by what is asked for.
+
+Whoever watches these objects reports them here. Volumes and claims may be *assumed*: between a decision and the
+write of it, ours is the version that counts. An assumption has the resource version of what it changes, and ends
+with the first report of any other version, or of the end of the object: what the apiserver says is always newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    class_of,
+)
+from kscheduler.errors import InternalError
+
+
+class _Keyed(Protocol):
+    @property
+    def key(self) -> str: ...
+
+
+class _Versioned(_Keyed, Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=_Keyed)
+V = TypeVar("V", bound=_Versioned)
+
+
+class Volumes:
+    def __init__(self) -> None:
+        self.generation = 0  # bumped with every change, assumptions included
+        self._volumes: _Assumable[PersistentVolume] = _Assumable("persistent volume")
+        self._claims: _Assumable[PersistentVolumeClaim] = _Assumable("claim")
+        self._classes: dict[str, StorageClass] = {}  # name -> class
+        self._csi_nodes: dict[str, CSINode] = {}  # node name -> its drivers
+        self._csi_drivers: dict[str, CSIDriver] = {}  # name -> driver
+        self._volumes_by_class: _Index[PersistentVolume] = _Index()
+        self._capacities_by_class: _Index[CSIStorageCapacity] = _Index()
+        self._attachments_by_node: _Index[VolumeAttachment] = _Index()
+
+    # --- volumes ---
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """As assumed, if it is."""
+        return self._volumes.get(name)
+
+    def reported_volume(self, name: str) -> PersistentVolume | None:
+        return self._volumes.reported.get(name)
+
+    def volumes_of_class(self, class_name: str) -> Iterator[PersistentVolume]:
+        """As assumed, in the order they were reported; "" has the volumes without a class."""
+        latest = self._volumes.latest
+        return (latest(volume) for volume in self._volumes_by_class.of(class_name))
+
+    def set_volume(self, volume: PersistentVolume) -> None:
+        self.generation += 1
+        self._volumes.set(volume)
+        self._volumes_by_class.set(class_of(volume), volume)
+
+    def remove_volume(self, name: str) -> None:
+        self.generation += 1
+        self._volumes.remove(name)
+        self._volumes_by_class.remove(name)
+
+    def assume_volume(self, volume: PersistentVolume) -> None:
+        """Raises InternalError unless it is a change of the version that was reported."""
+        self.generation += 1
+        self._volumes.assume(volume)
+
+    def restore_volume(self, volume: PersistentVolume) -> None:
+        """Take back an assumption of this version; a later one of another version stays."""
+        self.generation += 1
+        self._volumes.restore(volume)
+
+    # --- claims ---
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """As assumed, if it is."""
+        return self._claims.get(f"{namespace}/{name}")
+
+    def reported_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        return self._claims.reported.get(f"{namespace}/{name}")
+
+    def set_claim(self, claim: PersistentVolumeClaim) -> None:
+        self.generation += 1
+        self._claims.set(claim)
+
+    def remove_claim(self, namespace: str, name: str) -> None:
+        self.generation += 1
+        self._claims.remove(f"{namespace}/{name}")
+
+    def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Raises InternalError unless it is a change of the version that was reported."""
+        self.generation += 1
+        self._claims.assume(claim)
+
+    def restore_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Take back an assumption of this version; a later one of another version stays."""
+        self.generation += 1
+        self._claims.restore(claim)
+
+    # --- classes and drivers ---
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        return self._classes.get(name)
+
+    def set_storage_class(self, storage_class: StorageClass) -> None:
+        self.generation += 1
+        self._classes[storage_class.key] = storage_class
+
+    def remove_storage_class(self, name: str) -> None:
+        self.generation += 1
+        self._classes.pop(name, None)
+
+    def csi_node(self, node_name: str) -> CSINode | None:
+        return self._csi_nodes.get(node_name)
+
+    def set_csi_node(self, csi_node: CSINode) -> None:
+        self.generation += 1
+        self._csi_nodes[csi_node.key] = csi_node
+
+    def remove_csi_node(self, node_name: str) -> None:
+        self.generation += 1
+        self._csi_nodes.pop(node_name, None)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        return self._csi_drivers.get(name)
+
+    def set_csi_driver(self, driver: CSIDriver) -> None:
+        self.generation += 1
+        self._csi_drivers[driver.key] = driver
+
+    def remove_csi_driver(self, name: str) -> None:
+        self.generation += 1
+        self._csi_drivers.pop(name, None)
+
+    # --- capacities and attachments ---
+
+    def capacities_of(self, class_name: str) -> Iterable[CSIStorageCapacity]:
+        return self._capacities_by_class.of(class_name)
+
+    def set_capacity(self, capacity: CSIStorageCapacity) -> None:
+        self.generation += 1
+        self._capacities_by_class.set(capacity.storage_class_name, capacity)
+
+    def remove_capacity(self, namespace: str, name: str) -> None:
+        self.generation += 1
+        self._capacities_by_class.remove(f"{namespace}/{name}")
+
+    def attachments_of(self, node_name: str) -> Iterable[VolumeAttachment]:
+        return self._attachments_by_node.of(node_name)
+
+    def set_attachment(self, attachment: VolumeAttachment) -> None:
+        self.generation += 1
+        self._attachments_by_node.set(attachment.spec.node_name, attachment)
+
+    def remove_attachment(self, name: str) -> None:
+        self.generation += 1
+        self._attachments_by_node.remove(name)
+
+
+class _Assumable(Generic[V]):
+    """Objects as the watch reports them, and some as we would have them."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun  # for messages
+        self.reported: dict[str, V] = {}  # key -> as the watch says
+        self._assumed: dict[str, V] = {}  # key -> ours; its version is that of the reported one
+
+    def get(self, key: str) -> V | None:
+        return self._assumed.get(key) or self.reported.get(key)
+
+    def latest(self, item: V) -> V:
+        return self._assumed.get(item.key, item)
+
+    def set(self, item: V) -> None:
+        key = item.key
+        self.reported[key] = item
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed.metadata.resource_version != item.metadata.resource_version:
+            del self._assumed[key]  # the same version again (a new list) is no news
+
+    def remove(self, key: str) -> None:
+        self.reported.pop(key, None)
+        self._assumed.pop(key, None)
+
+    def assume(self, item: V) -> None:
+        known = self.reported.get(item.key)
+        wanted = item.metadata.resource_version
+        if known is None:
+            raise InternalError(f"{self._noun} {item.key}: expected one that is known, to assume version {wanted}")
+        if known.metadata.resource_version != wanted:
+            raise InternalError(
+                f"{self._noun} {item.key} is out of sync: known in version {known.metadata.resource_version}, "
+                f"to be assumed in version {wanted}"
+            )
+        self._assumed[item.key] = item
+
+    def restore(self, item: V) -> None:
+        assumed = self._assumed.get(item.key)
+        if assumed is not None and assumed.metadata.resource_version == item.metadata.resource_version:
+            del self._assumed[item.key]
+
+
+class _Index(Generic[T]):
+    """Objects by the one value they are asked for."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[str, T]] = {}  # value -> key -> object
+        self._values: dict[str, str] = {}  # key -> the value it is found under
+
+    def of(self, value: str) -> Iterable[T]:
+        return self._items.get(value, {}).values()
+
+    def set(self, value: str, item: T) -> None:
+        key = item.key
+        if self._values.get(key, value) != value:
+            self.remove(key)
+        self._values[key] = value
+        self._items.setdefault(value, {})[key] = item
+
+    def remove(self, key: str) -> None:
+        value = self._values.pop(key, None)
+        if value is None:
+            return
+        items = self._items[value]
+        del items[key]
+        if not items:
+            del self._items[value]
