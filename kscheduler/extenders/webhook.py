@@ -1,0 +1,138 @@
+"""One extender's HTTP endpoint: a question posted, an answer of bounded size within a bounded time.
+
+Connections are kept and reused. Whatever goes wrong is a PluginError that names the URL; nothing of it outlives the
+call. Knows nothing of what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+import tempfile
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from kscheduler.config.types import Extender as ExtenderConfig
+from kscheduler.config.types import ExtenderTLSConfig
+from kscheduler.errors import ConfigError, PluginError
+
+# An honest answer repeats what it was asked about, with a message for each node; more than this is not read.
+MIN_ANSWER_LIMIT = 1 << 20
+ANSWER_PER_QUESTION = 4
+_CHUNK = 1 << 16
+
+
+class Webhook:
+    """Raises ConfigError, when made, for a URL or TLS settings that cannot work. `path`: the field, for messages."""
+
+    def __init__(self, config: ExtenderConfig, path: str) -> None:
+        self.url = config.url_prefix.rstrip("/")
+        self._timeout_s = config.http_timeout.seconds
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(
+                f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix!r}"
+            )
+        self._ssl = _ssl_context(config, path) if parts.scheme == "https" else None
+        self._server_name = config.tls_config.server_name if config.tls_config else ""
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        """The body of the 200 answer to a POST of JSON. Raises PluginError."""
+        url = f"{self.url}/{verb}"
+        limit = max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
+        try:
+            async with self._open_session().post(
+                url,
+                data=question,
+                headers={"Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+                allow_redirects=False,
+                server_hostname=self._server_name or None,
+            ) as response:
+                if response.status != 200:
+                    raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
+                return await _read(response, limit, url)
+        except asyncio.TimeoutError as error:
+            raise PluginError(f"extender at URL {url}: no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise PluginError(f"extender at URL {url}: {str(error) or type(error).__name__}") from error
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Made when first needed: it belongs to the running loop."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._ssl or True, limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Drop the connections; a later question opens new ones."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int, url: str) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        size += len(chunk)
+        if size > limit:
+            response.close()
+            raise PluginError(f"extender at URL {url}: expected an answer of at most {limit} bytes, got more")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+# --- TLS ---------------------------------------------------------------------------------------------------------
+
+
+def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:
+    """As kube-scheduler has it: with enableHTTPS and without a CA, the server is not verified."""
+    tls = config.tls_config or ExtenderTLSConfig()
+    path = f"{path}.tlsConfig"
+    authority = _decoded(tls.ca_data, f"{path}.caData").decode("latin-1")
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=authority or None)
+    except (ssl.SSLError, OSError) as error:
+        field = f"{path}.caFile" if tls.ca_file else f"{path}.caData"
+        raise ConfigError(f"{field}: expected certificates in PEM: {error}") from error
+    if tls.insecure or (config.enable_https and not tls.ca_file and not tls.ca_data):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    _load_client_certificate(context, tls, path)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig, path: str) -> None:
+    certificate = _decoded(tls.cert_data, f"{path}.certData")
+    key = _decoded(tls.key_data, f"{path}.keyData")
+    if bool(certificate or tls.cert_file) != bool(key or tls.key_file):
+        raise ConfigError(f"{path}: expected a client certificate with its key, got only one of them")
+    try:
+        if certificate:
+            _load_from_memory(context, certificate, key)
+        elif tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"{path}: the client certificate and its key cannot be used: {error}") from error
+
+
+def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """The ssl module reads them from files only: these are readable by nobody else, and gone at once."""
+    with tempfile.NamedTemporaryFile() as held:
+        held.write(certificate + b"\n" + key)
+        held.flush()
+        context.load_cert_chain(held.name)
+
+
+def _decoded(text: str, field: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ConfigError(f"{field}: expected base64, got {text[:20]!r}: {error}") from error

@@ -1,0 +1,170 @@
+"""What goes to an extender and what comes back: JSON under the names of Go's fields.
+
+Written exactly as kube-scheduler writes it. Read as Go reads it: keys match whatever their case, unknown ones are
+ignored, null is absent; a value of another type than expected is refused with the key it stands under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from kscheduler.errors import DecodeError
+from kscheduler.extenders.documents import NodeDocument
+
+T = TypeVar("T")
+Document = msgspec.Raw  # a pod as JSON
+
+_encode = msgspec.json.Encoder().encode
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NULL = b"null"
+
+
+class FilterAnswer(NamedTuple):
+    """`nodes`: the names left, in the extender's order; None when it named none under the keys that count."""
+
+    nodes: list[str]
+    failed: dict[str, str]  # node name -> why not
+    unresolvable: dict[str, str]  # node name -> why not, whatever is evicted there
+
+
+class Victims(NamedTuple):
+    """Pods that preemption would evict from one node."""
+
+    uids: list[str]
+    pdb_violations: int
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Named = _Named()
+
+
+class _NodeList(msgspec.Struct, frozen=True):
+    items: list[_Node] | None = None
+
+
+# --- questions ---------------------------------------------------------------------------------------------------
+
+
+def node_question(pod: Document, names: Sequence[str], documents: Mapping[str, NodeDocument] | None) -> bytes:
+    """ExtenderArgs, for filter and prioritize. `documents`: name -> node, for an extender without a node cache."""
+    nodes: Any = None
+    if documents is not None:
+        nodes = {"metadata": {}, "items": [documents[name] for name in names if name in documents]}
+    return _encode({"Pod": pod, "Nodes": nodes, "NodeNames": list(names) if documents is None else None})
+
+
+def binding_question(namespace: str, name: str, uid: str, node: str) -> bytes:
+    """ExtenderBindingArgs."""
+    return _encode({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
+
+
+def preemption_question(
+    pod: Document, victims: Mapping[str, Victims], documents: Mapping[str, Document] | None
+) -> bytes:
+    """ExtenderPreemptionArgs. `victims`: node name -> who would go. `documents`: pod uid -> pod, if it wants all."""
+    whole: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
+    if documents is None:
+        meta = {
+            node: {"Pods": [{"UID": uid} for uid in found.uids], "NumPDBViolations": found.pdb_violations}
+            for node, found in victims.items()
+        }
+    else:
+        whole = {
+            node: {
+                "Pods": [documents[uid] for uid in found.uids if uid in documents],
+                "NumPDBViolations": found.pdb_violations,
+            }
+            for node, found in victims.items()
+        }
+    return _encode({"Pod": pod, "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta})
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
+    """ExtenderFilterResult. Raises DecodeError, also with the extender's own Error text.
+
+    NodeNames counts only for an extender that was asked by name, Nodes otherwise and in its absence; with neither,
+    no node is left.
+    """
+    fields = _fields(body, "ExtenderFilterResult")
+    _refuse_error(fields)
+    names = _field(fields, "NodeNames", list[str]) if by_name else None
+    if names is None:
+        listed = _field(fields, "Nodes", _NodeList)
+        names = [node.metadata.name for node in (listed.items or ())] if listed is not None else []
+    failed = _field(fields, "FailedNodes", dict[str, str]) or {}
+    return FilterAnswer(names, failed, _field(fields, "FailedAndUnresolvableNodes", dict[str, str]) or {})
+
+
+def read_priorities(body: bytes) -> dict[str, int]:
+    """HostPriorityList: node name -> score; a node that is named twice has both. Raises DecodeError."""
+    scores: dict[str, int] = {}
+    entries = _convert(body, list[dict[str, msgspec.Raw]] | None, "HostPriorityList")
+    for entry in entries or ():
+        fields = _lowered(entry)
+        host = _field(fields, "Host", str) or ""
+        scores[host] = scores.get(host, 0) + (_field(fields, "Score", int) or 0)
+    return scores
+
+
+def read_binding(body: bytes) -> None:
+    """ExtenderBindingResult. Raises DecodeError with the extender's Error text."""
+    _refuse_error(_fields(body, "ExtenderBindingResult"))
+
+
+def read_preemption(body: bytes) -> dict[str, Victims]:
+    """ExtenderPreemptionResult: node name -> who would go. Raises DecodeError."""
+    fields = _fields(body, "ExtenderPreemptionResult")
+    nodes = _field(fields, "NodeNameToMetaVictims", dict[str, dict[str, msgspec.Raw] | None]) or {}
+    found: dict[str, Victims] = {}
+    for node, entry in nodes.items():
+        victims = _lowered(entry or {})
+        pods = _field(victims, "Pods", list[dict[str, msgspec.Raw]]) or []
+        uids = [_field(_lowered(pod), "UID", str) or "" for pod in pods]
+        found[node] = Victims(uids, _field(victims, "NumPDBViolations", int) or 0)
+    return found
+
+
+def _refuse_error(fields: Mapping[str, msgspec.Raw]) -> None:
+    error = _field(fields, "Error", str)
+    if error:
+        raise DecodeError(error)
+
+
+def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:
+    """The object's keys in lower case."""
+    try:
+        return _lowered(_decode_object(body))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(f"expected an {kind} as JSON, got {_shown(body)}: {error}") from error
+
+
+def _lowered(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {key.lower(): value for key, value in fields.items()}
+
+
+def _field(fields: Mapping[str, msgspec.Raw], name: str, kind: type[T]) -> T | None:
+    raw = fields.get(name.lower())
+    return None if raw is None or bytes(raw) == _NULL else _convert(bytes(raw), kind, name)
+
+
+def _convert(body: bytes, kind: Any, name: str) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(f"{name}: {error}, got {_shown(body)}") from error
+
+
+def _shown(body: bytes) -> str:
+    text = body[:80].decode(errors="replace")
+    return f"{text!r}…" if len(body) > len(text) else repr(text)
