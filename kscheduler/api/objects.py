@@ -291,6 +291,7 @@ class PodSpec(APIStruct, frozen=True):
     volumes: list[Volume] | None = None
     host_network: bool = False
     host_users: bool | None = None
+    termination_grace_period_seconds: int | None = None  # the simulator's kubelets obey it
 
 
 class PodCondition(APIStruct, frozen=True):

@@ -166,6 +166,12 @@ class KubeClient:
                 raise Conflict(str(error), status=409, reason="Conflict") from error
             raise
 
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        # As urgent as a binding: a pod of higher priority waits for the room.
+        await self._send_limited(Priority.BIND, "DELETE", path, _encode(options), "application/json")
+
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
         await self._limit(self._limiter, priority, verb)
         await self._transport.request(

@@ -23,6 +23,7 @@ from kscheduler.api.objects import (
     Service,
     Workload,
 )
+from kscheduler.api.policy import PodDisruptionBudget
 
 T = TypeVar("T")
 
@@ -59,6 +60,9 @@ REPLICATION_CONTROLLERS: Resource[ReplicationController] = Resource(
 )
 REPLICA_SETS: Resource[Workload] = Resource("apps/v1", "replicasets", "ReplicaSet", Workload)
 STATEFUL_SETS: Resource[Workload] = Resource("apps/v1", "statefulsets", "StatefulSet", Workload)
+POD_DISRUPTION_BUDGETS: Resource[PodDisruptionBudget] = Resource(
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
+)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
@@ -169,6 +173,10 @@ class Client(Protocol):
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         """Merge into the status subresource of the pod with this uid."""
+        ...
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Begin the graceful end of the pod with this uid. Raises Conflict (a later pod of the name) or NotFound."""
         ...
 
     async def create_event(self, event: Event) -> None: ...

@@ -20,6 +20,7 @@ from kscheduler.client.protocol import (
     LEASES,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -41,10 +42,19 @@ from kscheduler.simulator.timestamps import rfc3339
 
 T = TypeVar("T", Pod, Node, Lease)
 
+FINISHED = ("Succeeded", "Failed")
 # Kinds that say which pods belong together.
-GROUPS: tuple[Resource[Any], ...] = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+GROUPS: tuple[Resource[Any], ...] = (
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
+)
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
+DEFAULT_GRACE_S = 30  # what the apiserver gives pods that ask for no other time to end
 MAX_EVENTS = 10_000  # Events kept; older ones are gone, as after their hour in a real cluster
 
 
@@ -140,6 +150,19 @@ class Cluster:
             self._put(self._pods, replace(pod, metadata=metadata))
             return
         self._remove(self._pods, key)
+
+    def terminate_pod(self, key: str, *, uid: str = "") -> None:
+        """What DELETE does: a pod on a node gets its deletion timestamp, and is gone when the time given is over.
+
+        That is for a kubelet to see to: see `grace_s`. Pods without a node, finished ones, and those that ask for no
+        grace are gone at once; a pod that is ending already is left to that.
+        """
+        pod = self._existing_pod(key, uid)
+        if not pod.spec.node_name or pod.status.phase in FINISHED or not grace_s(pod):
+            self._remove(self._pods, key)
+        elif pod.metadata.deletion_timestamp is None:
+            ends = rfc3339(self.clock.wall() + grace_s(pod))
+            self._put(self._pods, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=ends)))
 
     def set_pod_phase(self, key: str, phase: str) -> None:
         """What a kubelet reports: Running, Succeeded, Failed."""
@@ -272,6 +295,12 @@ class Cluster:
     def _remove(self, store: Store[T], key: str) -> None:
         self.version += 1
         store.commit(key, self.version, None)
+
+
+def grace_s(pod: Pod) -> int:
+    """How long the pod may take to end."""
+    asked = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_S if asked is None else asked
 
 
 def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:

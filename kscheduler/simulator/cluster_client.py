@@ -165,6 +165,12 @@ class ClusterClient:
 
         await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
 
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        def act() -> None:
+            self._cluster.terminate_pod(f"{namespace}/{name}", uid=uid)
+
+        await self._request(Verb.DELETE_POD, "pods", f"{namespace}/{name}", self._latency.write_s, act)
+
     async def create_event(self, event: Event) -> None:
         def act() -> None:
             self._cluster.create_event(event)

@@ -23,6 +23,7 @@ class Verb(enum.Enum):
     DELIVER = "deliver"
     GET_POD = "get pod"
     BIND = "bind"
+    DELETE_POD = "delete pod"
     PATCH_STATUS = "patch status"
     CREATE_EVENT = "create event"
     PATCH_EVENT = "patch event"

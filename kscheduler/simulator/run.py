@@ -23,7 +23,7 @@ from kscheduler.client.protocol import PODS, Client
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
-from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster import Cluster, grace_s
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -243,7 +243,11 @@ class _Simulation:
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         self._changed_s = self._clock.now()
-        if after is None or before is None or before.spec.node_name or not after.spec.node_name:
+        if after is None or before is None:
+            return
+        if after.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None:
+            self._schedule_departure(self._changed_s + grace_s(after), after)
+        if before.spec.node_name or not after.spec.node_name:
             return
         runs_s = self._runs_s.pop(after.metadata.uid, None)
         if runs_s is not None:
