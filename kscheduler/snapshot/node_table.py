@@ -1,4 +1,4 @@
-"""The cluster as a table: one row a node, and indexes by profile, port, image, topology domain and kind of pod.
+"""The cluster as a table: one row a node; indexes by profile, port, volume, image, topology domain and kind of pod.
 
 Rows are stable while a node lives and are reused afterwards. Everything that scheduling reads about nodes is here
 and is changed here only, so the indexes agree by construction (`check` proves it).
@@ -21,6 +21,7 @@ from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.profiles import Profiles
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.topology import TopologyColumns
+from kscheduler.snapshot.volume_users import VolumeUsers
 
 
 class NodeTable:
@@ -29,6 +30,7 @@ class NodeTable:
         self.resources = ResourceColumns(self.columns)
         self.profiles = Profiles()
         self.ports = HostPortIndex()
+        self.volume_users = VolumeUsers()
         self.images = ImageIndex()
         self.counters = PodCounters(self.columns)
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
@@ -52,9 +54,12 @@ class NodeTable:
         row = self._rows.get(name)
         return None if row is None else self._infos[row]
 
+    def find(self, row: int) -> NodeInfo | None:
+        return self._infos[row] if 0 <= row < len(self._infos) else None
+
     def at(self, row: int) -> NodeInfo:
         """The node in a row. Raises InternalError for a row without one."""
-        info = self._infos[row] if 0 <= row < len(self._infos) else None
+        info = self.find(row)
         if info is None:
             raise InternalError(f"expected a node in row {row}, found none among {len(self._infos)} rows")
         return info
@@ -84,6 +89,7 @@ class NodeTable:
         self._write_allocatable(row, Resources(), allocatable)
         self.images.add_node(row, node.status.images or ())
         self.topology.set_row(row, info.labels)
+        self.volume_users.tell(row)
         self.static_generation += 1
         return info
 
@@ -112,7 +118,9 @@ class NodeTable:
         pods = list(info.pods.values())
         for pod in pods:
             self.ports.remove(row, pod.host_ports)
+            self.volume_users.remove(row, pod)
             self.counters.remove_pod(row, pod)
+        self.volume_users.tell(row)
         self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
         self.profiles.release(info.profile)
@@ -142,12 +150,14 @@ class NodeTable:
         """Count a pod on a node; it may overcommit the node, as reality can."""
         self.columns.add_pod(info.row, self.request_of(pod))
         self.ports.add(info.row, pod.host_ports)
+        self.volume_users.add(info.row, pod)
         self.counters.add_pod(info.row, pod)
         info.pods[pod.uid] = pod
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
         self.ports.remove(info.row, pod.host_ports)
+        self.volume_users.remove(info.row, pod)
         self.counters.remove_pod(info.row, pod)
         del info.pods[pod.uid]
 
@@ -160,6 +170,7 @@ class NodeTable:
                 raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
             self._check_row(info)
         self._check_counters()
+        self.volume_users.check((info.row, pod) for info in self for pod in info.pods.values())
 
     def _check_row(self, info: NodeInfo) -> None:
         expected: dict[int, int] = {}
