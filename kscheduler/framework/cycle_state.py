@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kscheduler.snapshot.pod_info import PodInfo
+
 T = TypeVar("T")
 
 
 class CycleState:
     """One pod's scratch space; a plugin writes under its own name and reads nobody else's.
 
-    `skip_filter` and `skip_score` hold the plugins whose PreFilter or PreScore said Skip in this cycle.
+    `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that said Skip in this cycle at PreFilter, at
+    PreScore and before PreBind. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
+    soon as this pod has its room, or, if they are named later, as soon as it is bound.
     """
 
-    __slots__ = ("_data", "skip_filter", "skip_score")
+    __slots__ = ("_data", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[str, object] = {}  # plugin name -> what it wrote
+        self.pods_to_activate: dict[str, PodInfo] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
 
     def write(self, key: str, value: object) -> None:
         self._data[key] = value
@@ -33,3 +39,18 @@ class CycleState:
     def get(self, key: str, kind: type[T]) -> T | None:
         """The value under `key`, or None if it was never written."""
         return self.read(key, kind) if key in self._data else None
+
+    def clone(self) -> CycleState:
+        """For a what-if: values that have a method `clone` are cloned; all else that was written is shared."""
+        other = CycleState()
+        other._data = {key: _clone(value) for key, value in self._data.items()}
+        other.pods_to_activate = self.pods_to_activate
+        other.skip_filter = set(self.skip_filter)
+        other.skip_score = set(self.skip_score)
+        other.skip_pre_bind = set(self.skip_pre_bind)
+        return other
+
+
+def _clone(value: object) -> object:
+    clone = getattr(value, "clone", None)
+    return value if clone is None else clone()

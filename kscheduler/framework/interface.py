@@ -11,7 +11,7 @@ form a plugin works too; the framework then asks it row by row.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,7 +41,7 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """Where the pod may fit soon, after preemption; None leaves the pod's nomination as it is."""
+    """Where the pod may fit soon, after preemption: "" takes its nomination back, None leaves it as it is."""
 
     nominated_node_name: str | None = None
 
@@ -83,9 +83,29 @@ class PreFilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class PreFilterExtensions(Plugin, Protocol):
+    """For a plugin that remembers, in the cycle state, something about the pods on nodes: it keeps that true.
+
+    Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` shows the pods after the move.
+    What the plugin remembers must have a method `clone`; see `CycleState`.
+    """
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        """What if `other` were on the node? `pod` is the one to be placed."""
+        ...
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        """What if `other` were gone from the node?"""
+        ...
+
+
+@runtime_checkable
 class FilterPlugin(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Can the pod run on the node? A rejection ends this node; an ERROR ends the pod's cycle."""
+        """Can the pod run on the node? A rejection ends this node; an ERROR ends the pod's cycle.
+
+        Only the node given tells which pods are on it: it may be one that exists in a what-if alone.
+        """
         ...
 
 
@@ -191,6 +211,62 @@ class PostBindPlugin(Plugin, Protocol):
         ...
 
 
+class WhatIf(Protocol):
+    """One node as it might be, for one pod that looks for room there. Good until the next cycle.
+
+    Nothing outside changes. A status that is not None is an ERROR: a plugin could not follow.
+    """
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """Pod uid -> pod, of those on the node now."""
+        ...
+
+    def remove(self, pod: PodInfo) -> Status | None: ...
+
+    def add(self, pod: PodInfo) -> Status | None: ...
+
+    def fits(self) -> Status | None:
+        """None, or the first rejection by a Filter plugin, or an ERROR.
+
+        Asked twice if pods of at least the pod's priority are nominated to the node: with them there, and without.
+        """
+        ...
+
+
+class ProfileHandle(Protocol):
+    """What a profile lends its own plugins."""
+
+    def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
+        """The node as it is. `state` is that of the pod's cycle, after PreFilter. Raises KeyError without the node."""
+        ...
+
+
+class Nominations(Protocol):
+    """Which waiting pods are expected on which node."""
+
+    def __len__(self) -> int: ...
+
+    def on(self, node_name: str) -> Sequence[PodInfo]:
+        """The pods nominated to a node, longest first."""
+        ...
+
+    def nodes(self) -> Collection[str]:
+        """Names of the nodes that pods are nominated to."""
+        ...
+
+
+class NoNominations:
+    def __len__(self) -> int:
+        return 0
+
+    def on(self, node_name: str) -> Sequence[PodInfo]:
+        return ()
+
+    def nodes(self) -> Collection[str]:
+        return ()
+
+
 def _stands_still() -> float:
     return 0.0
 
@@ -229,6 +305,8 @@ class Handle:
     patch_volume: Callable[[str, str, dict[str, object]], Awaitable[PersistentVolume]] = _patch_no_volume
     patch_claim: Callable[[str, str, str, dict[str, object]], Awaitable[PersistentVolumeClaim]] = _patch_no_claim
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
+    profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
+    nominations: Nominations = field(default_factory=NoNominations)
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

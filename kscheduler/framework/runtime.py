@@ -31,8 +31,10 @@ from kscheduler.framework.interface import (
     ReservePlugin,
     ScorePlugin,
 )
+from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import Code, Status, code_of, error_status
+from kscheduler.framework.what_if import NodeWhatIf
 from kscheduler.snapshot.pod_info import PodInfo
 
 # A plugin at one of these can keep a pod waiting, and must say for what.
@@ -72,13 +74,17 @@ class Framework:
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
+        self._table = handle.table
+        pre_filter = cast(list[PreFilterPlugin], at("preFilter"))
+        filters = cast(list[FilterPlugin], at("filter"))
+        self._node_filters = NodeFilters(handle.table, handle.nominations, pre_filter, filters)
         self._algorithm = Algorithm(
             profile,
             handle,
             observer,
             stopwatch,
-            pre_filter=cast(list[PreFilterPlugin], at("preFilter")),
-            filters=cast(list[FilterPlugin], at("filter")),
+            pre_filter=pre_filter,
+            filters=filters,
             post_filter=cast(list[PostFilterPlugin], at("postFilter")),
             pre_score=cast(list[PreScorePlugin], at("preScore")),
             scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
@@ -118,6 +124,13 @@ class Framework:
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select; see `Algorithm`."""
         return self._algorithm.schedule_pod(state, pod)
+
+    def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> NodeWhatIf:
+        """The node, to be imagined otherwise; for PostFilter plugins. Raises KeyError without such a node."""
+        node = self._table.get(node_name)
+        if node is None:
+            raise KeyError(f"node {node_name}")
+        return NodeWhatIf(self._node_filters, state, pod, node)
 
     # --- after the decision ---
 

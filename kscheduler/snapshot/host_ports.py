@@ -30,11 +30,6 @@ class HostPortIndex:
             if not rows:
                 del self._taken[key]
 
-    def conflicts_on(self, row: int, wanted: HostPort) -> bool:
-        """Is the port taken on this row, on the same address or on every address of either side?"""
-        addresses = self._taken.get((wanted.protocol, wanted.port), {}).get(row)
-        return addresses is not None and _clash(addresses, wanted.ip)
-
     def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
         """All rows on which at least one of the wanted ports is taken, ascending."""
         rows: set[int] = set()
@@ -43,6 +38,11 @@ class HostPortIndex:
                 if _clash(addresses, port.ip):
                     rows.add(row)
         return sorted(rows)
+
+
+def clashes(one: HostPort, other: HostPort) -> bool:
+    """Can no node hold both? Not on the same address, nor if either wants every address."""
+    return one[:2] == other[:2] and (one.ip == other.ip or EVERY_ADDRESS in (one.ip, other.ip))
 
 
 def _clash(addresses: dict[str, int], ip: str) -> bool:

@@ -45,8 +45,7 @@ class NodeInfo:
     @property
     def requested(self) -> Resources:
         """What the pods on this node request, in the units of `Resources`."""
-        columns, names = self._columns, self._resources.names
-        amounts = {name: columns.requested(self.row, column) for column, name in enumerate(names)}
+        amounts = {name: self.requested_of(column) for column, name in enumerate(self._resources.names)}
         scalars = {name: amount for name, amount in list(amounts.items())[EPHEMERAL_STORAGE + 1 :] if amount}
         return Resources(amounts["cpu"], amounts["memory"], amounts["ephemeral-storage"], scalars)
 
@@ -55,9 +54,13 @@ class NodeInfo:
         """(cpu milli, memory bytes) with the scoring defaults for containers that request nothing."""
         return self._columns.non_zero_cpu(self.row), self._columns.non_zero_memory(self.row)
 
+    def requested_of(self, column: int) -> int:
+        """What the pods on this node request of one resource column."""
+        return self._columns.requested(self.row, column)
+
     def free(self, column: int) -> int:
         """Allocatable minus requested of one resource column; negative when overcommitted."""
-        return self._columns.allocatable(self.row, column) - self._columns.requested(self.row, column)
+        return self._columns.allocatable(self.row, column) - self.requested_of(column)
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"

@@ -10,7 +10,7 @@ from kscheduler._fast import NodeColumns
 from kscheduler.api.objects import ContainerImage
 from kscheduler.api.resources import Resources
 from kscheduler.snapshot import resource_columns
-from kscheduler.snapshot.host_ports import HostPortIndex
+from kscheduler.snapshot.host_ports import HostPortIndex, clashes
 from kscheduler.snapshot.images import ImageIndex
 from kscheduler.snapshot.pod_info import EVERY_ADDRESS, HostPort
 from kscheduler.snapshot.resource_columns import MAX_REQUEST, ResourceColumns
@@ -41,8 +41,7 @@ def test_a_port_is_taken_on_the_same_address_or_on_every_address(
     index = HostPortIndex()
     index.add(3, [taken])
     assert index.conflicting_rows([wanted]) == ([3] if clash else [])
-    assert index.conflicts_on(3, wanted) == clash
-    assert not index.conflicts_on(4, wanted)
+    assert clashes(taken, wanted) == clashes(wanted, taken) == clash
 
 
 def test_a_port_held_twice_is_taken_until_both_are_gone() -> None:

@@ -9,6 +9,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unschedulable
+from kscheduler.snapshot.host_ports import clashes
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -27,8 +28,9 @@ class NodePorts:
         return None, None if pod.host_ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        clashes = any(self._taken.conflicts_on(node.row, port) for port in pod.host_ports)
-        return unschedulable(REASON) if clashes else None
+        taken = [port for other in node.pods.values() for port in other.host_ports]
+        clash = any(clashes(port, other) for port in pod.host_ports for other in taken)
+        return unschedulable(REASON) if clash else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         verdicts.reject_rows(self._taken.conflicting_rows(pod.host_ports), code, 0)

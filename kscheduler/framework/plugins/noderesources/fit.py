@@ -137,7 +137,7 @@ class Fit:
     def _used(self, node: NodeInfo, column: int) -> int:
         if column in (CPU, MEMORY):
             return node.non_zero_requested[column]
-        return self._table.columns.requested(node.row, column)
+        return node.requested_of(column)
 
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores

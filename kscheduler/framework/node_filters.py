@@ -1,0 +1,118 @@
+"""All Filter plugins on one node, in their per-node form: for nominated pods and for what-ifs.
+
+A node that pods are nominated to is judged twice: with those of at least the pod's priority, as if they were there,
+since the pod must leave them their room; and without, since they may never come and the pod must not lean on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.faults import raised, running
+from kscheduler.framework.interface import FilterPlugin, Nominations, PreFilterExtensions, PreFilterPlugin
+from kscheduler.framework.status import Code, Status, code_of
+from kscheduler.snapshot.node_copy import NodeCopy
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+_Call = Callable[[CycleState, PodInfo, PodInfo, NodeInfo], Status | None]
+
+
+class NodeFilters:
+    """The Filter plugins of one profile, and those PreFilter plugins that follow pods from and to nodes."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        nominations: Nominations,
+        pre_filter: Sequence[PreFilterPlugin],
+        filters: Sequence[FilterPlugin],
+    ) -> None:
+        self._table = table
+        self._nominations = nominations
+        self._followers = [plugin for plugin in pre_filter if isinstance(plugin, PreFilterExtensions)]
+        self._filters = filters
+
+    def copy(self, node: NodeInfo) -> NodeCopy:
+        return NodeCopy(node, self._table.request_of)
+
+    # --- moving pods ---
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
+        """Put another pod on the node, in the plugins' eyes too. Not None: an ERROR."""
+        node.add(other)
+        for plugin in self._followers:
+            if plugin.name not in state.skip_filter:
+                fault = _follow(plugin, "AddPod", plugin.add_pod, state, pod, other, node)
+                if fault is not None:
+                    return fault
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
+        node.remove(other)
+        for plugin in self._followers:
+            if plugin.name not in state.skip_filter:
+                fault = _follow(plugin, "RemovePod", plugin.remove_pod, state, pod, other, node)
+                if fault is not None:
+                    return fault
+        return None
+
+    # --- judging ---
+
+    def judge(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """None, the first rejection, or an ERROR; nominated pods are heeded."""
+        nominated = self.yielding_to(pod, node.name)
+        if nominated:
+            status = self.judge_with(nominated, state, pod, node)
+            if status is not None:
+                return status
+        return self.judge_alone(state, pod, node)
+
+    def yielding_to(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
+        """The pods nominated to the node to which the pod must leave their room."""
+        nominated = self._nominations.on(node_name)
+        return [other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid]
+
+    def judge_with(
+        self, nominated: Sequence[PodInfo], state: CycleState, pod: PodInfo, node: NodeInfo
+    ) -> Status | None:
+        """The verdict as if these pods were on the node."""
+        state, crowded = state.clone(), self.copy(node)
+        for other in nominated:
+            fault = self.add_pod(state, pod, other, crowded)
+            if fault is not None:
+                return fault
+        return self.judge_alone(state, pod, crowded)
+
+    def judge_alone(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """The verdict on the pods that are there."""
+        for plugin in self._filters:
+            if plugin.name in state.skip_filter:
+                continue
+            try:
+                status = plugin.filter(state, pod, node)
+                code = code_of(status)
+            except Exception as error:
+                return raised(plugin, "Filter", error)
+            if status is not None and code is not Code.SUCCESS:
+                return status.of(plugin.name) if status.is_rejected else running("Filter", plugin, status)
+        return None
+
+
+def _follow(
+    plugin: PreFilterExtensions,
+    point: str,
+    call: _Call,
+    state: CycleState,
+    pod: PodInfo,
+    other: PodInfo,
+    node: NodeInfo,
+) -> Status | None:
+    try:
+        status = call(state, pod, other, node)
+        code = code_of(status)
+    except Exception as error:
+        return raised(plugin, point, error)
+    return running(point, plugin, status) if status is not None and code is not Code.SUCCESS else None
