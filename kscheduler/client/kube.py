@@ -16,7 +16,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from kscheduler.api.decode import decode_object
 from kscheduler.api.objects import Lease, Pod, PodCondition
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.credentials import Credentials, load_credentials
 from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
@@ -172,6 +174,27 @@ class KubeClient:
         # As urgent as a binding: a pod of higher priority waits for the room.
         await self._send_limited(Priority.BIND, "DELETE", path, _encode(options), "application/json")
 
+    async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
+        return await self._patch(f"/api/v1/persistentvolumes/{quote(name)}", resource_version, patch, PersistentVolume)
+
+    async def patch_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
+    ) -> PersistentVolumeClaim:
+        path = f"/api/v1/namespaces/{quote(namespace)}/persistentvolumeclaims/{quote(name)}"
+        return await self._patch(path, resource_version, patch, PersistentVolumeClaim)
+
+    async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
+        """A pod waits for it to be bound, so it goes with the bindings."""
+        body = _encode(versioned_patch(resource_version, patch))
+        await self._limit(self._limiter, Priority.BIND, "PATCH")
+        raw = await self._transport.request(
+            "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
+        )
+        try:
+            return decode_object(raw, kind)
+        except DecodeError as error:
+            raise APIError(f"apiserver {self.host}: {path}: {error}") from error
+
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
         await self._limit(self._limiter, priority, verb)
         await self._transport.request(
@@ -290,6 +313,13 @@ def _leases(namespace: str) -> str:
 
 def _with_query(path: str, query: dict[str, str]) -> str:
     return f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
+
+
+def versioned_patch(resource_version: str, patch: dict[str, object]) -> dict[str, object]:
+    """The patch with the version it is meant for, which the apiserver then insists on."""
+    metadata = patch.get("metadata") or {}
+    assert isinstance(metadata, dict)
+    return {**patch, "metadata": {**metadata, "resourceVersion": resource_version}}
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:

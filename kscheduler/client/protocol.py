@@ -24,6 +24,15 @@ from kscheduler.api.objects import (
     Workload,
 )
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 T = TypeVar("T")
 
@@ -62,6 +71,23 @@ REPLICA_SETS: Resource[Workload] = Resource("apps/v1", "replicasets", "ReplicaSe
 STATEFUL_SETS: Resource[Workload] = Resource("apps/v1", "statefulsets", "StatefulSet", Workload)
 POD_DISRUPTION_BUDGETS: Resource[PodDisruptionBudget] = Resource(
     "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
+)
+PERSISTENT_VOLUMES: Resource[PersistentVolume] = Resource(
+    "v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False
+)
+PERSISTENT_VOLUME_CLAIMS: Resource[PersistentVolumeClaim] = Resource(
+    "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
+)
+STORAGE_CLASSES: Resource[StorageClass] = Resource(
+    "storage.k8s.io/v1", "storageclasses", "StorageClass", StorageClass, namespaced=False
+)
+CSI_NODES: Resource[CSINode] = Resource("storage.k8s.io/v1", "csinodes", "CSINode", CSINode, namespaced=False)
+CSI_DRIVERS: Resource[CSIDriver] = Resource("storage.k8s.io/v1", "csidrivers", "CSIDriver", CSIDriver, namespaced=False)
+CSI_STORAGE_CAPACITIES: Resource[CSIStorageCapacity] = Resource(
+    "storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity
+)
+VOLUME_ATTACHMENTS: Resource[VolumeAttachment] = Resource(
+    "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False
 )
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
@@ -177,6 +203,16 @@ class Client(Protocol):
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Begin the graceful end of the pod with this uid. Raises Conflict (a later pod of the name) or NotFound."""
+        ...
+
+    async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
+        """A merge patch of the volume as it was in this version: Conflict if it has changed since, or NotFound."""
+        ...
+
+    async def patch_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
+    ) -> PersistentVolumeClaim:
+        """The same of a claim."""
         ...
 
     async def create_event(self, event: Event) -> None: ...

@@ -42,7 +42,8 @@ def test_a_hard_constraint_that_nobody_here_understands_is_refused_by_name(what:
 
 
 def test_generic_ephemeral_volumes_are_persistent_volumes_too() -> None:
-    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[Volume("v", ephemeral=EphemeralVolumeSource())])))
+    volume = Volume("v", ephemeral=EphemeralVolumeSource())
+    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[volume])))
     assert status is not None
     assert "persistent volumes" in status.message
 
