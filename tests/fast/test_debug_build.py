@@ -1,0 +1,53 @@
+"""The kernels built with every check on: an index out of range or an overflow that release builds miss fails here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+INSIDE = "KSCHEDULER_TESTS_IN_DEBUG_BUILD"  # set for the tests that run inside, so that they do not build again
+
+
+def copy_sources(to: Path) -> None:
+    """What the kernels and their tests need, without what was built."""
+    unwanted = shutil.ignore_patterns("*.so", "*.c", "*.html", "__pycache__", "go")
+    for folder in ("kscheduler", "tests"):
+        shutil.copytree(ROOT / folder, to / folder, ignore=unwanted)
+    for file in ("setup.py", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, to)
+
+
+def run(*command: str, at: Path, **variables: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(at), **variables}
+    done = subprocess.run(command, cwd=at, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
+    return done.stdout
+
+
+@pytest.mark.skipif(os.environ.get(INSIDE) == "1", reason="this is the debug build")
+def test_the_kernels_agree_with_their_twins_when_built_with_every_check(tmp_path: Path) -> None:
+    copy_sources(tmp_path)
+    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", "-j2", at=tmp_path, KSCHEDULER_DEBUG="1")
+    where = run(sys.executable, "-c", "import kscheduler._fast.scoring as it; print(it.__file__)", at=tmp_path)
+    assert where.startswith(str(tmp_path)), f"expected the debug build to be tested, got {where}"
+    told = run(
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/fast",
+        at=tmp_path,
+        CI="true",
+        **{INSIDE: "1"},
+    )
+    assert " passed, 1 skipped" in told, told  # the skipped one is this test
