@@ -90,8 +90,8 @@ def _of_scores(theirs: Decision, ours: Decision) -> Iterator[str]:
         if their.weight != our.weight:
             yield f"{plugin}: weight: expected {their.weight}, got {our.weight}"
         for what, expected, got in (("raw", their.raw, our.raw), ("normalised", their.normalized, our.normalized)):
-            by_node = dict(zip(ours.feasible, got, strict=True))
-            for node, value in zip(theirs.feasible, expected, strict=True):
+            by_node = dict(zip(ours.scored, got, strict=True))
+            for node, value in zip(theirs.scored, expected, strict=True):
                 if by_node[node] != value:
                     yield f"{plugin}: {what} score of node {node}: expected {value}, got {by_node[node]}"
 
@@ -108,4 +108,4 @@ def _best(decision: Decision) -> set[str]:
     if decision.totals is None:
         return set(decision.feasible)
     highest = max(decision.totals)
-    return {node for node, total in zip(decision.feasible, decision.totals, strict=True) if total == highest}
+    return {node for node, total in zip(decision.scored, decision.totals, strict=True) if total == highest}

@@ -47,16 +47,19 @@ class PluginScores(msgspec.Struct, rename="camel"):
 
 
 class Decision(msgspec.Struct, rename="camel", kw_only=True):
-    """What was decided about a pod, and why; `raw` and the like run parallel to `feasible`."""
+    """What was decided about a pod, and why; `raw` and the like run parallel to `scored`."""
 
     pre_enqueue: Status | None = None
     pre_filter: Status | None = None
     filter_skipped: list[str] = []  # plugins whose PreFilter left them out
     statuses: dict[str, Status] = {}  # node -> why not; nodes that fit are absent
-    feasible: list[str] = []
-    scores: dict[str, PluginScores] = {}  # plugin -> scores; empty with fewer than two feasible nodes
+    feasible: list[str] = []  # of all nodes
+    scored: list[str] = []  # of the feasible nodes those in the sample, if more than one
+    scores: dict[str, PluginScores] = {}  # plugin -> scores; empty if no nodes are scored
     totals: list[int] | None = None
     host: str = ""
+    evaluated: int = 0  # nodes looked at, if there is a host
+    found: list[str] = []  # nodes found to fit, in the order they were found in
     failure: str = ""
     is_fit_error: bool = False
     rejected_by: list[str] | None = None

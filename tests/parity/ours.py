@@ -169,6 +169,7 @@ class _Profile:
                 return found
         found.statuses = {name: _told(status) for name, status in statuses.items()}
         found.feasible = [node.name for node in table if node.name not in statuses]
+        found.scored = found.feasible if found.host and len(found.feasible) > 1 else []
         self._tell_scores(found)
         return found
 
@@ -176,8 +177,8 @@ class _Profile:
         for name, heard in self._heard.items():
             found.scores[name] = PluginScores(
                 heard.weight,
-                [heard.raw[node] for node in found.feasible],
-                [heard.normalized[node] for node in found.feasible],
+                [heard.raw[node] for node in found.scored],
+                [heard.normalized[node] for node in found.scored],
             )
 
 

@@ -23,11 +23,14 @@ type decision struct {
 	PreFilter     *status           `json:"preFilter,omitempty"`     // nil unless it ended the cycle
 	FilterSkipped []string          `json:"filterSkipped,omitempty"` // plugins whose PreFilter left them out
 	Statuses      map[string]status `json:"statuses"`                // node -> why not; nodes that fit are absent
-	Feasible      []string          `json:"feasible"`
-	Scores        map[string]scores `json:"scores"` // plugin -> scores; empty with fewer than two feasible nodes
-	Totals        []int64           `json:"totals"` // for each of Feasible
+	Feasible      []string          `json:"feasible"`                // of all nodes
+	Scored        []string          `json:"scored,omitempty"`        // of Feasible, those in the sample, if more than one
+	Scores        map[string]scores `json:"scores"`                  // plugin -> scores; empty if none are Scored
+	Totals        []int64           `json:"totals"`                  // for each of Scored
 
 	Host        string   `json:"host"`                // of the real SchedulePod; "" if it failed
+	Evaluated   int      `json:"evaluated,omitempty"` // nodes it looked at
+	Found       []string `json:"found,omitempty"`     // nodes it found to fit, in order
 	Failure     string   `json:"failure,omitempty"`   // its error's text
 	IsFitError  bool     `json:"isFitError"`          // a matter of room, and no fault
 	RejectedBy  []string `json:"rejectedBy"`          // plugins whose events may help
@@ -35,7 +38,7 @@ type decision struct {
 	SearchFault string   `json:"searchFault,omitempty"`
 }
 
-// scores holds one plugin's scores, for each of decision.Feasible.
+// scores holds one plugin's scores, for each of decision.Scored.
 type scores struct {
 	Weight     int32   `json:"weight"`
 	Raw        []int64 `json:"raw"`

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -10,13 +11,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// decide asks the twin for the details and the real scheduler for the outcome.
-func (w *world) decide(pod *v1.Pod) decision {
+// decide asks the plugins for the details and the real scheduler for the outcome. The state is that of its cycle.
+func (w *world) decide(pod *v1.Pod) (decision, fwk.CycleState) {
 	found := decision{Statuses: map[string]status{}, Feasible: []string{}, Scores: map[string]scores{}}
+	state := framework.NewCycleState()
 	twin, ok := w.twins[pod.Spec.SchedulerName]
 	if !ok {
 		found.Failure = fmt.Sprintf("profile not found for scheduler name %q", pod.Spec.SchedulerName)
-		return found
+		return found, state
 	}
 	for _, plugin := range w.scheduler.Profiles[pod.Spec.SchedulerName].PreEnqueuePlugins() {
 		if gate := plugin.PreEnqueue(w.ctx, pod); !gate.IsSuccess() {
@@ -26,21 +28,26 @@ func (w *world) decide(pod *v1.Pod) decision {
 			break
 		}
 	}
+	w.schedule(state, pod, &found)
 	if err := w.search(twin, pod, &found); err != nil {
 		found.SearchFault = err.Error()
 	}
-	w.schedule(pod, &found)
-	return found
+	return found, state
 }
 
-func (w *world) schedule(pod *v1.Pod, found *decision) {
+func (w *world) schedule(state fwk.CycleState, pod *v1.Pod, found *decision) {
 	// The queue goes on without the terms that cannot be read, and so does this; plugins read them again.
 	info, _ := framework.NewPodInfo(pod)
 	queued := &framework.QueuedPodInfo{PodInfo: info}
 	profile := w.scheduler.Profiles[pod.Spec.SchedulerName]
-	result, err := w.scheduler.SchedulePod(w.ctx, profile, framework.NewCycleState(), queued)
+	w.witness.found = nil
+	result, err := w.scheduler.SchedulePod(w.ctx, profile, state, queued)
 	if err == nil {
-		found.Host = result.SuggestedHost
+		found.Host, found.Evaluated = result.SuggestedHost, result.EvaluatedNodes
+		found.Found = w.witness.found
+		if result.FeasibleNodes == 1 { // then nothing is scored, and the witness not asked
+			found.Found = []string{result.SuggestedHost}
+		}
 		return
 	}
 	found.Failure = err.Error()
@@ -52,8 +59,9 @@ func (w *world) schedule(pod *v1.Pod, found *decision) {
 	}
 }
 
-// search is PreFilter to Score over all nodes, without sampling.
+// search is PreFilter to Score once more, and Filter over all nodes. Score is over those that the scheduler found.
 func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
+	asked := w.scheduler.Profiles[pod.Spec.SchedulerName]
 	nodes, err := w.snapshot.List()
 	if err != nil || len(nodes) == 0 {
 		return err
@@ -61,7 +69,7 @@ func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
 	state := framework.NewCycleState()
 
 	// 1. PreFilter.
-	result, rejected, named := twin.framework.RunPreFilterPlugins(w.ctx, state, pod)
+	result, rejected, named := asked.RunPreFilterPlugins(w.ctx, state, pod)
 	if !rejected.IsSuccess() {
 		wording := statusOf(rejected)
 		found.PreFilter = &wording
@@ -79,7 +87,7 @@ func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
 			why = fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 				fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(named)))
 		} else {
-			why = twin.framework.RunFilterPluginsWithNominatedPods(w.ctx, state, pod, node)
+			why = asked.RunFilterPluginsWithNominatedPods(w.ctx, state, pod, node)
 		}
 		if why.IsSuccess() {
 			feasible = append(feasible, node)
@@ -88,12 +96,16 @@ func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
 		}
 	}
 	found.Feasible = names(feasible)
-	if len(feasible) < 2 {
+	if found.Host == "" || len(found.Found) < 2 {
 		return nil
 	}
+	feasible = slices.DeleteFunc(feasible, func(node fwk.NodeInfo) bool {
+		return !slices.Contains(found.Found, node.Node().Name)
+	})
+	found.Scored = names(feasible)
 
 	// 3. Score.
-	if why := twin.framework.RunPreScorePlugins(w.ctx, state, pod, feasible); !why.IsSuccess() {
+	if why := asked.RunPreScorePlugins(w.ctx, state, pod, feasible); !why.IsSuccess() {
 		return fmt.Errorf("PreScore: %w", why.AsError())
 	}
 	return w.score(twin, state, pod, feasible, found)

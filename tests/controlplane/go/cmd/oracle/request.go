@@ -12,7 +12,7 @@ import (
 
 const (
 	modeEvaluate = "evaluate" // every pending pod against the same cluster
-	modeSequence = "sequence" // each pod that fits is assumed on its node before the next
+	modeSequence = "sequence" // each pod that fits is assumed on its node, with its volumes, before the next
 )
 
 // request is a cluster and the pods to decide about, as the apiserver would give them but for its defaults.
@@ -88,9 +88,9 @@ func (r *request) answer() (answer, error) {
 	defer world.stop()
 	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {
-		decision := world.decide(pod)
+		decision, state := world.decide(pod)
 		if r.Mode == modeSequence && decision.Host != "" {
-			if err := world.assume(pod, decision.Host); err != nil {
+			if err := world.assume(state, pod, decision.Host); err != nil {
 				return answer{}, err
 			}
 		}

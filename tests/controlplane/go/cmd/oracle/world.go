@@ -25,20 +25,22 @@ import (
 )
 
 // world is a scheduler over one cluster, and for each of its profiles a twin whose plugins can be asked one by one.
+//
+// Plugins that assume volumes keep a cache of their own, so everything but scores is asked of the scheduler's own.
 type world struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	logger    klog.Logger
 	scheduler *scheduler.Scheduler
 	snapshot  *internalcache.Snapshot
+	witness   *witness
 	twins     map[string]*twin // scheduler name -> its profile's twin
 }
 
 // twin is a framework of the same profile over the same snapshot.
 type twin struct {
-	framework framework.Framework
-	lists     *config.Plugins
-	made      map[string]fwk.Plugin // plugin name -> the plugin
+	lists *config.Plugins
+	made  map[string]fwk.Plugin // plugin name -> the plugin
 }
 
 func newWorld(text string, cluster *cluster) (*world, error) {
@@ -47,7 +49,7 @@ func newWorld(text string, cluster *cluster) (*world, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), twins: map[string]*twin{}}
+	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), witness: &witness{}, twins: map[string]*twin{}}
 	if err := w.build(loaded, cluster); err != nil {
 		stop()
 		return nil, err
@@ -72,11 +74,13 @@ func loadConfig(text string) (*config.KubeSchedulerConfiguration, error) {
 }
 
 func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluster) error {
-	// 1. The scheduler, with informers that are never started: their stores are filled here.
+	// 1. The scheduler, with informers that are never started: their stores are filled here. The caches of assumed
+	// volumes look into these stores, too.
 	client := fake.NewClientset()
 	factory := scheduler.NewInformerFactory(client, 0)
 	made, err := scheduler.New(w.ctx, client, factory, nil, noRecorder,
-		scheduler.WithProfiles(loaded.Profiles...),
+		scheduler.WithProfiles(watched(loaded.Profiles)...),
+		scheduler.WithFrameworkOutOfTreeRegistry(w.witness.registry()),
 		scheduler.WithParallelism(1),
 		scheduler.WithPercentageOfNodesToScore(loaded.PercentageOfNodesToScore),
 		scheduler.WithComponentConfigVersion(loaded.TypeMeta.APIVersion))
@@ -127,7 +131,7 @@ func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.S
 	if err != nil {
 		return err
 	}
-	w.twins[wanted.SchedulerName] = &twin{framework: built, lists: built.ListPlugins(), made: made}
+	w.twins[wanted.SchedulerName] = &twin{lists: built.ListPlugins(), made: made}
 	return nil
 }
 
@@ -192,12 +196,16 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// assume puts the pod on its node, for those that are decided after it.
-func (w *world) assume(pod *v1.Pod, host string) error {
+// assume puts the pod on its node, for those that are decided after it, and reserves what it was found to need there.
+func (w *world) assume(state fwk.CycleState, pod *v1.Pod, host string) error {
 	placed := pod.DeepCopy()
 	placed.Spec.NodeName = host
 	if err := w.scheduler.Cache.AssumePod(w.logger, placed); err != nil {
 		return err
+	}
+	profile := w.scheduler.Profiles[pod.Spec.SchedulerName]
+	if reserved := profile.RunReservePluginsReserve(w.ctx, state, placed, host); !reserved.IsSuccess() {
+		return fmt.Errorf("Reserve: %w", reserved.AsError())
 	}
 	return w.scheduler.Cache.UpdateSnapshot(w.logger, w.snapshot)
 }

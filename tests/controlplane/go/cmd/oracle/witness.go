@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+const witnessName = "Witness"
+
+// witness is a PreScore plugin that sees which nodes the scheduler found, in its order, and changes nothing.
+type witness struct {
+	found []string // of the last cycle in which more than one node fitted
+}
+
+func (w *witness) Name() string { return witnessName }
+
+func (w *witness) PreScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	w.found = names(nodes)
+	return nil
+}
+
+func (w *witness) registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{
+		witnessName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w, nil },
+	}
+}
+
+// watched is the profiles with a witness in each.
+func watched(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfile {
+	profiles = slices.Clone(profiles)
+	for i := range profiles {
+		profiles[i] = *profiles[i].DeepCopy()
+		plugins := profiles[i].Plugins
+		plugins.PreScore.Enabled = append(plugins.PreScore.Enabled, config.Plugin{Name: witnessName})
+	}
+	return profiles
+}
