@@ -7,7 +7,7 @@ with the first report of any other version, or of the end of the object: what th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from kscheduler.api.objects import ObjectMeta
@@ -37,6 +37,9 @@ class _Versioned(_Keyed, Protocol):
 T = TypeVar("T", bound=_Keyed)
 V = TypeVar("V", bound=_Versioned)
 
+# (kind, name): namespace/name of a claim; the node's name of a CSINode and of an attachment.
+Listener = Callable[[type, str], None]
+
 
 class Volumes:
     def __init__(self) -> None:
@@ -49,6 +52,15 @@ class Volumes:
         self._volumes_by_class: _Index[PersistentVolume] = _Index()
         self._capacities_by_class: _Index[CSIStorageCapacity] = _Index()
         self._attachments_by_node: _Index[VolumeAttachment] = _Index()
+        self._listeners: list[Listener] = []
+
+    def watch(self, listener: Listener) -> None:
+        """`listener` is told of every report of a volume, claim, class, CSINode or attachment; not of assumptions."""
+        self._listeners.append(listener)
+
+    def _tell(self, kind: type, name: str) -> None:
+        for listener in self._listeners:
+            listener(kind, name)
 
     # --- volumes ---
 
@@ -68,11 +80,13 @@ class Volumes:
         self.generation += 1
         self._volumes.set(volume)
         self._volumes_by_class.set(class_of(volume), volume)
+        self._tell(PersistentVolume, volume.key)
 
     def remove_volume(self, name: str) -> None:
         self.generation += 1
         self._volumes.remove(name)
         self._volumes_by_class.remove(name)
+        self._tell(PersistentVolume, name)
 
     def assume_volume(self, volume: PersistentVolume) -> None:
         """Raises InternalError unless it is a change of the version that was reported."""
@@ -96,10 +110,12 @@ class Volumes:
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
         self.generation += 1
         self._claims.set(claim)
+        self._tell(PersistentVolumeClaim, claim.key)
 
     def remove_claim(self, namespace: str, name: str) -> None:
         self.generation += 1
         self._claims.remove(f"{namespace}/{name}")
+        self._tell(PersistentVolumeClaim, f"{namespace}/{name}")
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
         """Raises InternalError unless it is a change of the version that was reported."""
@@ -119,10 +135,12 @@ class Volumes:
     def set_storage_class(self, storage_class: StorageClass) -> None:
         self.generation += 1
         self._classes[storage_class.key] = storage_class
+        self._tell(StorageClass, storage_class.key)
 
     def remove_storage_class(self, name: str) -> None:
         self.generation += 1
         self._classes.pop(name, None)
+        self._tell(StorageClass, name)
 
     def csi_node(self, node_name: str) -> CSINode | None:
         return self._csi_nodes.get(node_name)
@@ -130,10 +148,12 @@ class Volumes:
     def set_csi_node(self, csi_node: CSINode) -> None:
         self.generation += 1
         self._csi_nodes[csi_node.key] = csi_node
+        self._tell(CSINode, csi_node.key)
 
     def remove_csi_node(self, node_name: str) -> None:
         self.generation += 1
         self._csi_nodes.pop(node_name, None)
+        self._tell(CSINode, node_name)
 
     def csi_driver(self, name: str) -> CSIDriver | None:
         return self._csi_drivers.get(name)
@@ -164,11 +184,19 @@ class Volumes:
 
     def set_attachment(self, attachment: VolumeAttachment) -> None:
         self.generation += 1
+        self._detach(attachment.key)
         self._attachments_by_node.set(attachment.spec.node_name, attachment)
+        self._tell(VolumeAttachment, attachment.spec.node_name)
 
     def remove_attachment(self, name: str) -> None:
         self.generation += 1
-        self._attachments_by_node.remove(name)
+        self._detach(name)
+
+    def _detach(self, name: str) -> None:
+        node_name = self._attachments_by_node.value_of(name)
+        if node_name is not None:
+            self._attachments_by_node.remove(name)
+            self._tell(VolumeAttachment, node_name)
 
 
 class _Assumable(Generic[V]):
@@ -223,6 +251,9 @@ class _Index(Generic[T]):
 
     def of(self, value: str) -> Iterable[T]:
         return self._items.get(value, {}).values()
+
+    def value_of(self, key: str) -> str | None:
+        return self._values.get(key)
 
     def set(self, value: str, item: T) -> None:
         key = item.key
