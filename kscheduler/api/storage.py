@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kscheduler.api.labels import compile_label_selector
 from kscheduler.api.objects import (
     APIStruct,
     AWSElasticBlockStore,
@@ -26,6 +27,7 @@ from kscheduler.api.objects import (
     Volume,
     VsphereVolume,
 )
+from kscheduler.api.quantity import parse_units
 
 # Annotations: how the scheduler, the volume controller and provisioners talk to each other. Their presence counts;
 # only that of the selected node, and of the class, has a value that means something.
@@ -35,6 +37,8 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"  # on a claim: provision a 
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"  # on a volume: made for its claim, by this provisioner
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"  # on a CSINode: in-tree plugins that are CSI there
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"  # on either: the class, and stronger than the field
+
+IS_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"  # on a class: "true" for claims that name none
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"  # a class that makes no volumes
 IMMEDIATE = "Immediate"
@@ -214,6 +218,17 @@ class VolumeAttachment(APIStruct, frozen=True):
         return self.metadata.name
 
 
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+
+
 # --- reading them -----------------------------------------------------------------------------------------------
 
 
@@ -241,3 +256,30 @@ def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
     """The name of its storage class, "" for none."""
     beta = (item.metadata.annotations or {}).get(BETA_STORAGE_CLASS)
     return beta if beta is not None else item.spec.storage_class_name or ""
+
+
+# --- sense ------------------------------------------------------------------------------------------------------
+
+# Node affinity is not checked: the apiserver lets some of it through that matches no node, and that is what it says.
+
+
+def check_volume(volume: PersistentVolume) -> None:
+    """Raises DecodeError, with the path of the field, if a decision could not read something the volume says."""
+    for name, quantity in (volume.spec.capacity or {}).items():
+        parse_units(quantity, f"spec.capacity[{name}]")
+
+
+def check_claim(claim: PersistentVolumeClaim) -> None:
+    """The same of a claim."""
+    requests = claim.spec.resources.requests if claim.spec.resources else None
+    for name, quantity in (requests or {}).items():
+        parse_units(quantity, f"spec.resources.requests[{name}]")
+    compile_label_selector(claim.spec.selector, "spec.selector")
+
+
+def check_capacity(capacity: CSIStorageCapacity) -> None:
+    """The same of a capacity."""
+    for field, quantity in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
+        if quantity is not None:
+            parse_units(quantity, field)
+    compile_label_selector(capacity.node_topology, "nodeTopology")

@@ -21,6 +21,7 @@ from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.credentials import Credentials, load_credentials
+from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.times import micro_time
@@ -185,7 +186,7 @@ class KubeClient:
 
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
         """A pod waits for it to be bound, so it goes with the bindings."""
-        body = _encode(versioned_patch(resource_version, patch))
+        body = _encode(versioned(patch, resource_version))
         await self._limit(self._limiter, Priority.BIND, "PATCH")
         raw = await self._transport.request(
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
@@ -313,13 +314,6 @@ def _leases(namespace: str) -> str:
 
 def _with_query(path: str, query: dict[str, str]) -> str:
     return f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
-
-
-def versioned_patch(resource_version: str, patch: dict[str, object]) -> dict[str, object]:
-    """The patch with the version it is meant for, which the apiserver then insists on."""
-    metadata = patch.get("metadata") or {}
-    assert isinstance(metadata, dict)
-    return {**patch, "metadata": {**metadata, "resourceVersion": resource_version}}
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:

@@ -16,16 +16,25 @@ from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.api.storage import StorageClass, StorageObject
+from kscheduler.client.merge_patch import patched, versioned
 from kscheduler.client.protocol import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     LEASES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     Binding,
     Event,
     EventSeries,
@@ -35,7 +44,7 @@ from kscheduler.client.protocol import (
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
-from kscheduler.simulator.defaulting import PodDefaults
+from kscheduler.simulator.defaulting import PodDefaults, storage_with_defaults
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
@@ -52,6 +61,17 @@ GROUPS: tuple[Resource[Any], ...] = (
     STATEFUL_SETS,
     POD_DISRUPTION_BUDGETS,
 )
+# Volumes and what is said of them, in an order in which each finds what it names.
+STORAGE: tuple[Resource[Any], ...] = (
+    STORAGE_CLASSES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    VOLUME_ATTACHMENTS,
+)
+STORAGE_OF = {resource.type: resource for resource in STORAGE}  # struct -> its kind
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
 DEFAULT_GRACE_S = 30  # what the apiserver gives pods that ask for no other time to end
@@ -78,7 +98,7 @@ class Cluster:
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
         stores: list[Store[Any]] = [self._pods, self._nodes, self._leases]
-        stores += [Store(resource, history_limit) for resource in GROUPS]
+        stores += [Store(resource, history_limit) for resource in (*GROUPS, *STORAGE)]
         self._stores = {store.resource.plural: store for store in stores}
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
@@ -224,6 +244,33 @@ class Cluster:
     def create_group(self, resource: Resource[Any], item: Any) -> Any:
         """Create an object of one of GROUPS."""
         return self._create(self.store(resource), item)
+
+    # --- storage: a claim stays as it is until a volume controller looks at it --------------------------------------
+
+    def create_storage(self, item: StorageObject) -> Any:
+        """Create an object of one of STORAGE."""
+        store = self.store(STORAGE_OF[type(item)])
+        classes: dict[str, StorageClass] = self.store(STORAGE_CLASSES).objects
+        return self._create(store, storage_with_defaults(item, classes.values()))
+
+    def update_storage(self, item: StorageObject) -> Any:
+        """Replace; Conflict when it carries a resource version that is not the current one."""
+        return self._update(self.store(STORAGE_OF[type(item)]), item)
+
+    def delete_storage(self, resource: Resource[Any], key: str) -> None:
+        """At once: nothing here protects a volume or claim that is in use."""
+        if key not in self.store(resource).objects:
+            raise _not_found(resource.plural, key.rpartition("/")[2])
+        self._remove(self.store(resource), key)
+
+    def patch_storage(self, resource: Resource[Any], key: str, resource_version: str, patch: dict[str, object]) -> Any:
+        """A merge patch of that version of an object; changing nothing makes no new version."""
+        store: Store[Any] = self.store(resource)
+        current = store.objects.get(key)
+        if current is None:
+            raise _not_found(resource.plural, key.rpartition("/")[2])
+        changed = patched(current, versioned(patch, resource_version))
+        return current if changed == current else self._update(store, changed)
 
     # --- leases ---------------------------------------------------------------------------------------------------
 

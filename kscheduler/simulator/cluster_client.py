@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kscheduler.api.objects import Lease, Pod
-from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.client.protocol import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    Binding,
+    Event,
+    EventType,
+    Page,
+    PodStatusPatch,
+    Resource,
+    WatchEvent,
+)
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.faults import Fault, FaultKind, Faults, Verb, refusal
 from kscheduler.simulator.field_selectors import parse_field_selector
@@ -170,6 +181,26 @@ class ClusterClient:
             self._cluster.terminate_pod(f"{namespace}/{name}", uid=uid)
 
         await self._request(Verb.DELETE_POD, "pods", f"{namespace}/{name}", self._latency.write_s, act)
+
+    async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
+        def act() -> PersistentVolume:
+            volume: PersistentVolume = self._cluster.patch_storage(PERSISTENT_VOLUMES, name, resource_version, patch)
+            return volume
+
+        return await self._request(Verb.PATCH_VOLUME, PERSISTENT_VOLUMES.plural, name, self._latency.write_s, act)
+
+    async def patch_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
+    ) -> PersistentVolumeClaim:
+        key = f"{namespace}/{name}"
+
+        def act() -> PersistentVolumeClaim:
+            claim: PersistentVolumeClaim = self._cluster.patch_storage(
+                PERSISTENT_VOLUME_CLAIMS, key, resource_version, patch
+            )
+            return claim
+
+        return await self._request(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS.plural, key, self._latency.write_s, act)
 
     async def create_event(self, event: Event) -> None:
         def act() -> None:

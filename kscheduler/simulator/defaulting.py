@@ -1,11 +1,25 @@
-"""What the apiserver adds to a pod when it is created, made once for all pods that share a spec."""
+"""What the apiserver adds to pods and storage objects when they are created; once for all pods that share a spec."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
-from kscheduler.api.defaults import with_defaults
-from kscheduler.api.objects import Pod, PodCondition, PodSpec
+from kscheduler.api.defaults import DEFAULT_NAMESPACE, with_defaults
+from kscheduler.api.objects import ObjectMeta, Pod, PodCondition, PodSpec
+from kscheduler.api.storage import (
+    IMMEDIATE,
+    IS_DEFAULT_CLASS,
+    PENDING,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeStatus,
+    StorageClass,
+    StorageObject,
+    class_of,
+)
 
 MAX_SPECS = 4096
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
@@ -37,3 +51,40 @@ class PodDefaults:
             self._specs.clear()
         self._specs[id(pod.spec)] = (pod.spec, spec)
         return spec
+
+
+def storage_with_defaults(item: StorageObject, classes: Iterable[StorageClass]) -> StorageObject:
+    """The object as stored. A claim that says nothing of a class gets the default one of `classes`, if there is one."""
+    if isinstance(item, StorageClass):
+        return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
+    if isinstance(item, PersistentVolume):
+        return item if item.status.phase else replace(item, status=PersistentVolumeStatus(PENDING))
+    if isinstance(item, CSIStorageCapacity):
+        return replace(item, metadata=_in_a_namespace(item.metadata))
+    if isinstance(item, PersistentVolumeClaim):
+        return _claim_with_defaults(item, classes)
+    return item
+
+
+def _claim_with_defaults(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:
+    claim = replace(claim, metadata=_in_a_namespace(claim.metadata))
+    if not claim.status.phase:
+        claim = replace(claim, status=replace(claim.status, phase=PENDING))
+    if claim.spec.storage_class_name is None and not class_of(claim):
+        default = max((each for each in classes if _is_default(each)), key=_age, default=None)
+        if default is not None:
+            claim = replace(claim, spec=replace(claim.spec, storage_class_name=default.metadata.name))
+    return claim
+
+
+def _is_default(storage_class: StorageClass) -> bool:
+    return (storage_class.metadata.annotations or {}).get(IS_DEFAULT_CLASS) == "true"
+
+
+def _age(storage_class: StorageClass) -> tuple[str, str]:
+    """The youngest default counts; of equals, the last by name."""
+    return storage_class.metadata.creation_timestamp or "", storage_class.metadata.name
+
+
+def _in_a_namespace(metadata: ObjectMeta) -> ObjectMeta:
+    return metadata if metadata.namespace else replace(metadata, namespace=DEFAULT_NAMESPACE)

@@ -25,6 +25,8 @@ class Verb(enum.Enum):
     BIND = "bind"
     DELETE_POD = "delete pod"
     PATCH_STATUS = "patch status"
+    PATCH_VOLUME = "patch volume"
+    PATCH_CLAIM = "patch claim"
     CREATE_EVENT = "create event"
     PATCH_EVENT = "patch event"
     GET_LEASE = "get lease"
@@ -57,7 +59,7 @@ _WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.D
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`matches` sees what the request is about: a Binding, Pod, Event, Lease, or None for list and watch."""
+    """`matches` sees what the request is about: a Binding, Pod, Event, Lease, key, or None for list and watch."""
 
     kind: FaultKind
     verbs: frozenset[Verb]
