@@ -1,0 +1,1 @@
+"""NodeVolumeLimits: see `plugin`."""

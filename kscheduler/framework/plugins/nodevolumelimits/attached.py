@@ -1,0 +1,183 @@
+"""How many volumes each node has of each driver, against its limits.
+
+`NodeVolumes` says it of one node. `AttachedVolumes` keeps it for all rows of the table that have limits: a row is
+read again only after something it was read from has changed, and is found by how many more volumes it can take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kscheduler.api.storage import CSINode, PersistentVolume, VolumeAttachment
+from kscheduler.errors import InternalError
+from kscheduler.framework.plugins.nodevolumelimits.counting import Counted, Counting, unique_name
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.volumes import Volumes
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVolumes:
+    """A node with limits. `fault`: why its volumes cannot be counted, which is then an error of the pod's cycle."""
+
+    used: Counted  # by its pods
+    free: Mapping[str, int]  # driver -> how many more volumes it takes, which may be negative; no entry: no limit
+    fault: Status | None = None
+
+    def takes(self, new: Counted) -> bool:
+        """Is there room for the volumes that are not in use here anyway?"""
+        wanted = Counter(driver for name, driver in new.items() if name not in self.used)
+        return all(count <= self.free.get(driver, count) for driver, count in wanted.items())
+
+
+def read_node(counting: Counting, volumes: Volumes, name: str, pods: Iterable[PodInfo]) -> NodeVolumes | None:
+    """A node with these pods; None if it has no limits."""
+    limits = limits_of(volumes.csi_node(name))
+    if not limits:
+        return None
+    used: Counted = {}
+    for pod in pods:
+        counted = counting.attachable(pod.pod, migrates=True, is_new=False)
+        if isinstance(counted, Status):
+            return NodeVolumes({}, {}, counted)
+        used.update(counted)
+    # A volume may be attached without a pod that uses it: before the pod is seen, and after it has gone.
+    attached = _attachments(counting, volumes, name)
+    counts = Counter(used.values())
+    counts.update(driver for volume, driver in attached.items() if volume not in used)
+    return NodeVolumes(used, {driver: limit - counts[driver] for driver, limit in limits.items()})
+
+
+def limits_of(csi_node: CSINode | None) -> dict[str, int]:
+    """Driver -> how many volumes it can attach to the node; no entry: any number."""
+    if csi_node is None:
+        return {}
+    return {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def _attachments(counting: Counting, volumes: Volumes, node_name: str) -> Counted:
+    found: Counted = {}
+    for attachment in volumes.attachments_of(node_name):
+        driver, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
+        if not driver or name is None:
+            continue
+        counting.read_from.add((PersistentVolume, name))
+        volume = volumes.reported_volume(name)
+        if volume is not None and volume.spec.csi is not None:
+            found[unique_name(driver, volume.spec.csi.volume_handle)] = driver
+    return found
+
+
+class AttachedVolumes:
+    """Call `refresh` before reading."""
+
+    def __init__(self, table: NodeTable, volumes: Volumes) -> None:
+        self._table = table
+        self._volumes = volumes
+        self._stale: set[int] = {info.row for info in table}  # rows to read again, those without a node included
+        self._rows: dict[int, NodeVolumes] = {}  # row -> its volumes, if it has limits
+        self._by_free: dict[str, dict[int, set[int]]] = {}  # driver -> how many more volumes -> rows
+        self._by_volume: dict[str, set[int]] = {}  # unique name -> rows where pods use the volume
+        self._read_from: dict[int, set[tuple[type, str]]] = {}  # row -> what it was read from
+        self._readers: dict[tuple[type, str], set[int]] = {}  # the same the other way round
+        self.faulty: set[int] = set()  # rows whose volumes cannot be counted
+        self.with_csi_node: set[int] = set()  # rows where in-tree volumes count
+        table.volume_users.watch(self._stale.add)
+        volumes.watch(self._on_report)
+
+    def _on_report(self, kind: type, name: str) -> None:
+        if kind is CSINode or kind is VolumeAttachment:
+            row = self._table.row_of(name)
+            if row is not None:
+                self._stale.add(row)
+        else:
+            self._stale.update(self._readers.get((kind, name), ()))
+
+    # --- reading ---
+
+    def of(self, row: int) -> NodeVolumes | None:
+        return self._rows.get(row)
+
+    def rows_without_room(self, new: Counted) -> list[int]:
+        """The rows that cannot take the volumes, ascending; the faulty ones are not among them."""
+        rows: set[int] = set()
+        for driver, count in Counter(new.values()).items():
+            for free, at in self._by_free.get(driver, {}).items():
+                if free < count:
+                    rows |= at
+        sharing = {row for volume in new for row in self._by_volume.get(volume, ())}
+        return sorted(row for row in rows if row not in sharing or not self._rows[row].takes(new))
+
+    # --- keeping up ---
+
+    def refresh(self) -> None:
+        while self._stale:
+            row = self._stale.pop()
+            self._drop(row)
+            node = self._table.find(row)
+            if node is not None:
+                self._read(row, node.name)
+
+    def _read(self, row: int, node_name: str) -> None:
+        if self._volumes.csi_node(node_name) is None:
+            return
+        self.with_csi_node.add(row)
+        counting = Counting(self._volumes)
+        node = read_node(counting, self._volumes, node_name, self._table.volume_users.pods_on(row))
+        if node is None:
+            return
+        self._rows[row] = node
+        self._read_from[row] = counting.read_from
+        for key in counting.read_from:
+            self._readers.setdefault(key, set()).add(row)
+        if node.fault is not None:
+            self.faulty.add(row)
+        for driver, free in node.free.items():
+            self._by_free.setdefault(driver, {}).setdefault(free, set()).add(row)
+        for volume in node.used:
+            self._by_volume.setdefault(volume, set()).add(row)
+
+    def _drop(self, row: int) -> None:
+        self.with_csi_node.discard(row)
+        self.faulty.discard(row)
+        node = self._rows.pop(row, None)
+        if node is None:
+            return
+        for key in self._read_from.pop(row):
+            _discard(self._readers, key, row)
+        for driver, free in node.free.items():
+            _discard(self._by_free[driver], free, row)
+            if not self._by_free[driver]:
+                del self._by_free[driver]
+        for volume in node.used:
+            _discard(self._by_volume, volume, row)
+
+    # --- self-test ---
+
+    def check(self) -> None:
+        """Assert that every row says what reading it afresh says. Raises InternalError at the first difference."""
+        self.refresh()
+        fresh = AttachedVolumes(self._table, self._volumes)
+        fresh.refresh()
+        for noun in ("_rows", "_by_free", "_by_volume", "_readers", "faulty", "with_csi_node"):
+            found, expected = getattr(self, noun), getattr(fresh, noun)
+            if found != expected:
+                raise InternalError(f"attached volumes: {noun}: expected {expected}, found {found}")
+
+
+_K = TypeVar("_K")
+
+
+def _discard(rows: dict[_K, set[int]], key: _K, row: int) -> None:
+    at = rows[key]
+    at.discard(row)
+    if not at:
+        del rows[key]

@@ -1,0 +1,125 @@
+"""The volumes of a pod that take one of a node's attachments: unique name -> CSI driver.
+
+A volume counts once, however many pods use it. A claim without a volume counts as one of its class's provisioner,
+under a name of its own. What is not known of the claims of pods on nodes is left out; a new pod needs them all.
+"""
+
+from __future__ import annotations
+
+from kscheduler.api.objects import Pod, Volume
+from kscheduler.api.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    claim_name_of,
+    class_of,
+    is_made_for,
+)
+from kscheduler.framework.plugins.nodevolumelimits.migration import (
+    BY_PLUGIN,
+    MIGRATED,
+    CSIVolume,
+    NotTranslatable,
+    is_migratable,
+    kind_of,
+    translate_inline,
+    translate_volume,
+)
+from kscheduler.framework.status import Status, error_status, unresolvable
+from kscheduler.snapshot.volumes import Volumes
+
+# Stands before the names of claims that have no volume yet; no handle begins like this.
+_UNBOUND = "\0"
+
+Counted = dict[str, str]  # "driver/handle" -> driver
+
+
+class Counting:
+    """Answers about pods, with what they were read from.
+
+    `read_from`: (kind, name) of all that was looked up; the answers hold while none of it changes.
+    """
+
+    def __init__(self, volumes: Volumes) -> None:
+        self._volumes = volumes
+        self.read_from: set[tuple[type, str]] = set()
+
+    def attachable(self, pod: Pod, *, migrates: bool, is_new: bool) -> Counted | Status:
+        """The pod's volumes; or the status that keeps a new pod off the node, or an error.
+
+        `migrates`: in-tree volumes count as those of their CSI drivers; so it is where a CSINode is.
+        """
+        found: Counted = {}
+        for volume in pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None and volume.ephemeral is None:
+                csi = self._inline(volume) if migrates else None
+            else:
+                csi = self._claimed(pod, volume, migrates=migrates, is_new=is_new)
+            if isinstance(csi, Status):
+                return csi
+            if csi is not None:
+                found[unique_name(csi.driver, csi.handle)] = csi.driver
+        return found
+
+    def _inline(self, volume: Volume) -> CSIVolume | Status | None:
+        if kind_of(volume) not in MIGRATED:
+            return None
+        try:
+            return translate_inline(volume)
+        except NotTranslatable as error:
+            return error_status(f"converting volume({volume.name}) from inline to csi: {error}")
+
+    def _claimed(self, pod: Pod, volume: Volume, *, migrates: bool, is_new: bool) -> CSIVolume | Status | None:
+        name, is_own = claim_name_of(pod, volume)
+        if not name:
+            return error_status("PersistentVolumeClaim had no name")
+        key = f"{pod.metadata.namespace}/{name}"
+        self.read_from.add((PersistentVolumeClaim, key))
+        claim = self._volumes.reported_claim(pod.metadata.namespace, name)
+        if claim is None:
+            return unresolvable(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found') if is_new else None
+        if is_own and not is_made_for(claim, pod):
+            return error_status(f"PVC {key} was not created for pod {pod.key} (pod is not owner)")
+        csi = self._behind(claim, migrates)
+        return csi if csi is not None and csi.driver and csi.handle else None
+
+    def _behind(self, claim: PersistentVolumeClaim, migrates: bool) -> CSIVolume | None:
+        """What a claim stands for, or will stand for; None for what does not count."""
+        name = claim.spec.volume_name
+        if not name:
+            return self._provided(claim, migrates)
+        self.read_from.add((PersistentVolume, name))
+        volume = self._volumes.reported_volume(name)
+        if volume is None:  # gone, or not there yet
+            return self._provided(claim, migrates)
+        if volume.spec.csi is not None:
+            return CSIVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+        if not migrates or kind_of(volume) not in MIGRATED:
+            return None
+        try:
+            return translate_volume(volume)
+        except NotTranslatable:
+            return None
+
+    def _provided(self, claim: PersistentVolumeClaim, migrates: bool) -> CSIVolume | None:
+        """A volume yet to come from the provisioner of the claim's class."""
+        name = class_of(claim)
+        if not name:
+            return None
+        self.read_from.add((StorageClass, name))
+        storage_class = self._volumes.storage_class(name)
+        if storage_class is None:
+            return None
+        in_tree = BY_PLUGIN.get(storage_class.provisioner)
+        if in_tree is None:
+            return CSIVolume(storage_class.provisioner, _UNBOUND + claim.key)
+        return CSIVolume(in_tree.driver, _UNBOUND + claim.key) if migrates and in_tree in MIGRATED else None
+
+
+def may_count(volume: Volume) -> bool:
+    """Is it worth looking at? As kube-scheduler has it: some of these never count."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or is_migratable(volume)
+
+
+def unique_name(driver: str, handle: str) -> str:
+    return f"{driver}/{handle}"

@@ -1,0 +1,105 @@
+"""NodeVolumeLimits: no node gets more volumes of a CSI driver than the driver can attach to it.
+
+The limits are what CSINodes say. What is attached: the volumes of the pods on the node, and those that
+VolumeAttachments name. In-tree volumes that CSI drivers have taken over count as theirs. Which of a new pod's volumes
+count depends on the node in one way only: whether it has a CSINode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler._fast import FEASIBLE, Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.nodevolumelimits import hints
+from kscheduler.framework.plugins.nodevolumelimits.attached import AttachedVolumes, read_node
+from kscheduler.framework.plugins.nodevolumelimits.counting import Counted, Counting, may_count
+from kscheduler.framework.status import SKIP, Status, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "NodeVolumeLimits"
+REASON = "node(s) exceed max volume count"
+_REFUSAL = "NodeVolumeLimits/refusal"
+
+_NO_ROOM, _REFUSED = 1, 2  # detail of a verdict: the node is full, or the pod's claims are not there
+
+
+class NodeVolumeLimits:
+    name = NAME
+
+    def __init__(self, handle: Handle) -> None:
+        self._volumes = handle.volumes
+        self._attached = AttachedVolumes(handle.table, handle.volumes)
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        return None, None if any(map(may_count, pod.pod.spec.volumes or ())) else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        new = self._new_volumes(pod, migrates=self._volumes.csi_node(node.name) is not None)
+        if isinstance(new, Status):
+            return new
+        if not new:
+            return None
+        there = read_node(Counting(self._volumes), self._volumes, node.name, node.pods.values())
+        if there is None or there.fault is not None:
+            return None if there is None else there.fault
+        return None if there.takes(new) else unschedulable(REASON)
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        self._attached.refresh()
+        # 1. Nodes without a CSINode have no limits, but the pod's claims must be there.
+        new = self._new_volumes(pod, migrates=False)
+        if isinstance(new, Status):
+            rows = [row for row in verdicts.feasible_rows() if row not in self._attached.with_csi_node]
+            _refuse(state, rows, verdicts, code, new)
+        # 2. Nodes with one, where in-tree volumes count too.
+        new = self._new_volumes(pod, migrates=True)
+        if isinstance(new, Status):
+            rows = [row for row in verdicts.feasible_rows() if row in self._attached.with_csi_node]
+            _refuse(state, rows, verdicts, code, new)
+        elif new:
+            self._raise_faults(verdicts)
+            verdicts.reject_rows(self._attached.rows_without_room(new), code, _NO_ROOM)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unschedulable(REASON) if detail == _NO_ROOM else state.read(_REFUSAL, Status)
+
+    def _new_volumes(self, pod: PodInfo, *, migrates: bool) -> Counted | Status:
+        return Counting(self._volumes).attachable(pod.pod, migrates=migrates, is_new=True)
+
+    def _raise_faults(self, verdicts: Verdicts) -> None:
+        for row in sorted(self._attached.faulty):
+            there = self._attached.of(row)
+            if there is not None and there.fault is not None and verdicts.code(row) == FEASIBLE:
+                raise CycleFault(there.fault.of(NAME))
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
+        return (
+            ClusterEvent(EventResource.CSI_NODE, Action.ADD),
+            Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated),
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), hints.after_claim_added),
+            Registration(ClusterEvent(EventResource.VOLUME_ATTACHMENT, Action.DELETE), hints.after_attachment_deleted),
+        )
+
+
+def _refuse(state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
+    """The pod's volumes alone decide: reject the rows, or end the cycle with the error, if there are any rows.
+
+    There is one refusal at most in a cycle: the first claim that is missing is the same with and without a CSINode.
+    """
+    if not rows:
+        return
+    if not status.is_rejected:
+        raise CycleFault(status.of(NAME))
+    state.write(_REFUSAL, status)
+    verdicts.reject_rows(rows, code, _REFUSED)

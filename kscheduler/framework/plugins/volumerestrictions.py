@@ -1,0 +1,135 @@
+"""VolumeRestrictions: a disk that only one pod may write is not mounted twice, nor a ReadWriteOncePod claim used twice.
+
+Two rules. Disks that pods name themselves (GCE, EBS, iSCSI, RBD) must not clash with those of the pods on the node.
+A claim with the access mode ReadWriteOncePod must be used by no other pod anywhere; while it is, no node will do, but
+removing its user helps. What follows from a claim that is missing, and from its volume, is for other plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kscheduler._fast import Verdicts
+from kscheduler.api.objects import Pod
+from kscheduler.api.storage import PersistentVolumeClaim
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.volume_users import Mount, conflict, is_disk, mounts_of
+
+NAME = "VolumeRestrictions"
+DISK_REASON = "node(s) had no available disk"
+CLAIM_REASON = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+_NEEDS = "VolumeRestrictions/needs"
+
+_DISK, _CLAIM = 1, 2  # detail of a verdict: which of the two rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    mounts: Sequence[Mount]
+    exclusive_claims: frozenset[str]  # names of the pod's claims that no other pod may use
+    users: int  # how often they are used by pods on nodes
+
+
+class VolumeRestrictions:
+    name = NAME
+
+    def __init__(self, handle: Handle) -> None:
+        self._volumes = handle.volumes
+        self._users = handle.table.volume_users
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        has_disks = False
+        exclusive = set()
+        namespace = pod.pod.metadata.namespace
+        for volume in pod.pod.spec.volumes or ():
+            has_disks = has_disks or is_disk(volume)
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            claim = self._volumes.reported_claim(namespace, name)
+            if claim is None:
+                return None, unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                exclusive.add(name)
+        # Used at all is used once: such a claim can have one user only.
+        users = sum(self._users.is_claim_in_use(namespace, name) for name in exclusive)
+        if not has_disks and not users:
+            return None, SKIP
+        state.write(_NEEDS, _Needs(mounts_of(pod.pod), frozenset(exclusive), users))
+        return None, None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        self._count(state, other, 1)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        self._count(state, other, -1)
+        return None
+
+    def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
+        """Count the claims of a pod that comes or goes in thought.
+
+        By name, whatever the namespace, as kube-scheduler has it.
+        """
+        needs = state.read(_NEEDS, _Needs)
+        uses = sum(name in needs.exclusive_claims for name in _claim_names(other.pod))
+        if uses:
+            state.write(_NEEDS, replace(needs, users=needs.users + sign * uses))
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        needs = state.read(_NEEDS, _Needs)
+        if needs.mounts and any(conflict(needs.mounts, mounts_of(other.pod)) for other in node.pods.values()):
+            return unschedulable(DISK_REASON)
+        return unschedulable(CLAIM_REASON) if needs.users > 0 else None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        needs = state.read(_NEEDS, _Needs)
+        if needs.mounts:
+            verdicts.reject_rows(self._users.rows_in_conflict(needs.mounts), code, _DISK)
+        if needs.users > 0:
+            verdicts.keep_only([], code, _CLAIM)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unschedulable(DISK_REASON if detail == _DISK else CLAIM_REASON)
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
+        return (
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE), _after_pod_deleted),
+            ClusterEvent(EventResource.NODE, Action.ADD),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _after_claim_added),
+        )
+
+
+def _after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
+    """Did the pod that has gone hold a disk or a claim that this one wants? Access modes are not looked at."""
+    if not isinstance(old, Pod):
+        return True
+    if old.metadata.namespace != waiting.metadata.namespace:
+        return False
+    return conflict(mounts_of(waiting), mounts_of(old)) or not set(_claim_names(waiting)).isdisjoint(_claim_names(old))
+
+
+def _after_claim_added(waiting: Pod, old: object, new: object) -> bool:
+    if not isinstance(new, PersistentVolumeClaim):
+        return True
+    return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in _claim_names(waiting)
+
+
+def _claim_names(pod: Pod) -> list[str]:
+    """With repetitions; without claims made for this pod alone."""
+    volumes = pod.spec.volumes or ()
+    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]

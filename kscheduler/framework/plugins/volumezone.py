@@ -1,0 +1,155 @@
+"""VolumeZone: a pod goes to the zone and region that the labels of its volumes name.
+
+Only volumes that are bound to a claim count, and only on nodes that have a zone or region label at all: a cluster of
+one zone need not label its nodes. A volume's label may name several zones, joined by "__". Everything read of a node
+is in its profile, so each set of demands is judged once for a profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kscheduler._fast import Verdicts, filter_profiles
+from kscheduler.api.objects import Pod
+from kscheduler.api.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    class_of,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.status import SKIP, Status, unresolvable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "VolumeZone"
+REASON = "node(s) had no available volume zone"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+_DEMANDS = "VolumeZone/demands"
+
+_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+_SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}  # beta label -> the label that took its place
+_SEPARATOR = "__"
+
+_Demand = tuple[str, frozenset[str]]  # (label, the values a node may have there)
+
+
+class VolumeZone:
+    name = NAME
+
+    def __init__(self, handle: Handle) -> None:
+        self._volumes = handle.volumes
+        self._verdicts = handle.table.profiles.verdict_memo()
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        demands: list[_Demand] = []
+        for name in _claim_names(pod.pod):
+            volume = self._volume_of(pod.pod.metadata.namespace, name)
+            if isinstance(volume, Status):
+                return None, volume
+            if volume is not None:
+                demands += _demands_of(volume)
+        if not demands:
+            return None, SKIP
+        state.write(_DEMANDS, tuple(demands))
+        return None, None
+
+    def _volume_of(self, namespace: str, claim_name: str) -> PersistentVolume | Status | None:
+        """The volume bound to a claim; None if it will be found when the pod is placed."""
+        if not claim_name:
+            return unresolvable("PersistentVolumeClaim had no name")
+        claim = self._volumes.reported_claim(namespace, claim_name)
+        if claim is None:
+            return unresolvable(f'persistentvolumeclaim "{claim_name}" not found')
+        if not claim.spec.volume_name:
+            return self._why_unbound(claim)
+        volume = self._volumes.reported_volume(claim.spec.volume_name)
+        return volume or unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+
+    def _why_unbound(self, claim: PersistentVolumeClaim) -> Status | None:
+        """None if the claim waits for its pod to be placed, else what is wrong with it."""
+        class_name = class_of(claim)
+        if not class_name:
+            return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        storage_class = self._volumes.storage_class(class_name)
+        if storage_class is None:
+            return unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
+        if storage_class.volume_binding_mode is None:
+            return unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return unresolvable("PersistentVolume had no name")
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return None if _is_met(state.read(_DEMANDS, tuple), node.labels) else unresolvable(REASON)
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        demands: tuple[_Demand, ...] = state.read(_DEMANDS, tuple)
+        by_profile = self._verdicts.answers(demands, lambda profile: not _is_met(demands, profile.labels))
+        filter_profiles(table.columns, verdicts, by_profile, code)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unresolvable(REASON)
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
+        return (
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added),
+            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), _after_claim),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume),
+        )
+
+
+def _is_met(demands: Sequence[_Demand], labels: Mapping[str, str]) -> bool:
+    """A node without any zone or region label meets everything; a beta label is also looked for under its new name."""
+    if not any(label in labels for label in _LABELS):
+        return True
+    return all(labels.get(label, labels.get(_SUCCESSORS.get(label, label))) in values for label, values in demands)
+
+
+def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
+    """Labels with an empty name among their values say nothing."""
+    labels = volume.metadata.labels or {}
+    for label in _LABELS:
+        if label in labels:
+            values = frozenset(value.strip() for value in labels[label].split(_SEPARATOR))
+            if "" not in values:
+                yield label, values
+
+
+def _claim_names(pod: Pod) -> list[str]:
+    """Without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
+    volumes = pod.spec.volumes or ()
+    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
+
+
+# --- hints ---
+
+
+def _after_class_added(waiting: Pod, old: object, new: object) -> bool:
+    """The binding mode never changes, so only a class that makes its claims wait can help."""
+    return not isinstance(new, StorageClass) or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _after_claim(waiting: Pod, old: object, new: object) -> bool:
+    if not isinstance(new, PersistentVolumeClaim):
+        return True
+    return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in _claim_names(waiting)
+
+
+def _after_volume(waiting: Pod, old: object, new: object) -> bool:
+    """Any new volume, or one that is now somewhere else."""
+    if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
+        return True
+    return list(_demands_of(old)) != list(_demands_of(new))
