@@ -6,11 +6,12 @@ does a fault of a plugin, which costs its own pod the cycle and nobody else anyt
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kscheduler._fast import FEASIBLE, MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
+from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.faults import CycleFault, invalid_score, not_scored, raised, running
@@ -28,11 +29,17 @@ from kscheduler.framework.interface import (
     TableNormalizeScore,
     TableScorePlugin,
 )
+from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
+from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.pod_info import PodInfo
 
-OUTSIDE_PRE_FILTER = MAX_CODE  # verdict code of rows that a PreFilter's node names leave out
+log = logging.getLogger(__name__)
+
+# Verdict codes beside the positions of plugins.
+OUTSIDE_PRE_FILTER = MAX_CODE  # rows that a PreFilter's node names leave out
+CROWDED = MAX_CODE - 1  # rows that would fit, but not with the pods that are nominated to them
 
 SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-scheduler
 
@@ -55,6 +62,7 @@ class Rejection:
 
     status: Status
     diagnosis: Diagnosis
+    nomination: str | None = ""  # the node the pod is nominated to; "" for none, None leaves it as it is
 
     @property
     def message(self) -> str:
@@ -80,6 +88,7 @@ class Algorithm:
         *,
         pre_filter: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
+        node_filters: NodeFilters,
         post_filter: Sequence[PostFilterPlugin],
         pre_score: Sequence[PreScorePlugin],
         scores: Sequence[tuple[ScorePlugin, int]],
@@ -93,6 +102,8 @@ class Algorithm:
         self._pre_filter = pre_filter
         # Asking whether a plugin has a table form costs microseconds: it is asked here, once.
         self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in filters]
+        self._node_filters = node_filters
+        self._nominations = handle.nominations
         self._post_filter = post_filter
         self._pre_score = pre_score
         self._score = [
@@ -117,6 +128,7 @@ class Algorithm:
         self._verdicts = Verdicts()
         self._scores = Scores()
         self._node_names_from: Sequence[str] = ()  # plugins whose PreFilter named nodes, in this cycle
+        self._judged_alone: dict[int, Status] = {}  # row -> status that stands before its verdict, in this cycle
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select. Changes nothing but this framework's own buffers."""
@@ -133,14 +145,20 @@ class Algorithm:
             started = self._lap("PreFilter", started, rejected=isinstance(node_names, Status))
             if isinstance(node_names, Status):
                 return self._post_filtered(state, pod, diagnosis, node_names)
-            # 2. Filter all rows.
+            # 2. The nominated node, if it fits, is taken without a look at the others.
+            self._judged_alone.clear()
+            nominated = pod.pod.status.nominated_node_name
+            if nominated and self._fits_on(nominated, state, pod, node_names):
+                self._lap("Filter", started)
+                return Decision(nominated, evaluated=1, feasible=1)
+            # 3. Filter all rows.
             evaluated = self._run_filter(state, pod, node_names)
             feasible = self._verdicts.feasible_count()
             started = self._lap("Filter", started, rejected=not feasible)
             if not feasible:
                 self._explain(state, pod, diagnosis)
                 return self._post_filtered(state, pod, diagnosis, None)
-            # 3. Score, unless only one node is left.
+            # 4. Score, unless only one node is left.
             if feasible == 1:
                 row = self._verdicts.feasible_rows()[0]
             else:
@@ -217,6 +235,8 @@ class Algorithm:
             except Exception as error:
                 raise CycleFault(raised(plugin, "Filter", error)) from error
             self._end(plugin, "Filter", started, None)
+        if self._nominations:
+            self._yield_to_nominated(state, pod)
         return self._sample(len(table))
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
@@ -235,6 +255,43 @@ class Algorithm:
                 statuses.append(status)
             self._verdicts.reject(row, position, detail)
         state.write(_filter_key(plugin), statuses)
+
+    # --- nominated pods ---
+
+    def _fits_on(self, node_name: str, state: CycleState, pod: PodInfo, named: frozenset[str] | None) -> bool:
+        """Does the pod fit on the node it is nominated to? Asked of that node alone, whatever PreFilters named."""
+        node = self._handle.table.get(node_name)
+        if node is None:
+            log.info("the pod's nominated node is gone", extra={"pod": pod.key, "node": node_name})
+            return False
+        status = self._node_filters.judge(state, pod, node)
+        if status is None:
+            self._verdicts.reset(self._handle.table.columns)
+            self._verdicts.limit_feasible(node.row, 1)
+            return True
+        if not status.is_rejected:
+            log.error("the pod's nominated node could not be judged", extra={"pod": pod.key, "err": status.message})
+        elif named is not None and node_name not in named:
+            self._judged_alone[node.row] = status  # the filters below will not be asked about it
+        return False
+
+    def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:
+        """Judge once more the nodes that pods of at least this priority are nominated to, as if those were there.
+
+        The rows have been judged as they are. What is said of the crowded node comes first, also where both reject.
+        """
+        for node_name in self._nominations.nodes():
+            node = self._handle.table.get(node_name)
+            if node is None or self._verdicts.code(node.row) == OUTSIDE_PRE_FILTER:
+                continue
+            nominated = self._node_filters.yielding_to(pod, node_name)
+            status = self._node_filters.judge_with(nominated, state, pod, node) if nominated else None
+            if status is None:
+                continue
+            if not status.is_rejected:
+                raise CycleFault(status)
+            self._judged_alone[node.row] = status
+            self._verdicts.reject(node.row, CROWDED, 0)
 
     def _sample(self, nodes: int) -> int:
         """Keep only as many feasible nodes as the profile asks to find; returns the nodes looked at."""
@@ -306,20 +363,24 @@ class Algorithm:
     # --- when nothing fits ---
 
     def _explain(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> None:
-        for (code, detail), nodes in self._verdicts.histogram().items():
-            diagnosis.count(self._status_of(state, pod, code, detail), nodes)
+        histogram = self._verdicts.histogram()
+        for row, status in self._judged_alone.items():
+            histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
+            diagnosis.count(status, 1)
+        for (code, detail), nodes in histogram.items():
+            if nodes:
+                diagnosis.count(self._status_of(state, pod, code, detail), nodes)
         # Whoever named nodes left the others out, also those that are still to come: a new node may help.
         diagnosis.unschedulable_plugins.update(self._node_names_from)
         diagnosis.node_statuses = lambda: self._node_statuses(state, pod)
 
-    def _node_statuses(self, state: CycleState, pod: PodInfo) -> dict[str, Status]:
+    def _node_statuses(self, state: CycleState, pod: PodInfo) -> Mapping[str, Status]:
         """Node name -> status, from the verdicts of the cycle that has just run."""
-        verdicts = self._verdicts
-        return {
-            node.name: self._status_of(state, pod, verdicts.code(node.row), verdicts.detail(node.row))
-            for node in self._handle.table
-            if verdicts.code(node.row) != FEASIBLE
-        }
+
+        def explain(code: int, detail: int) -> Status:
+            return self._status_of(state, pod, code, detail)
+
+        return VerdictStatuses(self._handle.table, self._verdicts, self._judged_alone, explain)
 
     def _status_of(self, state: CycleState, pod: PodInfo, code: int, detail: int) -> Status:
         if code == OUTSIDE_PRE_FILTER:
@@ -335,35 +396,42 @@ class Algorithm:
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None
     ) -> Rejection:
         """Give PostFilter plugins a say, then put the rejection into words."""
-        if self._post_filter:
-            if pre_filter is not None:
-                statuses: Mapping[str, Status] = {node.name: pre_filter for node in self._handle.table}
-            else:
-                statuses = diagnosis.node_statuses()
-            started = self._stopwatch()
-            self._run_post_filter(state, pod, statuses, diagnosis)
-            self._lap("PostFilter", started)
-        return _rejected(diagnosis)
+        if not self._post_filter:
+            return _rejected(diagnosis)
+        if pre_filter is not None:
+            statuses: Mapping[str, Status] = dict.fromkeys((node.name for node in self._handle.table), pre_filter)
+        else:
+            statuses = diagnosis.node_statuses()
+        started = self._stopwatch()
+        result, status = self._run_post_filter(state, pod, statuses)
+        self._lap("PostFilter", started)
+        if status.code is Code.ERROR:  # the pod fits nowhere all the same, and its user reads why nothing was done
+            log.error(
+                "post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message}
+            )
+        diagnosis.post_filter_message = status.message
+        return _rejected(diagnosis, None if result is None else result.nominated_node_name)
 
     def _run_post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], diagnosis: Diagnosis
-    ) -> PostFilterResult | None:
-        messages: list[str] = []
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status]:
+        """The result and status that ended the chain; else the last result that says something, and all reasons."""
+        last: PostFilterResult | None = None
+        reasons: list[str] = []
         for plugin in self._post_filter:
             try:
                 result, status = plugin.post_filter(state, pod, statuses)
                 code = code_of(status)
             except Exception as error:
-                raise CycleFault(raised(plugin, "PostFilter", error)) from error
-            if status is not None and status.reasons:
-                messages.extend(status.reasons)
-            if code is Code.ERROR and status is not None:
-                raise CycleFault(status.of(plugin.name))
-            if code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                diagnosis.post_filter_message = ", ".join(messages)
-                return result
-        diagnosis.post_filter_message = ", ".join(messages)
-        return None
+                return None, raised(plugin, "PostFilter", error)
+            if status is None or code is Code.SUCCESS or code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result, status or Status(Code.SUCCESS)
+            if not status.is_rejected:
+                return None, Status(Code.ERROR, status.reasons, plugin.name, status.error)
+            if result is not None and result.nominated_node_name is not None:
+                last = result
+            reasons.extend(status.reasons)
+        return last, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
     # --- measuring ---
 
@@ -385,8 +453,8 @@ class Algorithm:
         return now
 
 
-def _rejected(diagnosis: Diagnosis) -> Rejection:
-    return Rejection(Status(Code.UNSCHEDULABLE, (diagnosis.message(),)), diagnosis)
+def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
+    return Rejection(Status(Code.UNSCHEDULABLE, (diagnosis.message(),)), diagnosis, nomination)
 
 
 def _filter_key(plugin: FilterPlugin) -> str:

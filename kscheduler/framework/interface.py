@@ -20,7 +20,9 @@ from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEvent, Registration
+from kscheduler.framework.evictions import Evictions, NoEvictions
 from kscheduler.framework.status import Status
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -125,7 +127,10 @@ class PostFilterPlugin(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Called when no node fits. `statuses`: node name -> why not. SUCCESS, ERROR and U&U end the chain."""
+        """Called when no node fits. `statuses`: node name -> why not. SUCCESS, ERROR and U&U end the chain.
+
+        An ERROR is logged and told to the pod, which counts as rejected by its filters all the same.
+        """
         ...
 
 
@@ -255,6 +260,10 @@ class Nominations(Protocol):
         """Names of the nodes that pods are nominated to."""
         ...
 
+    def node_of(self, uid: str) -> str:
+        """The node a pod is nominated to, or ""."""
+        ...
+
 
 class NoNominations:
     def __len__(self) -> int:
@@ -265,6 +274,9 @@ class NoNominations:
 
     def nodes(self) -> Collection[str]:
         return ()
+
+    def node_of(self, uid: str) -> str:
+        return ""
 
 
 def _stands_still() -> float:
@@ -307,6 +319,8 @@ class Handle:
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
     profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
     nominations: Nominations = field(default_factory=NoNominations)
+    budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
+    evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

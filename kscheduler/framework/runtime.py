@@ -85,6 +85,7 @@ class Framework:
             stopwatch,
             pre_filter=pre_filter,
             filters=filters,
+            node_filters=self._node_filters,
             post_filter=cast(list[PostFilterPlugin], at("postFilter")),
             pre_score=cast(list[PreScorePlugin], at("preScore")),
             scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],

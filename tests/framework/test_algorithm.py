@@ -382,11 +382,19 @@ def test_after_a_pre_filter_rejection_post_filters_see_it_on_every_node() -> Non
     assert set(after.statuses[0]) == {"n1", "n2"}
 
 
-def test_a_fault_of_a_post_filter_is_the_pods_fault_to_bear() -> None:
+def test_a_fault_of_a_post_filter_is_told_and_the_pod_fits_nowhere_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     for answer in (RuntimeError("boom"), (None, Status(Code.ERROR, ("out of order",))), "yes"):
+        caplog.clear()
         bench = Bench({"filter": [Only(status=NO)], "postFilter": [Broken(answer)]})
         bench.nodes("n1")
-        assert bench.reject().status.code is Code.ERROR
+        rejection = bench.reject()
+        assert rejection.status.code is Code.UNSCHEDULABLE
+        assert rejection.message.startswith("0/1 nodes are available: 1 no. ")
+        assert rejection.diagnosis.unschedulable_plugins == {"Only"}
+        assert rejection.nomination is None
+        assert [record.message for record in caplog.records] == ["post-filter plugin failed"]
 
 
 def test_a_node_that_left_no_longer_counts() -> None:

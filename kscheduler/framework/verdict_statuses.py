@@ -1,0 +1,52 @@
+"""Why each node was rejected, read off the verdicts when somebody asks: a cluster has many nodes and few reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kscheduler._fast import FEASIBLE, MAX_CODE, Verdicts
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_table import NodeTable
+
+
+class VerdictStatuses(Mapping[str, Status]):
+    """Node name -> status, of the nodes that were looked at and do not fit. Good until the next cycle."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        verdicts: Verdicts,
+        alone: Mapping[int, Status],
+        explain: Callable[[int, int], Status],
+    ) -> None:
+        """`alone`: row -> status that stands before its verdict; `explain` gives the status of a code and detail."""
+        self._table = table
+        self._verdicts = verdicts
+        self._alone = alone
+        self._explain = explain
+        self._known: dict[tuple[int, int], Status] = {}  # (code, detail) -> its status
+
+    def __getitem__(self, name: str) -> Status:
+        row = self._table.row_of(name)
+        if row is None or not self._is_rejected(row):
+            raise KeyError(name)
+        return self._status(row)
+
+    def __iter__(self) -> Iterator[str]:
+        return (node.name for node in self._table if self._is_rejected(node.row))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _is_rejected(self, row: int) -> bool:
+        return row < self._verdicts.rows and FEASIBLE < self._verdicts.code(row) <= MAX_CODE
+
+    def _status(self, row: int) -> Status:
+        alone = self._alone.get(row)
+        if alone is not None:
+            return alone
+        reason = self._verdicts.code(row), self._verdicts.detail(row)
+        found = self._known.get(reason)
+        if found is None:
+            found = self._known[reason] = self._explain(*reason)
+        return found

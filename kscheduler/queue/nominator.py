@@ -1,0 +1,79 @@
+"""Which node a waiting pod is expected on, because preemption made room there or its status says so.
+
+A nomination is a promise to nobody: it only keeps pods of lower priority from taking the room. It is known here
+before the apiserver hears of it, so that the next decision heeds it; a status that does not mention it yet changes
+nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache holds their room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Pod
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class _Nomination:
+    pod: PodInfo
+    node_name: str
+
+
+class Nominator:
+    def __init__(self) -> None:
+        self._by_pod: dict[str, _Nomination] = {}  # pod uid -> its nomination
+        self._by_node: dict[str, dict[str, PodInfo]] = {}  # node name -> pod uid -> pod, longest nominated first
+
+    # --- reading ---
+
+    def __len__(self) -> int:
+        return len(self._by_pod)
+
+    def on(self, node_name: str) -> Sequence[PodInfo]:
+        """The pods nominated to a node, longest first."""
+        found = self._by_node.get(node_name)
+        return () if found is None else list(found.values())
+
+    def nodes(self) -> Collection[str]:
+        """Names of the nodes that pods are nominated to; there may be no such node any more."""
+        return self._by_node.keys()
+
+    def node_of(self, uid: str) -> str:
+        """The node a pod is nominated to, or ""."""
+        found = self._by_pod.get(uid)
+        return "" if found is None else found.node_name
+
+    # --- writing ---
+
+    def nominate(self, pod: PodInfo, node_name: str | None) -> None:
+        """The pod's nomination is this node from now on; "" for none, None for what its status says."""
+        self.remove(pod.uid)
+        if node_name is None:
+            node_name = pod.pod.status.nominated_node_name
+        if node_name:
+            self._by_pod[pod.uid] = _Nomination(pod, node_name)
+            self._by_node.setdefault(node_name, {})[pod.uid] = pod
+
+    def update(self, old: Pod, new: PodInfo) -> None:
+        """A waiting pod changed. A nomination that neither version mentions is yet to be written, and stays."""
+        is_mentioned = old.status.nominated_node_name or new.pod.status.nominated_node_name
+        self.nominate(new, None if is_mentioned else self.node_of(new.uid))
+
+    def remove(self, uid: str) -> None:
+        """The pod is gone, or gets a node."""
+        found = self._by_pod.pop(uid, None)
+        if found is None:
+            return
+        pods = self._by_node[found.node_name]
+        del pods[uid]
+        if not pods:
+            del self._by_node[found.node_name]
+
+    # --- self-test ---
+
+    def check(self) -> None:
+        """Assert that both ways of looking agree."""
+        listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
+        assert listed == {uid: known.node_name for uid, known in self._by_pod.items()}, f"{listed}, {self._by_pod}"
+        assert all(self._by_node.values()), "a node without nominated pods is listed"
