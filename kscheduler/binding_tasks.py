@@ -1,29 +1,33 @@
-"""Binding cycles in flight: bounded in number, each in a task of its own, all waited for when draining."""
+"""What runs beside the scheduling cycles: binding cycles and preemptions, each in a task of its own.
+
+All of them are waited for when draining. Binding cycles are bounded in number; while one is in PreBind, where its
+plugins prepare the ground, a preemption may still break it off.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
+from kscheduler.framework.status import Status, error_status
 
-class BindingTasks:
-    """`on_change` is called whenever one ends, since there is room for another then."""
 
-    def __init__(self, limit: int, on_change: Callable[[], None]) -> None:
-        self._limit = limit
+class BackgroundTasks:
+    """`on_change` is called whenever one ends. `what` names one, for the report of a bug."""
+
+    def __init__(self, what: str, on_change: Callable[[], None]) -> None:
+        self._what = what
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @property
-    def has_room(self) -> bool:
-        return len(self._tasks) < self._limit
-
-    def start(self, binding: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(binding)
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -31,7 +35,7 @@ class BindingTasks:
         self._tasks.discard(task)
         self._on_change()
         if not task.cancelled() and (error := task.exception()) is not None:
-            context = {"message": "a binding cycle raised", "exception": error, "task": task}
+            context = {"message": f"{self._what} raised", "exception": error, "task": task}
             asyncio.get_running_loop().call_exception_handler(context)
 
     async def drain(self, timeout_s: float) -> int:
@@ -47,3 +51,60 @@ class BindingTasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+class BindingTasks(BackgroundTasks):
+    """Binding cycles: whenever one ends, there is room for another."""
+
+    def __init__(self, limit: int, on_change: Callable[[], None]) -> None:
+        super().__init__("a binding cycle", on_change)
+        self._limit = limit
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._tasks) < self._limit
+
+
+@dataclass(slots=True)
+class _Step:
+    """A pod's PreBind, under way."""
+
+    task: asyncio.Task[Any]
+    broken_off: str = ""  # why, once it is
+
+
+class PreBindSteps:
+    """The pods whose binding cycle is in PreBind: the last point at which it can be broken off."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, _Step] = {}  # pod uid -> its PreBind
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    async def run(self, uid: str, pre_bind: Awaitable[Status | None]) -> Status | None:
+        """The answer of `pre_bind`, or an ERROR that says why it was broken off, even if it had come to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        step = self._steps[uid] = _Step(task)
+        try:
+            status = await pre_bind
+        except asyncio.CancelledError:
+            if not step.broken_off:
+                raise
+            if sys.version_info >= (3, 11):
+                task.uncancel()  # or else what waits next with a limit takes it for its own cancellation
+            status = None
+        finally:
+            del self._steps[uid]
+        return error_status(step.broken_off) if step.broken_off else status
+
+    def break_off(self, uid: str, why: str) -> bool:
+        """Cancel the pod's PreBind; False if it is in none. Doing so again does no harm."""
+        step = self._steps.get(uid)
+        if step is None:
+            return False
+        if not step.broken_off:
+            step.broken_off = why
+            step.task.cancel()
+        return True

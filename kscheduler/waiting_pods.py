@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kscheduler.framework.status import Status, unschedulable
+from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 
 
@@ -34,6 +34,13 @@ class WaitingPod:
 
     def reject(self, plugin: str, message: str) -> None:
         self._decide(unschedulable(message).of(plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Send the pod back for a reason that is not its own: it is tried again. False if it was decided already."""
+        if self._decided.done():
+            return False
+        self._decide(error_status(message).of(plugin))
+        return True
 
     async def wait(self) -> Status | None:
         """None when allowed by all, else the first rejection; a plugin's time running out is one."""

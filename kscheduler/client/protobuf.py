@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kscheduler.api.decode import APIStatus, StatusDetails
-from kscheduler.client.protocol import Binding, Event, EventSeries
+from kscheduler.client.protocol import Binding, Event, EventSeries, Regarding
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
@@ -72,7 +72,7 @@ def encode_binding(binding: Binding) -> bytes:
 
 
 def encode_event(event: Event) -> bytes:
-    """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... type=11}"""
+    """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11}"""
     raw = b"".join(
         (
             _bytes(1, _object_meta(event.name, event.namespace)),
@@ -83,6 +83,7 @@ def encode_event(event: Event) -> bytes:
             _text(6, event.action),
             _text(7, event.reason),
             _bytes(8, _regarding(event)),
+            _bytes(9, _reference(event.related)) if event.related else b"",
             _text(10, event.note),
             _text(11, event.type),
         )
@@ -99,6 +100,18 @@ def _regarding(event: Event) -> bytes:
         + _text(4, event.regarding_uid)
         + _text(5, event.regarding_api_version)
         + _text(6, event.regarding_resource_version)
+    )
+
+
+def _reference(to: Regarding) -> bytes:
+    """ObjectReference, as above."""
+    return (
+        _text(1, to.kind)
+        + _text(2, to.namespace)
+        + _text(3, to.name)
+        + _text(4, to.uid)
+        + _text(5, to.api_version)
+        + _text(6, to.resource_version)
     )
 
 

@@ -142,6 +142,22 @@ class EventSeries:
     last_observed_s: float  # Unix seconds
 
 
+class Regarding(NamedTuple):
+    """The object an Event is about, or one that has to do with it."""
+
+    kind: str
+    api_version: str
+    namespace: str  # "" for a cluster-scoped object
+    name: str
+    uid: str
+    resource_version: str = ""
+
+    @classmethod
+    def pod(cls, pod: Pod) -> Regarding:
+        meta = pod.metadata
+        return cls("Pod", "v1", meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """An events.k8s.io/v1 Event about a pod (or, for leader election, a Lease)."""
@@ -162,6 +178,7 @@ class Event:
     reporting_instance: str
     event_time_s: float  # Unix seconds
     series: EventSeries | None = None
+    related: Regarding | None = None
 
 
 class Client(Protocol):

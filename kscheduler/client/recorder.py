@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kscheduler.api.objects import Pod
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import run_together, wait_event
-from kscheduler.client.protocol import Client, Event, EventSeries
+from kscheduler.client.protocol import Client, Event, EventSeries, Regarding
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
 
@@ -32,22 +32,6 @@ _SWEEP_S = 60.0
 MAX_ATTEMPTS = 6
 
 
-class Regarding(NamedTuple):
-    """The object an Event is about."""
-
-    kind: str
-    api_version: str
-    namespace: str  # "" for a cluster-scoped object
-    name: str
-    uid: str
-    resource_version: str = ""
-
-    @classmethod
-    def pod(cls, pod: Pod) -> Regarding:
-        meta = pod.metadata
-        return cls("Pod", "v1", meta.namespace, meta.name, meta.uid, meta.resource_version)
-
-
 class _Key(NamedTuple):
     """What makes two occurrences the same."""
 
@@ -58,6 +42,7 @@ class _Key(NamedTuple):
     type: str
     reason: str
     action: str
+    related: Regarding | None
 
 
 @dataclass(slots=True)
@@ -114,18 +99,29 @@ class EventRecorder:
     # --- recording ----------------------------------------------------------------------------------------------
 
     def record(
-        self, regarding: Pod | Regarding, *, type: str, reason: str, action: str, note: str, controller: str = ""
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
     ) -> None:
-        """Note that something happened now. `controller` overrides the reporting controller (a profile's name)."""
+        """Note that something happened now. `controller` overrides the reporting controller (a profile's name).
+
+        `related` is a second object that it has to do with.
+        """
         subject = regarding if isinstance(regarding, Regarding) else Regarding.pod(regarding)
-        key = _Key(subject.kind, subject.uid, subject.namespace, subject.name, type, reason, action)
+        key = _Key(subject.kind, subject.uid, subject.namespace, subject.name, type, reason, action, related)
         now = self._clock.now()
         series = self._series.get(key)
         if series is not None and now - series.seen_at < SERIES_FINISH_S:
             self._series.move_to_end(key)
             self._repeat(series, now)
             return
-        event = self._event(subject, type, reason, action, cut_note(note), controller or self._controller)
+        event = self._event(subject, type, reason, action, cut_note(note), controller or self._controller, related)
         series = _Series(event, written_at=now, seen_at=now)
         self._remember(key, series)
         self._enqueue(series)
@@ -143,7 +139,16 @@ class EventRecorder:
         while len(self._series) > self._max_series:
             self._series.popitem(last=False)
 
-    def _event(self, subject: Regarding, type: str, reason: str, action: str, note: str, controller: str) -> Event:
+    def _event(
+        self,
+        subject: Regarding,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str,
+        related: Regarding | None,
+    ) -> Event:
         wall = self._clock.wall()
         return Event(
             namespace=subject.namespace or "default",  # where Events about cluster-scoped objects live
@@ -161,6 +166,7 @@ class EventRecorder:
             reporting_controller=controller,
             reporting_instance=self._instance,
             event_time_s=wall,
+            related=related,
         )
 
     def _name(self, subject: str, wall: float) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.client.protocol import Event, EventSeries
-from kscheduler.client.recorder import EventRecorder, Regarding, cut_note
+from kscheduler.client.protocol import Regarding
+from kscheduler.client.recorder import EventRecorder, cut_note
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb

@@ -1,0 +1,147 @@
+"""Carries out a preemption beside the scheduling cycles, and knows for whom one is under way.
+
+A pod does not enter a cycle while its victims are being ended: it would choose further ones. The last victim's
+deletion is what wakes it, so all others are ended before that one; and once the watch shows that the last one is
+going, the pod is free, even if the answer to its deletion is still to come.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.errors import APIError
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+CONDITION = "DisruptionTarget"
+REASON = "PreemptionByScheduler"
+
+
+class Executor:
+    def __init__(self, handle: Handle, plugin: str) -> None:
+        self._handle = handle
+        self._evictions = handle.evictions
+        self._plugin = plugin
+        # uid of a preemptor -> its last victim, once that one's turn has come
+        self._running: dict[str, Pod | None] = {}
+
+    def is_running(self, uid: str) -> bool:
+        """Are victims of this preemptor still to be ended?"""
+        if uid not in self._running:
+            return False
+        last = self._running[uid]
+        return last is None or not self._is_going(last)
+
+    def _is_going(self, victim: Pod) -> bool:
+        current = self._evictions.current(victim.key)
+        return (
+            current is None
+            or current.metadata.uid != victim.metadata.uid
+            or current.metadata.deletion_timestamp is not None
+        )
+
+    def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
+        """End the victims, soon. Those that are ending already only have to be waited for."""
+        victims = [victim.pod for victim in candidate.victims if victim.pod.metadata.deletion_timestamp is None]
+        if not victims:
+            return
+        self._evictions.chosen(len(candidate.victims))
+        self._running[preemptor.uid] = None
+        self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
+
+    async def _run(self, node_name: str, victims: Sequence[Pod], preemptor: PodInfo) -> None:
+        started = self._handle.stopwatch()
+        try:
+            # 1. Pods that count on this room do so in vain.
+            failed = not await self._clear_nominations(node_name, preemptor)
+            # 2. The victims: all but one together, that one last.
+            is_last_gone = False
+            try:
+                *others, last = victims
+                if others:
+                    await self._evictions.together(*(self._evict(victim, preemptor, node_name) for victim in others))
+                self._running[preemptor.uid] = last
+                is_last_gone = not await self._evict(last, preemptor, node_name)
+            except Exception as error:
+                _log_failure(preemptor, node_name, error)
+                failed = True
+        finally:
+            self._running.pop(preemptor.uid, None)
+        self._evictions.ended("error" if failed else "success", self._handle.stopwatch() - started)
+        # 3. Where no deletion may come that would wake the preemptor, wake it.
+        if failed or is_last_gone:
+            self._evictions.try_again(preemptor.uid)
+
+    async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
+        """Take back the nominations to the node of pods of lower priority; False if that failed, which is no end."""
+        succeeded = True
+        for pod in self._handle.nominations.on(node_name):
+            if pod.priority >= preemptor.priority:
+                continue
+            try:
+                await self._evictions.clear_nomination(pod.pod)
+            except APIError as error:
+                log.error(
+                    "nomination of a pod of lower priority not cleared",
+                    extra={"pod": pod.key, "node": node_name, "err": str(error)},
+                )
+                succeeded = False
+        return succeeded
+
+    async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> bool:
+        """End one victim; False if it was gone already."""
+        note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+        if self._evictions.stop_binding(victim.metadata.uid, self._plugin):
+            note += " (in kube-scheduler memory)."
+        else:
+            condition = self._condition(victim, preemptor)
+            if not _says(victim, condition) and not await self._evictions.mark(victim, condition):
+                return False
+            if not await self._evictions.delete(victim):
+                return False
+        self._evictions.tell(victim, preemptor.pod, note)
+        log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
+        return True
+
+    def _condition(self, victim: Pod, preemptor: PodInfo) -> PodCondition:
+        return PodCondition(
+            type=CONDITION,
+            status="True",
+            reason=REASON,
+            message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            observed_generation=victim.metadata.generation,
+        )
+
+
+def is_ending_for_preemption(pod: Pod) -> bool:
+    """Is the pod on its way out because a scheduler preempted it?"""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    condition = _target_condition(pod)
+    return condition is not None and (condition.status, condition.reason) == ("True", REASON)
+
+
+def _says(pod: Pod, wanted: PodCondition) -> bool:
+    found = _target_condition(pod)
+    return found is not None and (found.status, found.reason, found.message) == (
+        wanted.status,
+        wanted.reason,
+        wanted.message,
+    )
+
+
+def _target_condition(pod: Pod) -> PodCondition | None:
+    return next((condition for condition in pod.status.conditions or () if condition.type == CONDITION), None)
+
+
+def _log_failure(preemptor: PodInfo, node_name: str, error: Exception) -> None:
+    fields = {"pod": preemptor.key, "node": node_name, "err": str(error)}
+    if isinstance(error, APIError):
+        log.error("preemption failed, the pod is tried again", extra=fields)
+    else:  # a bug of ours, which must not leave the pod waiting
+        log.exception("preemption failed, the pod is tried again", extra=fields)

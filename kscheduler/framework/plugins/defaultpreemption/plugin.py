@@ -1,0 +1,151 @@
+"""DefaultPreemption at its extension points: PostFilter looks for victims, PreEnqueue holds the pod meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from kscheduler.api.objects import Pod
+from kscheduler.config.types import DefaultPreemptionArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PostFilterResult
+from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
+from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+NAME = "DefaultPreemption"
+NEVER = "Never"
+POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
+VICTIM_ENDING = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished").of(NAME)
+
+_CLEARED = PostFilterResult("")
+
+
+class DefaultPreemption:
+    """`dry_run` finds victims; by default by asking the profile's filters."""
+
+    name = NAME
+
+    def __init__(self, handle: Handle, args: DefaultPreemptionArgs, dry_run: DryRun | None = None) -> None:
+        self._handle = handle
+        self._args = args
+        self._dry_run = dry_run or WhatIfDryRun(handle)
+        self._executor = Executor(handle, NAME)
+
+    # --- the queue ---
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return UNDER_WAY if self._executor.is_running(pod.uid) else None
+
+    def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
+        """A pod that is held here was also rejected by others, and it is for them to say what wakes it."""
+        return (Registration(ClusterEvent(EventResource.POD, Action.DELETE), _never),)
+
+    # --- the cycle ---
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        self._handle.evictions.attempted()
+        result, status = self._preempt(state, pod, statuses)
+        if status is not None:
+            status = Status(status.code, (f"preemption: {status.message}",), NAME, status.error)
+        return result, status
+
+    def _preempt(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        # 1. The pod as it is now, and whether it may preempt.
+        current = self._handle.evictions.current(pod.key)
+        if current is None or current.metadata.uid != pod.uid:
+            return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
+        if current is not pod.pod:
+            pod = PodInfo(current)
+        ineligible = self._why_ineligible(pod, statuses)
+        if ineligible:
+            return None, unschedulable(ineligible)
+        # 2. Where it would help, and whom it would hit there.
+        findings = self._search(state, pod, statuses)
+        candidates = findings.candidates
+        if not candidates:
+            return self._no_candidate(findings)
+        # 3. The cheapest of them.
+        best = cheapest(candidates, self._handle.evictions.wall())
+        _log_choice(pod, best)
+        # 4. Carry it out.
+        self._executor.start(best, pod)
+        return PostFilterResult(best.node_name), None
+
+    def _why_ineligible(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        if pod.pod.spec.preemption_policy == NEVER:
+            return POLICY_NEVER
+        nominated = self._handle.table.get(self._nominated_node(pod))
+        if nominated is None or _code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        for other in nominated.pods.values():
+            if other.priority < pod.priority and is_ending_for_preemption(other.pod):
+                return VICTIM_ENDING
+        return ""
+
+    def _nominated_node(self, pod: PodInfo) -> str:
+        """Its nomination as we know it: the pod's status says so a little later."""
+        return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
+
+    def _search(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> Findings:
+        nodes = self._promising(statuses)
+        if not nodes:
+            return Findings(0)
+        start = self._handle.rng.randrange(len(nodes))
+        return self._dry_run.search(state, pod, nodes[start:] + nodes[:start], self._candidates_wanted(len(nodes)))
+
+    def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
+        """Nodes that reject the pod for a reason which the leaving of pods may remove."""
+        table = self._handle.table
+        named = (name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE)
+        return [node for name in named if (node := table.get(name)) is not None]
+
+    def _candidates_wanted(self, nodes: int) -> int:
+        share = nodes * self._args.min_candidate_nodes_percentage // 100
+        return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
+
+    def _no_candidate(self, findings: Findings) -> tuple[PostFilterResult | None, Status]:
+        faults = [status for status in findings.statuses.values() if status.code is Code.ERROR]
+        if faults:
+            return None, error_status(_joined(faults), faults[0].error)
+        total = len(self._handle.table)
+        diagnosis = Diagnosis(total)
+        for status in findings.statuses.values():
+            diagnosis.count(status, 1)
+        untried = total - len(findings.statuses)
+        if untried:
+            diagnosis.count(unresolvable(NOT_HELPFUL), untried)
+        return _CLEARED, unschedulable(diagnosis.message())
+
+
+def _never(pod: Pod, old: object, new: object) -> bool:
+    return False
+
+
+def _code_at(node_name: str, statuses: Mapping[str, Status]) -> Code:
+    """A node that nobody looked at cannot be helped, as in kube-scheduler."""
+    status = statuses.get(node_name)
+    return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
+
+
+def _joined(faults: Sequence[Status]) -> str:
+    """Several errors as Go aggregates them: each text once."""
+    texts = list(dict.fromkeys(fault.message for fault in faults))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _log_choice(pod: PodInfo, best: Candidate) -> None:
+    log.info("preemption chose a node", extra={"pod": pod.key, "node": best.node_name, "victims": len(best.victims)})
