@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import ObjectMeta, Pod
-from kscheduler.client.protocol import Event, EventSeries
-from kscheduler.client.protocol import Regarding
+from kscheduler.client.protocol import Event, EventSeries, Regarding
 from kscheduler.client.recorder import EventRecorder, cut_note
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
