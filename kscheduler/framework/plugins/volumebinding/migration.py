@@ -1,0 +1,151 @@
+"""In-tree volumes on nodes where a CSI driver has taken over: the same volume, under the driver's topology label.
+
+A node says in its CSINode which in-tree plugins are migrated there. On such a node the affinity of a volume of theirs
+speaks of the driver's zone label, which is the one the node then has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
+from kscheduler.api.storage import MIGRATED_PLUGINS, CSINode, PersistentVolume
+
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+_BETWEEN_ZONES = "__"  # in the zone label of a volume that is in several
+_EBS_URL = re.compile(r"aws://[^/?#]*/+vol-[^/]*/*")
+
+
+class NotTranslatable(Exception):
+    """The in-tree volume has no counterpart in its CSI driver."""
+
+
+def in_tree_plugin(volume: PersistentVolume) -> str:
+    """The in-tree plugin of a volume, if kube-scheduler knows of its migration; else ""."""
+    spec = volume.spec
+    if spec.aws_elastic_block_store is not None:
+        return "kubernetes.io/aws-ebs"
+    if spec.gce_persistent_disk is not None:
+        return "kubernetes.io/gce-pd"
+    if spec.azure_disk is not None:
+        return "kubernetes.io/azure-disk"
+    if spec.cinder is not None:
+        return "kubernetes.io/cinder"
+    return "kubernetes.io/portworx-volume" if spec.portworx_volume is not None else ""
+
+
+def is_migrated(plugin: str, csi_node: CSINode | None) -> bool:
+    if csi_node is None:
+        return False
+    return plugin in (csi_node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "").split(",")
+
+
+def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
+    """The volume's required affinity where its plugin is migrated. Raises NotTranslatable."""
+    spec = volume.spec
+    if spec.aws_elastic_block_store is not None:
+        _check_ebs(spec.aws_elastic_block_store.volume_id)
+        return _under_zone_label(volume, "topology.ebs.csi.aws.com/zone")
+    if spec.gce_persistent_disk is not None:
+        _check_gce(volume)
+        return _under_zone_label(volume, "topology.gke.io/zone")
+    if spec.azure_disk is not None and (spec.azure_disk.kind or "Managed").lower() != "managed":
+        raise NotTranslatable(f"kind({spec.azure_disk.kind}) is not supported in csi migration")
+    if spec.cinder is not None:
+        return _under_zone_label(volume, "topology.cinder.csi.openstack.org/zone")
+    return _required(volume)  # azure and portworx keep their labels
+
+
+def _check_ebs(volume_id: str) -> None:
+    if volume_id.startswith("aws://") and not _EBS_URL.fullmatch(volume_id):
+        raise NotTranslatable(
+            f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({volume_id})"
+        )
+
+
+def _check_gce(volume: PersistentVolume) -> None:
+    """A disk in several zones is named by its region, which the zones must share."""
+    labels = volume.metadata.labels or {}
+    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE) or "").split(_BETWEEN_ZONES)
+    if len(zones) < 2:
+        return
+    regions = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            raise NotTranslatable(
+                "failed to get region from zones: zone in unexpected format, "
+                f"expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            )
+        regions.add("-".join(parts[:2]))
+    if len(regions) != 1:
+        raise NotTranslatable(
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: {' '.join(sorted(regions))}"
+        )
+
+
+def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector | None:
+    """The affinity with the zone under the driver's label: renamed, or taken from the volume's own labels."""
+    zone, region = _labels_in_use(volume)
+    terms = _terms(volume)
+    if _has_values(terms, zone):
+        terms = _rename(terms, zone, csi_zone)
+    elif zone in (volume.metadata.labels or {}):
+        terms = _add(terms, csi_zone, (volume.metadata.labels or {})[zone].split(_BETWEEN_ZONES))
+    if region == _BETA_REGION and _has_values(terms, region):
+        terms = _rename(terms, region, _REGION)
+    if not terms:
+        return _required(volume)
+    return NodeSelector(node_selector_terms=terms)
+
+
+def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
+    """(zone, region) as this volume spells them; what is current wins, and the affinity over the labels."""
+    keys = {need.key for term in _terms(volume) for need in term.match_expressions or ()}
+    for found in (keys, set(volume.metadata.labels or {})):
+        if _ZONE in found:
+            return _ZONE, _REGION
+        if _BETA_ZONE in found:
+            return _BETA_ZONE, _BETA_REGION
+    return _ZONE, _REGION
+
+
+def _required(volume: PersistentVolume) -> NodeSelector | None:
+    affinity = volume.spec.node_affinity
+    return None if affinity is None else affinity.required
+
+
+def _terms(volume: PersistentVolume) -> list[NodeSelectorTerm]:
+    required = _required(volume)
+    return [] if required is None else required.node_selector_terms
+
+
+def _has_values(terms: Sequence[NodeSelectorTerm], key: str) -> bool:
+    return any(need.key == key and need.values for term in terms for need in term.match_expressions or ())
+
+
+def _rename(terms: Sequence[NodeSelectorTerm], old: str, new: str) -> list[NodeSelectorTerm]:
+    return [
+        replace(
+            term,
+            match_expressions=[
+                replace(need, key=new) if need.key == old else need for need in term.match_expressions or ()
+            ],
+        )
+        for term in terms
+    ]
+
+
+def _add(terms: Sequence[NodeSelectorTerm], key: str, zones: Sequence[str]) -> list[NodeSelectorTerm]:
+    values = sorted({zone.strip() for zone in zones} - {""})
+    if not values:
+        return list(terms)
+    need = SelectorRequirement(key, "In", values)
+    return [
+        replace(term, match_expressions=[*(term.match_expressions or ()), need])
+        for term in terms or [NodeSelectorTerm()]
+    ]

@@ -1,0 +1,221 @@
+"""VolumeBinding: place a pod where its volumes are, or can be; choose and bind the volumes of its unbound claims.
+
+Bound volumes must be in reach of the node. Unbound claims of classes that wait for their consumer get an existing
+volume that the node reaches, or one that can be made for it; that choice is assumed when the node is (Reserve), and
+written and waited for before the pod is bound (PreBind). All other unbound claims keep the pod waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kscheduler._fast import FEASIBLE, Verdicts, filter_profiles
+from kscheduler.errors import APIError, DecodeError, InternalError
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.volumebinding import hints
+from kscheduler.framework.plugins.volumebinding.assumption import Assumption, assume
+from kscheduler.framework.plugins.volumebinding.claims import find_claims, has_claims
+from kscheduler.framework.plugins.volumebinding.migration import NotTranslatable
+from kscheduler.framework.plugins.volumebinding.obstacles import NODE_CONFLICT, status_of
+from kscheduler.framework.plugins.volumebinding.provisioning import Offers
+from kscheduler.framework.plugins.volumebinding.question import Question
+from kscheduler.framework.plugins.volumebinding.reach import Reaches
+from kscheduler.framework.plugins.volumebinding.writing import NotBound, Progress, write
+from kscheduler.framework.status import SKIP, Status, error_status
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.topology import NO_DOMAIN
+
+NAME = "VolumeBinding"
+DEFAULT_BIND_TIMEOUT_S = 600.0
+_QUESTION = "VolumeBinding/question"
+_ASSUMED = "VolumeBinding/assumed"
+
+
+class VolumeBinding:
+    """`bind_timeout_s`: how long the volume controller and provisioners may take after all is written."""
+
+    name = NAME
+
+    def __init__(self, handle: Handle, bind_timeout_s: float = DEFAULT_BIND_TIMEOUT_S) -> None:
+        self._handle = handle
+        self._volumes = handle.volumes
+        self._bind_timeout_s = bind_timeout_s
+        self._reaches = Reaches()
+        self._offers = Offers(handle.volumes)
+        self._verdicts = handle.table.profiles.verdict_memo()
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        if not has_claims(pod.pod):
+            return None, SKIP
+        claims = find_claims(pod.pod, self._volumes)
+        if isinstance(claims, Status):
+            return None, claims
+        try:
+            question = Question(claims, self._volumes, self._reaches, self._offers)
+        except DecodeError as error:
+            return None, error_status(str(error), error)
+        state.write(_QUESTION, question)
+        return None, None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        try:
+            obstacles = _obstacles(state.read(_QUESTION, Question), node)
+        except CycleFault as fault:
+            return fault.status
+        return status_of(obstacles) if obstacles else None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        question = state.read(_QUESTION, Question)
+        # 1. Volumes that few nodes reach: put out all others, and judge those few.
+        few = _rows_in_reach(question, table)
+        if few is not None:
+            verdicts.keep_only(few, code, NODE_CONFLICT)
+            _judge_one_by_one(question, table, verdicts, few, code)
+            return
+        # 2. Nodes with an answer of their own: where volumes are told apart by host, or one is made already.
+        hosts = question.single_nodes
+        if hosts is None:
+            _judge_one_by_one(question, table, verdicts, verdicts.feasible_rows(), code)
+            return
+        single = set(_rows_with(table, HOSTNAME, hosts))
+        single.update(row for name in question.started_nodes if (row := table.row_of(name)) is not None)
+        # 3. All others answer as their profile does.
+        by_profile = self._by_profile(question, table)
+        if single:
+            _put_out_others(table, verdicts, by_profile, single, code)
+            _judge_one_by_one(question, table, verdicts, single, code)
+        else:
+            filter_profiles(table.columns, verdicts, by_profile, code)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return status_of(detail)
+
+    def _by_profile(self, question: Question, table: NodeTable) -> bytearray:
+        """Profile id -> the obstacles for its nodes, but for single ones."""
+        key = question.key
+        if key is None:
+            return bytearray(question.plan(profile.labels, "").obstacles for profile in table.profiles.since(0))
+        return self._verdicts.answers(key, lambda profile: question.plan(profile.labels, "").obstacles)
+
+    # --- reserve ---
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        question = state.get(_QUESTION, Question)
+        if question is None or not question.claims.delayed:
+            return None
+        node = self._handle.table.get(node_name)
+        if node is None:
+            return error_status(f'node "{node_name}" not found')
+        try:
+            plan = question.plan(node.labels, node_name)
+            if plan.obstacles:
+                return status_of(plan.obstacles)
+            assumed = assume(self._volumes, plan.bindings, plan.provisions, node_name)
+        except (InternalError, NotTranslatable) as error:
+            return error_status(str(error))
+        state.write(_ASSUMED, assumed)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        assumed = state.get(_ASSUMED, Assumption)
+        if assumed is not None:
+            assumed.take_back(self._volumes)
+
+    # --- bind ---
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return SKIP if state.get(_ASSUMED, Assumption) is None else None
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        assumed = state.get(_ASSUMED, Assumption)
+        if assumed is None:
+            return None
+        try:
+            await write(self._handle, assumed)
+        except APIError as error:
+            # Not as the status's error: that is read as the answer to binding the pod.
+            return error_status(f"writing the binding of volumes: {error}")
+        try:
+            await Progress(self._handle, self._reaches, pod, node_name, assumed).finish(self._bind_timeout_s)
+        except NotBound as error:
+            return error_status(f"binding volumes: {error}")
+        return None
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[Registration]:
+        comes = Action.ADD | Action.UPDATE
+        return (
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, comes), hints.after_claim),
+            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, comes)),
+            Registration(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node),
+            Registration(ClusterEvent(EventResource.CSI_DRIVER, Action.UPDATE), hints.after_csi_driver),
+            Registration(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, comes), hints.after_capacity),
+        )
+
+
+# --- judging ----------------------------------------------------------------------------------------------------
+
+
+def _obstacles(question: Question, node: NodeInfo) -> int:
+    """Raises CycleFault for a volume that nobody can judge."""
+    try:
+        return question.plan(node.labels, node.name).obstacles
+    except NotTranslatable as error:
+        raise CycleFault(error_status(str(error)).of(NAME)) from error
+
+
+def _judge_one_by_one(
+    question: Question, table: NodeTable, verdicts: Verdicts, rows: Collection[int], code: int
+) -> None:
+    for row in rows:
+        if verdicts.code(row) == FEASIBLE and (obstacles := _obstacles(question, table.at(row))):
+            verdicts.reject(row, code, obstacles)
+
+
+def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
+    """The only rows that may do, if they are fewer than the profiles there would be to ask."""
+    need = question.narrowest
+    if need is None:
+        return None
+    label, values = need
+    if label != HOSTNAME and len(values) * _FEW >= len(table.profiles):
+        return None
+    return _rows_with(table, label, values)
+
+
+_FEW = 16  # profiles that are asked in the time it takes to look for the nodes with a label
+
+
+def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
+    """Rows whose node has the label with one of these values, in order."""
+    if not values:
+        return []
+    column = table.topology.column(label)
+    wanted = {column.id_of(value) for value in values} - {NO_DOMAIN}
+    if not wanted:
+        return []
+    return [row for row, domain in enumerate(column.ids) if domain in wanted]
+
+
+def _put_out_others(
+    table: NodeTable, verdicts: Verdicts, by_profile: bytearray, single: Collection[int], code: int
+) -> None:
+    """Reject rows by their profile, but for single ones."""
+    if by_profile.count(by_profile[0]) == len(by_profile):  # all profiles answer alike
+        if by_profile[0]:
+            verdicts.keep_only(sorted(single), code, by_profile[0])
+        return
+    for row in verdicts.feasible_rows():
+        if row not in single and (obstacles := by_profile[table.at(row).profile.id]):
+            verdicts.reject(row, code, obstacles)

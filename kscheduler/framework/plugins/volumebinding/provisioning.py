@@ -1,0 +1,190 @@
+"""Whether a volume can be made for a claim so that a node reaches it: by the class's topologies, and by free capacity.
+
+Capacity is looked at only for drivers that publish it. They may publish one object for each node, so objects are
+found by the labels their selectors ask for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kscheduler.api.labels import (
+    CompiledLabelSelector,
+    NodeTerm,
+    Token,
+    compile_label_selector,
+    compile_node_selector_term,
+)
+from kscheduler.api.objects import NodeSelectorTerm, SelectorRequirement
+from kscheduler.api.quantity import milli_to_units, parse_units
+from kscheduler.api.storage import (
+    NO_PROVISIONER,
+    STORAGE,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+    class_of,
+)
+from kscheduler.errors import DecodeError
+from kscheduler.framework.plugins.volumebinding.matching import requested_milli
+from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NOT_ENOUGH_SPACE
+from kscheduler.framework.plugins.volumebinding.reach import Labels
+from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.volumes import Volumes
+
+_MAX_KEPT = 1_000  # classes remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What it takes to make the volume of one claim. Offers with the same `key` answer alike for every node."""
+
+    claim: PersistentVolumeClaim
+    is_made: bool  # does the class make volumes at all?
+    topologies: tuple[NodeTerm, ...] | None  # one of them must hold; None: anywhere
+    capacities: Capacities | None  # None: need not be looked at
+    size: int  # bytes
+
+    @property
+    def key(self) -> Hashable:
+        return self.is_made, self.topologies, self.capacities and self.capacities.version, self.size
+
+    @property
+    def reads_hostname(self) -> bool:
+        if self.capacities is not None and self.capacities.reads_hostname:
+            return True
+        return any(HOSTNAME in term.label_keys for term in self.topologies or ())
+
+    def obstacle(self, labels: Labels) -> int:
+        """0, or why there is no volume to be had for a node with these labels."""
+        if not self.is_made:
+            return BIND_CONFLICT
+        if self.topologies is not None and not any(term.matches(labels, "") for term in self.topologies):
+            return BIND_CONFLICT
+        if self.capacities is not None and not self.capacities.has_room(self.size, labels):
+            return NOT_ENOUGH_SPACE
+        return 0
+
+
+class Offers:
+    """Makes offers, and remembers what of them belongs to the class."""
+
+    def __init__(self, volumes: Volumes) -> None:
+        self._volumes = volumes
+        self._topologies: dict[str, tuple[StorageClass, tuple[NodeTerm, ...] | None]] = {}  # class -> as compiled
+        self._capacities: dict[str, Capacities] = {}  # class -> its capacities, indexed
+        self._versions = itertools.count()
+
+    def for_claim(self, claim: PersistentVolumeClaim) -> Offer:
+        """Raises DecodeError for a claim whose request cannot be read."""
+        storage_class = self._volumes.storage_class(class_of(claim))
+        if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+            return Offer(claim, False, None, None, 0)
+        size = milli_to_units(requested_milli(claim))
+        capacities = self._capacities_for(claim, storage_class)
+        return Offer(claim, True, self._topologies_of(storage_class), capacities, 0 if capacities is None else size)
+
+    def _topologies_of(self, storage_class: StorageClass) -> tuple[NodeTerm, ...] | None:
+        known = self._topologies.get(storage_class.key)
+        if known is None or known[0] is not storage_class:
+            if len(self._topologies) >= _MAX_KEPT:
+                self._topologies.clear()
+            allowed = storage_class.allowed_topologies
+            known = storage_class, tuple(_term(term) for term in allowed) if allowed else None
+            self._topologies[storage_class.key] = known
+        return known[1]
+
+    def _capacities_for(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Capacities | None:
+        """None unless the driver publishes capacities, and the claim says how much it needs."""
+        requests = claim.spec.resources.requests if claim.spec.resources else None
+        driver = self._volumes.csi_driver(storage_class.provisioner)
+        if STORAGE not in (requests or {}) or driver is None or not driver.spec.storage_capacity:
+            return None
+        name = storage_class.key
+        published = list(self._volumes.capacities_of(name))
+        known = self._capacities.get(name)
+        if known is None or not known.are(published):
+            if len(self._capacities) >= _MAX_KEPT:
+                self._capacities.clear()
+            known = self._capacities[name] = Capacities(published, next(self._versions))
+        return known
+
+
+class _Room(NamedTuple):
+    limit: int  # bytes: the largest volume that can be made
+    selector: CompiledLabelSelector  # of the nodes that reach it
+
+
+class Capacities:
+    """What is left of one class, as published: found by a label that a node must have to reach it."""
+
+    def __init__(self, published: list[CSIStorageCapacity], version: int) -> None:
+        self._published = published
+        self.version = version  # another for any other list
+        self._by_label: dict[Token, list[_Room]] = {}
+        self._others: list[_Room] = []  # asking for no label by its value
+        self.reads_hostname = False
+        for room in _readable(published):
+            self._add(room)
+        self._keys = frozenset(key for key, _ in self._by_label)
+
+    def are(self, published: list[CSIStorageCapacity]) -> bool:
+        """The same objects? Lists are compared by identity first, so this is cheap when nothing has changed."""
+        return self._published == published
+
+    def has_room(self, size: int, labels: Labels) -> bool:
+        for key in self._keys:
+            value = labels.get(key)
+            if value is not None and _any_fits(self._by_label.get((key, value), ()), size, labels):
+                return True
+        return _any_fits(self._others, size, labels)
+
+    def _add(self, room: _Room) -> None:
+        if HOSTNAME in room.selector.label_keys:
+            self.reads_hostname = True
+        narrowings = room.selector.narrowings()
+        if not narrowings:
+            self._others.append(room)
+            return
+        for token in min(narrowings, key=len):
+            self._by_label.setdefault(token, []).append(room)
+
+
+def _any_fits(rooms: Iterable[_Room], size: int, labels: Labels) -> bool:
+    return any(room.limit >= size and room.selector.matches(labels) for room in rooms)
+
+
+def volume_limit(capacity: CSIStorageCapacity) -> int | None:
+    """The largest volume that can be made, in bytes; None if nothing is said of it. Raises DecodeError."""
+    if capacity.maximum_volume_size is not None:
+        return parse_units(capacity.maximum_volume_size, f"capacity {capacity.key}: maximumVolumeSize")
+    if capacity.capacity is not None:
+        return parse_units(capacity.capacity, f"capacity {capacity.key}: capacity")
+    return None
+
+
+def _readable(published: Iterable[CSIStorageCapacity]) -> Iterable[_Room]:
+    """Of objects that some node may reach, those that can be read; the others offer nothing."""
+    for capacity in published:
+        if capacity.node_topology is None:
+            continue
+        try:
+            limit = volume_limit(capacity)
+            selector = compile_label_selector(capacity.node_topology, f"capacity {capacity.key}: nodeTopology")
+        except DecodeError:
+            continue
+        if limit is not None:
+            yield _Room(limit, selector)
+
+
+def _term(term: TopologySelectorTerm) -> NodeTerm:
+    """A term that is empty or malformed matches nothing."""
+    needs = [SelectorRequirement(need.key, "In", need.values) for need in term.match_label_expressions or ()]
+    try:
+        return compile_node_selector_term(NodeSelectorTerm(match_expressions=needs), "allowedTopologies")
+    except DecodeError:
+        return NodeTerm()

@@ -1,0 +1,171 @@
+"""What a pod asks of a node because of its volumes, prepared once a cycle; and the answer for one node.
+
+The answer is a Plan: what is in the way, or which volumes the claims would get there. It depends on the node's labels;
+on its name, if a provisioner is at work for a node already; and on what has been migrated there, for in-tree volumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim, class_of
+from kscheduler.framework.plugins.volumebinding.claims import PodClaims
+from kscheduler.framework.plugins.volumebinding.matching import Choice, requested_milli
+from kscheduler.framework.plugins.volumebinding.migration import (
+    NotTranslatable,
+    in_tree_plugin,
+    is_migrated,
+    migrated_affinity,
+)
+from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NODE_CONFLICT, VOLUME_MISSING
+from kscheduler.framework.plugins.volumebinding.provisioning import Offer, Offers
+from kscheduler.framework.plugins.volumebinding.reach import EVERYWHERE, Labels, Reach, Reaches
+from kscheduler.snapshot.volumes import Volumes
+
+
+class Plan(NamedTuple):
+    """For one node. The bindings and provisions mean something only if nothing is in the way."""
+
+    obstacles: int
+    bindings: Sequence[tuple[PersistentVolumeClaim, PersistentVolume]] = ()
+    provisions: Sequence[PersistentVolumeClaim] = ()
+
+
+class BoundVolume:
+    """A volume that is somebody's already, as nodes see it."""
+
+    def __init__(self, volume: PersistentVolume, reaches: Reaches, volumes: Volumes) -> None:
+        self.reach = reaches.of(volume)
+        self._volumes = volumes
+        self._plugin = in_tree_plugin(volume)
+        self._migrated = self.reach
+        self._fault: NotTranslatable | None = None
+        if not self._plugin:
+            return
+        try:
+            affinity = migrated_affinity(volume)
+        except NotTranslatable as error:
+            self._fault = NotTranslatable(f"could not translate pv: {error}")
+        else:
+            self._migrated = EVERYWHERE if affinity is None else reaches.compile(affinity)
+
+    @property
+    def depends_on_migration(self) -> bool:
+        return self._fault is not None or self._migrated is not self.reach
+
+    def is_in_reach_of(self, labels: Labels, node_name: str) -> bool:
+        """Raises NotTranslatable."""
+        if not self.depends_on_migration or not is_migrated(self._plugin, self._volumes.csi_node(node_name)):
+            return self.reach.matches(labels)
+        if self._fault is not None:
+            raise self._fault
+        return self._migrated.matches(labels)
+
+
+class Question:
+    """Raises DecodeError for a claim whose demands cannot be read."""
+
+    def __init__(self, claims: PodClaims, volumes: Volumes, reaches: Reaches, offers: Offers) -> None:
+        self.claims = claims
+        self._offers = offers
+        self._bound = [_bound_volume(claim, volumes, reaches) for claim in claims.bound]
+        # Claims that a provisioner has been asked to serve for a node, and those that are free to choose.
+        self._started = [claim for claim in claims.delayed if _selected_node(claim) is not None]
+        self.started_nodes = frozenset(_selected_node(claim) or "" for claim in self._started)
+        open_claims = [claim for claim in claims.delayed if _selected_node(claim) is None]
+        # The smallest claim chooses first, so that none takes a volume that another needs more.
+        open_claims.sort(key=requested_milli)
+        self._choices = [Choice(claim, volumes.volumes_of_class(class_of(claim)), reaches) for claim in open_claims]
+        self._offer_of = {claim.key: offers.for_claim(claim) for claim in claims.delayed}
+
+    # --- one node ---
+
+    def plan(self, labels: Labels, node_name: str) -> Plan:
+        """Raises NotTranslatable."""
+        # 1. Volumes that are bound must be in reach.
+        bound = self._bound_obstacle(labels, node_name)
+        # 2. A volume that is being made for a node is of no use to others.
+        if self.started_nodes - {node_name}:
+            return Plan(bound | BIND_CONFLICT)
+        # 3. Other claims take existing volumes, or have one made.
+        bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = []
+        provisions = list(self._started)
+        taken: set[str] = set()
+        for choice in self._choices:
+            volume = choice.best(labels, taken)
+            if volume is None:
+                provisions.append(choice.claim)
+            else:
+                taken.add(volume.metadata.name)
+                bindings.append((choice.claim, volume))
+        return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
+
+    def _bound_obstacle(self, labels: Labels, node_name: str) -> int:
+        """Of the first volume that is not in reach, or not there."""
+        for volume in self._bound:
+            if volume is None:
+                return VOLUME_MISSING
+            if not volume.is_in_reach_of(labels, node_name):
+                return NODE_CONFLICT
+        return 0
+
+    def _provision_obstacle(self, provisions: Sequence[PersistentVolumeClaim], labels: Labels) -> int:
+        for claim in provisions:
+            if obstacle := self._offer_of[claim.key].obstacle(labels):
+                return obstacle
+        return 0
+
+    # --- what tells nodes apart ---
+
+    @property
+    def single_nodes(self) -> frozenset[str] | None:
+        """Hostnames that get an answer of their own; all others get that of their profile. None: all have their own."""
+        if any(volume is not None and volume.depends_on_migration for volume in self._bound):
+            return None
+        if any(offer.reads_hostname for offer in self._offer_of.values()):
+            return None
+        hosts: set[str] = set()
+        for found in (*(_hosts(reach) for reach in self._bound_reaches()), *(choice.hosts for choice in self._choices)):
+            if found is None:
+                return None
+            hosts |= found
+        return frozenset(hosts)
+
+    @property
+    def narrowest(self) -> tuple[str, frozenset[str]] | None:
+        """(label, its values): a node without one of them conflicts with a bound volume, and that is all there is
+        to say of it. None if it is not so simple."""
+        if self.claims.delayed or any(volume is None or volume.depends_on_migration for volume in self._bound):
+            return None
+        needs = [reach.needs for reach in self._bound_reaches() if reach.needs is not None]
+        return min(needs, key=lambda need: len(need[1]), default=None)
+
+    @property
+    def key(self) -> Hashable | None:
+        """Questions of one key have the same answer for a profile. None: this one is asked for itself."""
+        if any(not choice.is_empty for choice in self._choices):
+            return None
+        offers: list[Offer] = [self._offer_of[claim.key] for claim in self._started]
+        offers += [self._offer_of[choice.claim.key] for choice in self._choices]
+        bound = tuple(volume and volume.reach for volume in self._bound)
+        return bound, bool(self._started), tuple(offer.key for offer in offers)
+
+    def _bound_reaches(self) -> list[Reach]:
+        return [volume.reach for volume in self._bound if volume is not None]
+
+
+def _selected_node(claim: PersistentVolumeClaim) -> str | None:
+    return (claim.metadata.annotations or {}).get(SELECTED_NODE)
+
+
+def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, reaches: Reaches) -> BoundVolume | None:
+    volume = volumes.volume(claim.spec.volume_name)
+    return None if volume is None else BoundVolume(volume, reaches, volumes)
+
+
+def _hosts(reach: Reach) -> frozenset[str] | None:
+    """The hostnames that this reach tells from others; None if it tells all apart."""
+    if reach.hosts is not None:
+        return reach.hosts
+    return None if reach.reads_hostname else frozenset()

@@ -1,0 +1,102 @@
+"""Where a volume can be reached from: its node affinity, compiled once and asked of many nodes.
+
+Only labels are read. Kube-scheduler hands a volume's affinity a node without a name, so a term over the name of the
+node never holds, and one that shuns a name always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kscheduler.api.labels import NodeTerm, Operator, RequiredNodeAffinity, compile_node_selector_term
+from kscheduler.api.objects import NodeSelector, NodeSelectorTerm
+from kscheduler.api.storage import PersistentVolume
+from kscheduler.errors import DecodeError
+from kscheduler.snapshot.profiles import HOSTNAME
+
+# Volumes and affinities remembered: several times what large clusters have. All are dropped when there are more.
+MAX_KEPT = 100_000
+_PATH = "spec.nodeAffinity.required.nodeSelectorTerms"
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """The nodes a volume can be reached from. Equal affinities have the same Reach while `Reaches` remembers them."""
+
+    affinity: RequiredNodeAffinity | None  # None: from everywhere
+    reads_hostname: bool = field(init=False)
+    # (label, its values): no node without one of them can be among these. None: nothing so simple is known.
+    needs: tuple[str, frozenset[str]] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        affinity = self.affinity
+        object.__setattr__(self, "reads_hostname", affinity is not None and HOSTNAME in affinity.label_keys)
+        object.__setattr__(self, "needs", None if affinity is None else _needs(affinity))
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The hostnames of the only nodes that may match; None if others may."""
+        return self.needs[1] if self.needs is not None and self.needs[0] == HOSTNAME else None
+
+    def matches(self, labels: Labels) -> bool:
+        return self.affinity is None or self.affinity.matches(labels, "")
+
+
+EVERYWHERE = Reach(None)
+
+
+class Reaches:
+    """The reach of each volume, remembered while its affinity stays the same object."""
+
+    def __init__(self) -> None:
+        self._of_volume: dict[str, tuple[NodeSelector, Reach]] = {}  # volume -> its affinity, compiled
+        self._known: dict[RequiredNodeAffinity, Reach] = {}
+
+    def of(self, volume: PersistentVolume) -> Reach:
+        affinity = volume.spec.node_affinity
+        required = None if affinity is None else affinity.required
+        if required is None:
+            return EVERYWHERE
+        known = self._of_volume.get(volume.metadata.name)
+        if known is not None and known[0] is required:
+            return known[1]
+        if len(self._of_volume) >= MAX_KEPT:
+            self._of_volume.clear()
+        reach = self.compile(required)
+        self._of_volume[volume.metadata.name] = required, reach
+        return reach
+
+    def compile(self, required: NodeSelector) -> Reach:
+        affinity = RequiredNodeAffinity((), tuple(_term(term) for term in required.node_selector_terms))
+        reach = self._known.get(affinity)
+        if reach is None:
+            if len(self._known) >= MAX_KEPT:
+                self._known.clear()
+            reach = self._known[affinity] = Reach(affinity)
+        return reach
+
+
+def _term(term: NodeSelectorTerm) -> NodeTerm:
+    """A malformed term matches nothing, as in kube-scheduler."""
+    try:
+        return compile_node_selector_term(term, _PATH)
+    except DecodeError:
+        return NodeTerm()
+
+
+def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:
+    """A label that every term asks for by value: the hostname, if all do that."""
+    terms = [
+        {need.key: need.values for need in term.expressions if need.operator is Operator.IN}
+        for term in affinity.terms or ()
+        if term.expressions or term.names  # others match nothing
+    ]
+    if not terms:
+        return HOSTNAME, frozenset()
+    common = sorted(set(terms[0]).intersection(*terms[1:]), key=lambda key: (key != HOSTNAME, key))
+    if not common:
+        return None
+    return common[0], frozenset().union(*(values[common[0]] for values in terms))
