@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,13 +18,18 @@ from tests.controlplane.harness import ensure
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.compare import all_differences
 from tests.parity.generate import generate
-from tests.parity.oracle import Answer, Decision, Oracle
+from tests.parity.oracle import Answer, Decision, Oracle, Status
 from tests.parity.words import FPGA, GPU, HUGE
 
 # Plugins that decide nothing about nodes. PrioritySort is compared by the order of the queue, in every case.
 BESIDE = frozenset({"PrioritySort", "DefaultBinder", "DefaultPreemption"})
 FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
-SCORES_LITTLE = {"default": 15, "TaintToleration": 3, "PodTopologySpread": 8}  # different raw scores
+SCORES_LITTLE = {  # different raw scores
+    "default": 15,
+    "TaintToleration": 3,
+    "PodTopologySpread": 8,
+    "VolumeBinding": 0,  # it scores behind a feature gate that is off
+}
 REASONS = {  # plugin -> all it can say, where that is more than one thing
     "NodeAffinity": (
         "node(s) didn't match Pod's node affinity/selector",
@@ -43,7 +49,39 @@ REASONS = {  # plugin -> all it can say, where that is more than one thing
         "node(s) didn't match pod anti-affinity rules",
         "node(s) didn't satisfy existing pods anti-affinity rules",
     ),
+    "VolumeRestrictions": (
+        "node(s) had no available disk",
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+        "another pod",
+        'persistentvolumeclaim "…" not found',
+    ),
+    "NodeVolumeLimits": (
+        "node(s) exceed max volume count",
+        'looking up PVC …: persistentvolumeclaim "…" not found',
+    ),
+    "VolumeBinding": (
+        'persistentvolumeclaim "…" not found',
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "…"',
+        'persistentvolumeclaim "…" bound to non-existent persistentvolume "…"',
+        'persistentvolumeclaim "…" is being deleted',
+        "PVC … was not created for pod … (pod is not owner)",
+        "pod has unbound immediate PersistentVolumeClaims",
+        "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) didn't find available persistent volumes to bind",
+        "node(s) did not have enough free storage",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    ),
+    "VolumeZone": (
+        'persistentvolumeclaim "…" not found',
+        'persistentvolume "…" not found',
+        'storageclass.storage.k8s.io "…" not found',
+        "PersistentVolumeClaim had no pv name and storageClass name",
+        "PersistentVolume had no name",
+        "node(s) had no available volume zone",
+    ),
 }
+_QUOTED = re.compile(r'"[^"]+"')  # in a reason, the name of an object
+_CALLED = re.compile(r"(?<=\bPVC )[^\s:]+|(?<=\bfor pod )\S+")  # likewise, without quotes
 
 
 @dataclass(slots=True)
@@ -55,7 +93,10 @@ class PluginCoverage:
     scored: int = 0  # nodes
     raw: set[int] = field(default_factory=set)
     normalized: set[int] = field(default_factory=set)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # with … for names of objects
+
+    def hear(self, status: Status) -> None:
+        self.reasons.update(_QUOTED.sub('"…"', _CALLED.sub("…", reason)) for reason in status.reasons or ())
 
 
 class Coverage:
@@ -98,7 +139,7 @@ class Coverage:
         if decision.pre_filter is not None:
             rejecting = self._plugin(decision.pre_filter.plugin)
             rejecting.pre_filter_rejections += 1
-            rejecting.reasons.update(decision.pre_filter.reasons or ())
+            rejecting.hear(decision.pre_filter)
             return
         asked = [name for name in order if name not in decision.filter_skipped]
         for status in decision.statuses.values():
@@ -107,7 +148,7 @@ class Coverage:
                 continue
             rejecting = self._plugin(status.plugin)
             rejecting.rejections += 1
-            rejecting.reasons.update(status.reasons or ())
+            rejecting.hear(status)
             for name in asked[: asked.index(status.plugin)]:
                 self._plugin(name).acceptances += 1
         for name in asked:

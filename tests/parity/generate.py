@@ -14,6 +14,7 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector
+from tests.parity.generate_volumes import VOLUME_PLUGINS, generate_volumes, label_for_drivers
 from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY_KEYS, ZONE, often, pick, some
 
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -36,9 +37,13 @@ def generate(seed: int) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(_size(rng))]
-    profiles = PROFILES[: 2 if often(rng, 0.15) else 1]
-    theme = often(rng, 0.5)
-    pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=theme)
+    mode = pick(rng, (EVALUATE, SEQUENCE))
+    has_claims = VOLUME_PLUGINS.issubset(IN_TREE) and often(rng, 0.35)
+    # Each of kube-scheduler's profiles knows its own assumptions about volumes only: see README.md.
+    alone = has_claims and mode == SEQUENCE
+    profiles = PROFILES[: 2 if often(rng, 0.15) and not alone else 1]
+    theme = often(rng, 0.8 if has_claims else 0.5)
+    pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=theme, claims=has_claims)
     running = rng.randint(0, 3 * min(len(nodes), 40))
     cluster = {
         "nodes": [generate_node(rng, name, calm=theme) for name in nodes],
@@ -48,7 +53,11 @@ def generate(seed: int) -> Case:
     if SPREAD in IN_TREE:
         cluster |= _owners(rng)
     pending = [pods.pending(f"p{i}") for i in range(PENDING)]
-    return Case(seed, pick(rng, (EVALUATE, SEQUENCE)), _config(rng, profiles), cluster, pending)
+    if has_claims:
+        for node in cluster["nodes"]:
+            label_for_drivers(rng, node)
+        cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *pending])
+    return Case(seed, mode, _config(rng, profiles, has_claims=has_claims), cluster, pending)
 
 
 def _size(rng: random.Random) -> int:
@@ -87,14 +96,17 @@ def _exact(rng: random.Random) -> dict[str, str]:
 # --- configuration ---
 
 
-def _config(rng: random.Random, profiles: Sequence[str]) -> Object:
-    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": [_profile(rng, name) for name in profiles]}
+def _config(rng: random.Random, profiles: Sequence[str], *, has_claims: bool) -> Object:
+    made = [_profile(rng, name, has_claims=has_claims) for name in profiles]
+    return {**HEAD, "percentageOfNodesToScore": 100, "profiles": made}
 
 
-def _profile(rng: random.Random, scheduler_name: str) -> Object:
+def _profile(rng: random.Random, scheduler_name: str, *, has_claims: bool) -> Object:
     arguments = _arguments(rng) if often(rng, 0.6) else {}
     weights = {name: rng.randint(1, 5) for name in some(rng, SCORERS, 3)} if often(rng, 0.2) else {}
-    multi_point: Object = {"disabled": [{"name": name} for name in MISSING]}
+    # Of several plugins that turn a pod down for its claims only the first is heard.
+    silent = some(rng, sorted(VOLUME_PLUGINS & IN_TREE.keys()), 3) if has_claims and often(rng, 0.35) else []
+    multi_point: Object = {"disabled": [{"name": name} for name in (*MISSING, *silent)]}
     if weights:
         multi_point["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
     profile: Object = {"schedulerName": scheduler_name, "plugins": {"multiPoint": multi_point}}

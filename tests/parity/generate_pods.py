@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from tests.parity.case import Object
+from tests.parity.generate_volumes import claimed, disk
 from tests.parity.words import (
     EFFECTS,
     FPGA,
@@ -32,6 +33,7 @@ Feature = Callable[[Object], None]  # adds something to a pod's spec
 
 SPREAD = "PodTopologySpread"
 POD_AFFINITY = "InterPodAffinity"
+DISKS = "VolumeRestrictions"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 CONTROLLERS = (  # apiVersion, kind, the cluster's list of them
@@ -48,7 +50,8 @@ STORAGE = ("100Mi", "1Gi", "2Gi", "50Gi")
 
 
 class PodGenerator:
-    """`nodes`: the names of the cluster's nodes; `plugins`: those that may be given something to do.
+    """`nodes`: the names of the cluster's nodes; `plugins`: those that may be given something to do; `claims`: may
+    pods have some?
 
     With `theme` True most pods of the cluster have one feature and few another, so that it is met in all its ways.
     """
@@ -61,12 +64,15 @@ class PodGenerator:
         profiles: Sequence[str],
         *,
         theme: bool,
+        claims: bool,
     ) -> None:
         self._rng = rng
         self._nodes = [*nodes, "elsewhere"]
         self._plugins = plugins
         self._profiles = profiles
+        self._has_claims = claims
         themes = [give for _, give in self._features()] + [self._spread] * 3 * (SPREAD in plugins)
+        themes += [self._claims] * 30 * claims + [self._disks] * 2 * (DISKS in plugins)
         self._theme = pick(rng, themes) if theme else None
 
     def pending(self, name: str) -> Object:
@@ -137,6 +143,10 @@ class PodGenerator:
                 (0.2, self._required_pod_anti_affinity),
                 (0.25, self._preferred_pod_affinity),
             ]
+        if DISKS in self._plugins:
+            features.append((0.2, self._disks))
+        if self._has_claims:
+            features.append((0.3, self._claims))
         return features
 
     def _kubelet_features(self, spec: Object) -> None:
@@ -184,7 +194,15 @@ class PodGenerator:
         spec["priority"] = pick(self._rng, (-5, 0, 10))
 
     def _image_volume(self, spec: Object) -> None:
-        spec["volumes"] = [{"name": "v", "image": {"reference": pick(self._rng, IMAGES)}}]
+        _volumes(spec).append({"name": "image", "image": {"reference": pick(self._rng, IMAGES)}})
+
+    # --- volumes ---
+
+    def _disks(self, spec: Object) -> None:
+        _volumes(spec).extend(disk(self._rng, f"d{i}") for i in range(1 if often(self._rng, 0.7) else 2))
+
+    def _claims(self, spec: Object) -> None:
+        _volumes(spec).extend(claimed(self._rng, f"v{i}") for i in range(1 if often(self._rng, 0.6) else 2))
 
     # --- nodes ---
 
@@ -262,6 +280,11 @@ class PodGenerator:
 
 def _few(rng: random.Random) -> int:
     return pick(rng, (1, 1, 1, 2, 2, 3))
+
+
+def _volumes(spec: Object) -> list[Object]:
+    found: list[Object] = spec.setdefault("volumes", [])
+    return found
 
 
 def _node_affinity(spec: Object) -> Object:

@@ -40,6 +40,7 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
 from tests.parity.detours import fill, read_pod
+from tests.parity.detours_volumes import inform, mislead
 from tests.parity.oracle import Decision, PluginScores, Status
 
 BY_TABLE = "table"
@@ -70,7 +71,10 @@ class World:
         config = _read_config(json.dumps(case.config))
         self._profiles = {p.scheduler_name: _Profile(p, self.handle, form) for p in config.profiles}
         self._fill_around(case.cluster)
+        detours = random.Random(case.seed)
+        mislead(self.handle.volumes, case.cluster, detours)
         fill(self.cache, case, self.decide)
+        inform(self.handle.volumes, case.cluster, detours)
 
     def _fill_around(self, cluster: Mapping[str, Sequence[Object]]) -> None:
         for namespace in cluster.get("namespaces", ()):
@@ -114,7 +118,10 @@ class World:
         return sorted(range(len(documents)), key=key)
 
     def assume(self, document: Object, node_name: str) -> None:
-        self.cache.assume(read_pod(document), node_name)
+        """Put the pod that was decided about last on the node, with the volumes it was found to get there."""
+        pod = read_pod(document)
+        self.cache.assume(pod, node_name)
+        self._profiles[pod.pod.spec.scheduler_name].reserve(pod, node_name)
 
 
 @functools.lru_cache(maxsize=2)  # both forms have the same
@@ -130,6 +137,7 @@ class _Profile:
     def __init__(self, profile: Profile, handle: Handle, form: str) -> None:
         self._heard: Heard = {}
         self._witness = _Witness()
+        self._state = CycleState()  # of the last decision
         points = build(profile, handle)
         points["score"] = [(_listen(p, weight, form, self._heard), weight) for p, weight in points.get("score", ())]
         points["postFilter"] = [(self._witness, 1)]
@@ -151,7 +159,7 @@ class _Profile:
         found = Decision()
         if (gate := self.framework.run_pre_enqueue(pod)) is not None:
             found.pre_enqueue = _told(gate)
-        state = CycleState()
+        state = self._state = CycleState()
         outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
             found.host = outcome.node_name
@@ -172,6 +180,12 @@ class _Profile:
         found.scored = found.feasible if found.host and len(found.feasible) > 1 else []
         self._tell_scores(found)
         return found
+
+    def reserve(self, pod: PodInfo, node_name: str) -> None:
+        """Reserve in the last decision's cycle. Raises InternalError, since kube-scheduler's Reserve was content."""
+        status = self.framework.run_reserve(self._state, pod, node_name)
+        if status is not None:
+            raise InternalError(f"Reserve of pod {pod.key} on {node_name}: {status.plugin}: {status.message}")
 
     def _tell_scores(self, found: Decision) -> None:
         for name, heard in self._heard.items():
