@@ -1,4 +1,4 @@
-"""Pods and nodes from files, as kubectl prints them: YAML (any number of documents) or JSON; lists or single objects.
+"""Pods, nodes and storage from files, as kubectl prints them: YAML (any number of documents) or JSON; lists or not.
 
 `kubectl get nodes,pods -A -o json` is read as it is. Objects of other kinds are counted and left out. Everything is
 checked on the way in, and the first fault is reported with file, document, item, object, field and value. Nothing is
@@ -11,16 +11,46 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
 from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    StorageObject,
+    VolumeAttachment,
+    check_capacity,
+    check_claim,
+    check_volume,
+)
 from kscheduler.errors import ConfigError, DecodeError
 
 T = TypeVar("T")
+
+
+def _sound(item: object) -> None:
+    """Nothing in it can be malformed."""
+
+
+_V1, _STORAGE_V1 = "v1", "storage.k8s.io/v1"
+# (apiVersion, kind) -> struct, and what finds its faults
+_STORAGE: dict[tuple[str, str], tuple[type[Any], Callable[[Any], None]]] = {
+    (_V1, "PersistentVolume"): (PersistentVolume, check_volume),
+    (_V1, "PersistentVolumeClaim"): (PersistentVolumeClaim, check_claim),
+    (_STORAGE_V1, "StorageClass"): (StorageClass, _sound),
+    (_STORAGE_V1, "CSIDriver"): (CSIDriver, _sound),
+    (_STORAGE_V1, "CSINode"): (CSINode, _sound),
+    (_STORAGE_V1, "CSIStorageCapacity"): (CSIStorageCapacity, check_capacity),
+    (_STORAGE_V1, "VolumeAttachment"): (VolumeAttachment, _sound),
+}
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -30,6 +60,7 @@ class Manifests:
     pods: tuple[Pod, ...]
     nodes: tuple[Node, ...]
     others_skipped: dict[str, int]  # kind -> how many
+    storage: tuple[StorageObject, ...] = ()  # in the order of the file
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -50,18 +81,21 @@ class _Found:
 
 
 def load_manifests(path: str | Path) -> Manifests:
-    """The pods and nodes in a file. Raises ConfigError if it cannot be read or something in it makes no sense."""
+    """The objects in a file. Raises ConfigError if it cannot be read or something in it makes no sense."""
     pods: list[Pod] = []
     nodes: list[Node] = []
+    storage: list[StorageObject] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
             pods.append(_read(found, Pod, check_pod))
         elif found.api_version == "v1" and found.kind == "Node":
             nodes.append(_read(found, Node, check_node))
+        elif (found.api_version, found.kind) in _STORAGE:
+            storage.append(_read(found, *_STORAGE[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
-    return Manifests(tuple(pods), tuple(nodes), dict(others))
+    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage))
 
 
 def _read(found: _Found, kind: type[T], check: Callable[[T], None]) -> T:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -348,6 +349,12 @@ def grace_s(pod: Pod) -> int:
     """How long the pod may take to end."""
     asked = pod.spec.termination_grace_period_seconds
     return DEFAULT_GRACE_S if asked is None else asked
+
+
+def in_order_of_use(storage: Iterable[StorageObject]) -> list[StorageObject]:
+    """Storage in the order in which to create it: classes before claims, so that the default one is found."""
+    order = {resource.type: number for number, resource in enumerate(STORAGE)}
+    return sorted(storage, key=lambda item: order[type(item)])
 
 
 def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:

@@ -1,5 +1,7 @@
 """From options to a scenario: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
 
+Storage (volumes, claims, classes, what drivers say) is taken from either list; it is there from the start.
+
 A flag beats the workload file, the file beats the defaults. Pods of a list that have a node are there from the
 start; the others arrive as `--arrival` says, in the order of the file. A trace brings its own times.
 """
@@ -8,11 +10,13 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.storage import StorageObject
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.processes import parse_arrival, parse_duration
@@ -40,6 +44,7 @@ class _Part:
     arrivals: tuple[Arrival, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    storage: tuple[StorageObject, ...] = ()
 
 
 def seed_of(arguments: SimulateArguments) -> int:
@@ -51,7 +56,10 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     spec = _spec(arguments)
     nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
     _check_names(nodes.nodes, pods.arrivals)
+    storage = _united(nodes.storage, pods.storage)
     parameters = dict(nodes.parameters + pods.parameters)
+    if storage:
+        parameters["storage"] = _counted(storage)
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
@@ -59,6 +67,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
         list(pods.arrivals),
         {**parameters, "seed": str(spec.seed)},
         list(dict.fromkeys(nodes.notes + pods.notes)),
+        storage,
     )
 
 
@@ -84,15 +93,18 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
         return _Part(nodes=tuple(generate_nodes(plan, spec.seed)), parameters=tuple(describe_nodes(plan).items()))
     assert source is not None
     notes: tuple[str, ...] = ()
+    storage: tuple[StorageObject, ...] = ()
     if _is_csv(source):
         nodes: tuple[Node, ...] = tuple(read_nodes(source, arguments.gpu_resource))
         notes = (NODE_NOTE, GPU_NOTE)
     else:
         manifests = load_manifests(source)
         nodes, notes = manifests.nodes, _skipped(source, manifests, "pods", len(manifests.pods))
+        storage = manifests.storage
     if not nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
-    return _Part(nodes=nodes, parameters=(("nodes", f"{len(nodes):,} from {os.path.basename(source)}"),), notes=notes)
+    parameters = (("nodes", f"{len(nodes):,} from {os.path.basename(source)}"),)
+    return _Part(nodes=nodes, parameters=parameters, notes=notes, storage=storage)
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
@@ -134,6 +146,7 @@ def _listed(source: str, spec: WorkloadSpec) -> _Part:
         arrivals=tuple(arrivals),
         parameters=parameters,
         notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
+        storage=manifests.storage,
     )
 
 
@@ -145,6 +158,29 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     return bound + [
         Arrival(at_s, pod, plan.duration.draw(durations)) for at_s, pod in zip(times, waiting, strict=False)
     ]
+
+
+# --- storage ------------------------------------------------------------------------------------------------------
+
+
+def _united(*parts: Iterable[StorageObject]) -> list[StorageObject]:
+    """The objects of all parts: both flags may name the same file, so what is the same in each is one object."""
+    found: dict[tuple[type, str], StorageObject] = {}
+    for part in parts:
+        here: set[tuple[type, str]] = set()
+        for item in part:
+            kind = type(item)
+            key = (kind, item.key)
+            if key in here or found.get(key, item) != item:
+                raise ConfigError(f'{kind.__name__} "{item.key}": the name is used twice')
+            here.add(key)
+            found[key] = item
+    return list(found.values())
+
+
+def _counted(storage: Iterable[StorageObject]) -> str:
+    counts = Counter(type(item).__name__ for item in storage)
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 
 # --- files --------------------------------------------------------------------------------------------------------

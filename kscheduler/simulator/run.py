@@ -1,6 +1,6 @@
 """One simulation: a cluster in memory, a scheduler on it, and pods that come and go, in virtual time.
 
-    1. Create the nodes and the pods that have a node already.  2. Start the scheduler and wait till it watches.
+    1. Create storage, nodes and the pods that have a node already.  2. Start the scheduler and wait till it watches.
     3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and hand over the books.
 
 The scheduler is whatever runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
@@ -23,11 +23,12 @@ from kscheduler.client.protocol import PODS, Client
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
-from kscheduler.simulator.cluster import Cluster, grace_s
+from kscheduler.simulator.cluster import Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")
 
@@ -128,11 +129,15 @@ class _Simulation:
         self._cluster = cluster = Cluster(clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S)
         self._clock = clock
         self._accounting = Accounting(cluster)
+        volumes = VolumeController(cluster, loop.call_soon)
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
+        for item in in_order_of_use(self._scenario.storage):
+            cluster.create_storage(item)
         for node in self._scenario.nodes:
             cluster.create_node(node)
         self._create_existing()
+        volumes.settle()
         # 2. The scheduler.
         client = cluster.client(latency=self._settings.latency, faults=self._settings.faults, seed=self._settings.seed)
         scheduler = self._make(client, clock, random.Random(f"{self._settings.seed} scheduler"))

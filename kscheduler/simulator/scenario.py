@@ -1,10 +1,11 @@
-"""What a simulation plays: nodes that are there from the start, and pods that come and go."""
+"""What a simulation plays: nodes and storage that are there from the start, and pods that come and go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.storage import StorageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,4 @@ class Scenario:
     arrivals: list[Arrival]  # in time order
     parameters: dict[str, str] = field(default_factory=dict)  # what it was made from, for the report
     notes: list[str] = field(default_factory=list)  # what is not modelled, for the report
+    storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers

@@ -1,0 +1,410 @@
+"""What kube-controller-manager and provisioners do about volumes, for a cluster in memory.
+
+A claim is bound to the smallest volume that will do, or to the one a user or a scheduler promised it; a claim of a
+class that waits for its first consumer only then. Where nothing fits, a volume is made if the class has a provisioner
+(and the scheduler has chosen a node, for a class that waits). Pods with generic ephemeral volumes get their claims.
+Like the real ones it looks again at whatever changed, after the change, in the same instant of virtual time.
+Not modelled: reclaim policies (what was provisioned goes with its claim, any other volume stays, Released), storage
+capacity, attaching, expansion, protection of what is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from kscheduler.api.labels import compile_label_selector
+from kscheduler.api.objects import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    SelectorRequirement,
+)
+from kscheduler.api.quantity import parse_units
+from kscheduler.api.storage import (
+    AVAILABLE,
+    BIND_COMPLETED,
+    BOUND,
+    BOUND_BY_CONTROLLER,
+    LOST,
+    NO_PROVISIONER,
+    PROVISIONED_BY,
+    RELEASED,
+    SELECTED_NODE,
+    STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    CSINode,
+    CSIPersistentVolumeSource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    StorageClass,
+    VolumeNodeAffinity,
+    claim_name_of,
+    class_of,
+    is_made_for,
+)
+from kscheduler.client.protocol import (
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from kscheduler.simulator.cluster import Cluster
+
+FILESYSTEM = "Filesystem"  # the volume mode of those that name none
+
+
+class VolumeController:
+    """Attach it to a cluster before anything happens there. `defer` calls a function soon, as `loop.call_soon` does."""
+
+    def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
+        self._cluster = cluster
+        self._defer = defer
+        self._is_due = False
+        self._claims_due: dict[str, None] = {}  # keys, in the order they changed; a set that keeps it
+        self._volumes_due: dict[str, None] = {}  # names, as above
+        self._pods_due: dict[str, None] = {}  # keys of new pods that may need claims
+        self._hopeful: dict[str, dict[str, None]] = {}  # class -> keys of claims that nothing was found for
+        self._free: dict[str, dict[str, None]] = {}  # class -> names of volumes promised to nobody
+        self._promised: dict[str, dict[str, None]] = {}  # claim key -> names of volumes promised to it
+        self._claims: dict[str, PersistentVolumeClaim] = cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
+        self._volumes: dict[str, PersistentVolume] = cluster.store(PERSISTENT_VOLUMES).objects
+        self._classes: dict[str, StorageClass] = cluster.store(STORAGE_CLASSES).objects
+        cluster.store(PERSISTENT_VOLUME_CLAIMS).subscribe(self._claim_changed)
+        cluster.store(PERSISTENT_VOLUMES).subscribe(self._volume_changed)
+        cluster.store(STORAGE_CLASSES).subscribe(self._class_changed)
+        cluster.store(PODS).subscribe(self._pod_changed)
+
+    # --- what changed ---------------------------------------------------------------------------------------------
+
+    def _claim_changed(self, before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> None:
+        claim = after or before
+        assert claim is not None
+        self._claims_due[claim.key] = None
+        if claim.spec.volume_name:
+            self._volumes_due[claim.spec.volume_name] = None
+        if after is None:
+            self._volumes_due.update(self._promised.get(claim.key, {}))
+        self._call()
+
+    def _volume_changed(self, before: PersistentVolume | None, after: PersistentVolume | None) -> None:
+        volume = after or before
+        assert volume is not None
+        self._volumes_due[volume.key] = None
+        for version in (before, after):
+            if version is None:
+                continue
+            found = self._shelf_of(version)
+            if version is after:
+                found[version.key] = None
+            else:
+                found.pop(version.key, None)
+            if version.spec.claim_ref is not None:
+                self._claims_due[_key_of(version.spec.claim_ref)] = None
+        if volume.spec.claim_ref is None:
+            self._raise_hope(class_of(volume))
+        self._call()
+
+    def _shelf_of(self, volume: PersistentVolume) -> dict[str, None]:
+        """Where it is looked for."""
+        promised = volume.spec.claim_ref
+        if promised is None:
+            return self._free.setdefault(class_of(volume), {})
+        return self._promised.setdefault(_key_of(promised), {})
+
+    def _class_changed(self, before: StorageClass | None, after: StorageClass | None) -> None:
+        if after is not None:
+            self._raise_hope(after.key)
+            self._call()
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        if pod is None or not pod.spec.volumes or (before is not None and after is not None):
+            return
+        if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+            if after is None:
+                self._delete_claims_of(pod)
+            else:
+                self._pods_due[pod.key] = None
+            self._call()
+
+    def _raise_hope(self, class_name: str) -> None:
+        self._claims_due.update(self._hopeful.pop(class_name, {}))
+
+    def _call(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._defer(self.settle)
+
+    def settle(self) -> None:
+        """Look at everything that changed, and at what changes by that, until nothing does."""
+        self._is_due = True
+        try:
+            while self._pods_due or self._volumes_due or self._claims_due:
+                if self._pods_due:
+                    self._make_claims(_first(self._pods_due))
+                elif self._volumes_due:
+                    self._look_at_volume(_first(self._volumes_due))
+                else:
+                    self._look_at_claim(_first(self._claims_due))
+        finally:
+            self._is_due = False
+
+    # --- volumes --------------------------------------------------------------------------------------------------
+
+    def _look_at_volume(self, name: str) -> None:
+        volume = self._volumes.get(name)
+        if volume is None:
+            return
+        promised = volume.spec.claim_ref
+        if promised is None or not promised.uid:  # free, or promised by a user to a claim that has not taken it
+            self._set_phase(volume, AVAILABLE)
+            return
+        claim = self._claims.get(_key_of(promised))
+        if claim is None or claim.metadata.uid != promised.uid:
+            self._release(volume)
+        elif not claim.spec.volume_name:
+            self._claims_due[claim.key] = None  # the scheduler's promise: the claim takes it
+        elif claim.spec.volume_name == name:
+            self._set_phase(volume, BOUND)
+        elif PROVISIONED_BY in _annotations(volume):  # the claim was bound to another one meanwhile
+            self._release(volume)
+        else:
+            self._unbind(volume)
+
+    def _release(self, volume: PersistentVolume) -> None:
+        if PROVISIONED_BY in _annotations(volume):
+            self._cluster.delete_storage(PERSISTENT_VOLUMES, volume.key)
+        else:
+            self._set_phase(volume, RELEASED)
+
+    def _unbind(self, volume: PersistentVolume) -> None:
+        """Take the promise back; one of a user's stays, without the uid."""
+        promised = volume.spec.claim_ref
+        assert promised is not None
+        by_us = BOUND_BY_CONTROLLER in _annotations(volume)
+        kept = None if by_us else replace(promised, uid="", resource_version="")
+        metadata = _without(volume.metadata, BOUND_BY_CONTROLLER)
+        status = PersistentVolumeStatus(AVAILABLE)
+        self._cluster.update_storage(
+            replace(volume, metadata=metadata, spec=replace(volume.spec, claim_ref=kept), status=status)
+        )
+
+    def _set_phase(self, volume: PersistentVolume, phase: str) -> None:
+        if volume.status.phase != phase:
+            self._cluster.update_storage(replace(volume, status=PersistentVolumeStatus(phase)))
+
+    # --- claims ---------------------------------------------------------------------------------------------------
+
+    def _look_at_claim(self, key: str) -> None:
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        if BIND_COMPLETED in _annotations(claim):
+            self._look_at_bound(claim)
+        elif claim.spec.volume_name:
+            volume = self._volumes.get(claim.spec.volume_name)
+            if volume is not None and (volume.spec.claim_ref is None or _is_promised(volume, claim)):
+                self._bind(volume, claim)
+        else:
+            self._look_at_unbound(claim)
+
+    def _look_at_bound(self, claim: PersistentVolumeClaim) -> None:
+        volume = self._volumes.get(claim.spec.volume_name)
+        if volume is not None and (volume.spec.claim_ref is None or _is_promised(volume, claim)):
+            self._bind(volume, claim)
+        elif claim.status.phase != LOST:
+            self._cluster.update_storage(replace(claim, status=replace(claim.status, phase=LOST)))
+
+    def _look_at_unbound(self, claim: PersistentVolumeClaim) -> None:
+        class_name = class_of(claim)
+        storage_class = self._classes.get(class_name)
+        node_name = _annotations(claim).get(SELECTED_NODE)
+        waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        waits = waits and node_name is None
+        volume = self._match(claim, promised_only=waits)
+        if volume is not None:
+            self._bind(volume, claim)
+        elif waits:
+            pass  # the scheduler will promise it a volume, or choose a node
+        elif storage_class is None or storage_class.provisioner == NO_PROVISIONER:
+            self._hopeful.setdefault(class_name, {})[claim.key] = None
+        elif node_name is not None and node_name not in self._cluster.nodes:
+            metadata = _without(claim.metadata, SELECTED_NODE)  # that node has gone: the scheduler must choose again
+            self._cluster.update_storage(replace(claim, metadata=metadata))
+        else:
+            self._provision(claim, storage_class, node_name)
+
+    def _match(self, claim: PersistentVolumeClaim, *, promised_only: bool) -> PersistentVolume | None:
+        """The volume promised to the claim, or the smallest that will do; of equals the first by name."""
+        wanted = _wanted(claim)
+        for name in self._promised.get(claim.key, ()):
+            volume = self._volumes[name]
+            if _is_promised(volume, claim) and _size(volume) >= wanted and _is_of_mode(volume, claim):
+                return volume
+        if promised_only:
+            return None
+        best: tuple[int, str] | None = None
+        selector = compile_label_selector(claim.spec.selector or LabelSelector(), "spec.selector")  # empty: any labels
+        for name in self._free.get(class_of(claim), ()):
+            volume = self._volumes[name]
+            if (
+                volume.status.phase == AVAILABLE
+                and _size(volume) >= wanted
+                and _is_of_mode(volume, claim)
+                and set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
+                and selector.matches(volume.metadata.labels or {})
+            ):
+                found = (_size(volume), volume.key)
+                best = found if best is None else min(best, found)
+        return None if best is None else self._volumes[best[1]]
+
+    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """Both sides, as far as they are not bound yet."""
+        metadata, spec = volume.metadata, volume.spec
+        if not _is_promised(volume, claim):
+            metadata = _with(metadata, BOUND_BY_CONTROLLER, "yes")
+        if spec.claim_ref is None or spec.claim_ref.uid != claim.metadata.uid:
+            spec = replace(spec, claim_ref=_reference(claim))
+        self._update(volume, replace(volume, metadata=metadata, spec=spec, status=PersistentVolumeStatus(BOUND)))
+        metadata = claim.metadata
+        if claim.spec.volume_name != volume.key:
+            metadata = _with(metadata, BOUND_BY_CONTROLLER, "yes")
+        metadata = _with(metadata, BIND_COMPLETED, "yes")
+        status = replace(claim.status, phase=BOUND, capacity=volume.spec.capacity)
+        bound = replace(claim, metadata=metadata, spec=replace(claim.spec, volume_name=volume.key), status=status)
+        self._update(claim, bound)
+
+    def _update(self, before: Any, after: Any) -> None:
+        if before != after:
+            self._cluster.update_storage(after)
+
+    # --- provisioning ---------------------------------------------------------------------------------------------
+
+    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node_name: str | None) -> None:
+        name = f"pvc-{claim.metadata.uid}"
+        if name in self._volumes:
+            return
+        requests = claim.spec.resources.requests if claim.spec.resources else None
+        spec = PersistentVolumeSpec(
+            capacity={STORAGE: (requests or {}).get(STORAGE, 0)},
+            access_modes=claim.spec.access_modes,
+            claim_ref=_reference(claim),
+            storage_class_name=storage_class.key,
+            volume_mode=claim.spec.volume_mode,
+            node_affinity=self._reach(storage_class, node_name),
+            csi=CSIPersistentVolumeSource(storage_class.provisioner, name),
+        )
+        metadata = ObjectMeta(name=name, annotations={PROVISIONED_BY: storage_class.provisioner})
+        self._cluster.create_storage(PersistentVolume(metadata, spec))
+
+    def _reach(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
+        """Where a new volume can be used: the topology its driver reports for the chosen node, or that of the class.
+
+        A driver that reports none reaches every node.
+        """
+        node = self._cluster.nodes.get(node_name or "")
+        if node is not None:
+            csi_node: CSINode | None = self._cluster.store(CSI_NODES).objects.get(node.key)
+            drivers = csi_node.spec.drivers if csi_node else []
+            keys = next((each.topology_keys for each in drivers if each.name == storage_class.provisioner), None)
+            labels = node.metadata.labels or {}
+            terms = [[SelectorRequirement(key, "In", [labels[key]]) for key in keys or () if key in labels]]
+        else:
+            terms = [
+                [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
+                for term in storage_class.allowed_topologies or ()
+            ]
+        found = [NodeSelectorTerm(match_expressions=term) for term in terms if term]
+        return VolumeNodeAffinity(NodeSelector(found)) if found else None
+
+    # --- generic ephemeral volumes --------------------------------------------------------------------------------
+
+    def _make_claims(self, pod_key: str) -> None:
+        pod = self._cluster.pods.get(pod_key)
+        if pod is None:
+            return
+        for volume in pod.spec.volumes or ():
+            if volume.ephemeral is None or volume.ephemeral.volume_claim_template is None:
+                continue
+            name, _ = claim_name_of(pod, volume)
+            if f"{pod.metadata.namespace}/{name}" in self._claims:
+                continue  # the pod's already, or in its way: then the scheduler says so
+            template = volume.ephemeral.volume_claim_template
+            owner = OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid, controller=True)
+            metadata = ObjectMeta(
+                name=name,
+                namespace=pod.metadata.namespace,
+                labels=template.metadata.labels,
+                annotations=template.metadata.annotations,
+                owner_references=[owner],
+            )
+            self._cluster.create_storage(PersistentVolumeClaim(metadata, template.spec))
+
+    def _delete_claims_of(self, pod: Pod) -> None:
+        for volume in pod.spec.volumes or ():
+            name, is_ephemeral = claim_name_of(pod, volume)
+            claim = self._claims.get(f"{pod.metadata.namespace}/{name}")
+            if is_ephemeral and claim is not None and is_made_for(claim, pod):
+                self._cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, claim.key)
+
+
+def _first(due: dict[str, None]) -> str:
+    key = next(iter(due))
+    del due[key]
+    return key
+
+
+def _is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """To this claim; a promise of a user's may leave out the uid."""
+    promised = volume.spec.claim_ref
+    return (
+        promised is not None
+        and (promised.namespace, promised.name) == (claim.metadata.namespace, claim.metadata.name)
+        and promised.uid in ("", claim.metadata.uid)
+    )
+
+
+def _key_of(promised: ObjectReference) -> str:
+    return f"{promised.namespace}/{promised.name}"
+
+
+def _is_of_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+
+
+def _size(volume: PersistentVolume) -> int:
+    return parse_units((volume.spec.capacity or {}).get(STORAGE, 0), f"spec.capacity[{STORAGE}]")
+
+
+def _wanted(claim: PersistentVolumeClaim) -> int:
+    requests = claim.spec.resources.requests if claim.spec.resources else None
+    return parse_units((requests or {}).get(STORAGE, 0), f"spec.resources.requests[{STORAGE}]")
+
+
+def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
+    meta = claim.metadata
+    return ObjectReference("v1", "PersistentVolumeClaim", meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+
+def _annotations(item: PersistentVolume | PersistentVolumeClaim) -> dict[str, str]:
+    return item.metadata.annotations or {}
+
+
+def _with(metadata: ObjectMeta, name: str, value: str) -> ObjectMeta:
+    annotations = metadata.annotations or {}
+    return metadata if name in annotations else replace(metadata, annotations={**annotations, name: value})
+
+
+def _without(metadata: ObjectMeta, name: str) -> ObjectMeta:
+    annotations = {key: value for key, value in (metadata.annotations or {}).items() if key != name}
+    return replace(metadata, annotations=annotations)
