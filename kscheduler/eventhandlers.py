@@ -1,9 +1,10 @@
 """What each informer event does to the cache and the queue.
 
-A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue; a pod
-of another scheduler belongs to neither until it is bound. Every transition between these, in whatever order deletes,
-updates and other people's bindings arrive, is a method here. An object that cannot be read is logged with its key
-and left out; what was known of it before is dropped, since it is no longer true.
+A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
+the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. Every
+transition between these, in whatever order deletes, updates and other people's bindings arrive, is a method here. An
+object that cannot be read is logged with its key and left out; what was known of it before is dropped, since it is no
+longer true.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Container
 from typing import Generic, TypeVar
 
 from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
+from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock
@@ -26,7 +28,10 @@ from kscheduler.framework.events import (
     pod_events,
 )
 from kscheduler.measurements import Measurements
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
@@ -42,6 +47,7 @@ class PodEvents:
         cache: Cache,
         queue: SchedulingQueue,
         profiles: Container[str],
+        nominator: Nominator,
         *,
         clock: Clock,
         measurements: Measurements,
@@ -51,6 +57,7 @@ class PodEvents:
         self._cache = cache
         self._queue = queue
         self._profiles = profiles  # scheduler names that are ours
+        self._nominator = nominator
         self._clock = clock
         self._measure = measurements
         self._wake = wake
@@ -73,11 +80,23 @@ class PodEvents:
 
     def on_delete(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        self._queue.delete(uid)
-        self._on_gone(uid)
+        self._leave_queue(uid)
         if self._cache.remove_pod(uid) is not None:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
+        elif pod.status.nominated_node_name and self._is_ours(pod):
+            self._free_nominated_room(pod)
         self._wake()
+
+    def _leave_queue(self, uid: str) -> None:
+        self._queue.delete(uid)
+        self._nominator.remove(uid)
+        self._on_gone(uid)
+
+    def _free_nominated_room(self, pod: Pod) -> None:
+        """The pod no longer claims the node it was nominated to: news for all that had to leave it the room."""
+        self._queue.move_all_to_active_or_backoff(
+            ASSIGNED_POD_DELETE, pod, None, self._clock.now(), up_to_priority=pod.spec.priority or 0
+        )
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
@@ -90,8 +109,7 @@ class PodEvents:
         now = self._clock.now()
         self._cache.set_pod(info)
         if was_bound is None:
-            self._queue.delete(info.uid)
-            self._on_gone(info.uid)
+            self._leave_queue(info.uid)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
         else:
             for event in pod_events(was_bound, pod):
@@ -102,6 +120,9 @@ class PodEvents:
         info = self._read(pod)
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.add(info, self._clock.now())
+            queued = self._queue.get(info.uid)
+            if queued is not None and queued.pool is Pool.ACTIVE:  # one that is gated claims nothing yet
+                self._nominator.nominate(info, None)
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
@@ -109,6 +130,11 @@ class PodEvents:
         info = self._read(new)
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
+            if not self._queue.is_in_flight(info.uid):  # else its cycle ends with the newest word on it
+                self._nominator.update(old, info)
+            nominated = old.status.nominated_node_name
+            if nominated and nominated != new.status.nominated_node_name and not self._cache.is_assumed(info.uid):
+                self._free_nominated_room(old)
             self._wake()
 
     def _is_bound_unseen(self, uid: str) -> bool:
@@ -122,6 +148,7 @@ class PodEvents:
             log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
             self._measure.bad_object("pods")
             self._queue.delete(pod.metadata.uid)
+            self._nominator.remove(pod.metadata.uid)
             self._cache.remove_pod(pod.metadata.uid)
             return None
 
@@ -228,6 +255,22 @@ class ControllerEvents:
 
     def on_delete(self, controller: ReplicationController | Workload) -> None:
         self._owners.remove_controller(self._kind, controller.metadata.namespace, controller.metadata.name)
+
+
+class BudgetEvents:
+    """PodDisruptionBudgets, for preemption. No waiting pod is woken, as in kube-scheduler."""
+
+    def __init__(self, budgets: DisruptionBudgets) -> None:
+        self._budgets = budgets
+
+    def on_add(self, budget: PodDisruptionBudget) -> None:
+        self._budgets.set(budget)
+
+    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
+        self._budgets.set(new)
+
+    def on_delete(self, budget: PodDisruptionBudget) -> None:
+        self._budgets.remove(budget.metadata.namespace, budget.metadata.name)
 
 
 T = TypeVar("T")

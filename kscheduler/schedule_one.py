@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.binding_tasks import PreBindSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.recorder import EventRecorder
@@ -21,8 +22,9 @@ from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
 from kscheduler.measurements import Measurements
+from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
@@ -61,7 +63,9 @@ class ScheduleOne:
         measurements: Measurements,
         recorder: EventRecorder,
         statuses: PodStatusLane,
+        nominator: Nominator,
         waiting_pods: WaitingPods,
+        pre_binds: PreBindSteps,
         current_pod: Callable[[str], Pod | None],
     ) -> None:
         self._cache = cache
@@ -72,7 +76,9 @@ class ScheduleOne:
         self._measure = measurements
         self._recorder = recorder
         self._statuses = statuses
+        self._nominator = nominator
         self._waiting_pods = waiting_pods
+        self._pre_binds = pre_binds
         self._current_pod = current_pod
 
     # --- scheduling cycle ---
@@ -94,8 +100,9 @@ class ScheduleOne:
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
-        # 3. Assume: the next decision sees the room taken.
+        # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
         self._cache.assume(pod, found.node_name)
+        self._nominator.remove(pod.uid)
         # 4. Reserve and Permit.
         status = framework.run_reserve(state, pod, found.node_name)
         waits: dict[str, float] = {}
@@ -106,8 +113,15 @@ class ScheduleOne:
             self._undo(cycle)
             self._reject(queued, framework, status, started)
             return None
+        # 5. Wake the pods that plugins named on the way.
+        self._activate(state)
         _log_decision(pod, found)
         return cycle
+
+    def _activate(self, state: CycleState) -> None:
+        if state.pods_to_activate:
+            self._queue.activate(list(state.pods_to_activate), self._clock.now())
+            state.pods_to_activate.clear()
 
     def _skips(self, pod: PodInfo) -> bool:
         if pod.pod.metadata.deletion_timestamp is not None:
@@ -120,30 +134,43 @@ class ScheduleOne:
 
     async def bind(self, cycle: BindingCycle) -> None:
         """Write the decision down, or take it back. Raises nothing but cancellation."""
-        pod, framework = cycle.pod, cycle.framework
-        # 1. Wait for Permit plugins that asked for it.
-        status = await self._wait_on_permit(cycle)
-        # 2. PreBind, then Bind.
+        pod, node_name = cycle.pod, cycle.node_name
+        # 1. Is there anything to do before the pod can be bound?
+        status, has_pre_bind = self._pre_flight(cycle)
+        # 2. Then others outside are told where it is going; and Permit plugins may have asked to wait.
+        if status is None and (has_pre_bind or cycle.waits):
+            status = await self._wait_on_permit(cycle)
+        # 3. PreBind, then Bind.
+        if status is None and has_pre_bind:
+            status = await self._pre_binds.run(pod.uid, cycle.framework.run_pre_bind(cycle.state, pod, node_name))
         if status is None:
-            status = await framework.run_pre_bind(cycle.state, pod, cycle.node_name)
-        if status is None:
-            status = await framework.run_bind(cycle.state, pod, cycle.node_name)
-        # 3. Keep it, or give it back.
+            status = await cycle.framework.run_bind(cycle.state, pod, node_name)
+        # 4. Keep it, or give it back.
         if status is None:
             self._bound(cycle)
         else:
             self._not_bound(cycle, status)
 
+    def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
+        """The fault of a PreBind plugin, if any; and have they anything to do?"""
+        status = cycle.framework.run_pre_bind_pre_flights(cycle.state, cycle.pod, cycle.node_name)
+        if status is None:
+            return None, True
+        return (None if status.code is Code.SKIP else status), False
+
     async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
+        """Nominate the pod, then wait for the plugins that asked for it, if any did."""
         if not cycle.waits:
+            await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
             return None
         started = self._clock.now()
         waiting = self._waiting_pods.add(cycle.pod, cycle.waits)
         try:
+            await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
             status = await waiting.wait()
         finally:
             self._waiting_pods.remove(cycle.pod.uid)
-        self._measure.permit_waited("Success" if status is None else "Unschedulable", self._clock.now() - started)
+        self._measure.permit_waited(STATUS_LABELS[code_of(status)], self._clock.now() - started)
         return status
 
     def _bound(self, cycle: BindingCycle) -> None:
@@ -161,6 +188,7 @@ class ScheduleOne:
         )
         if cycle.queued.was_flushed:
             self._measure.scheduled_after_flush()
+        self._activate(cycle.state)
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
         self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
@@ -200,6 +228,7 @@ class ScheduleOne:
         self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)
+            self._nominator.remove(pod.uid)
             return
         if is_fault:
             log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
@@ -208,7 +237,10 @@ class ScheduleOne:
             log.debug("pod fits nowhere", extra={"pod": pod.key, "reason": status.message})
             plugins, pending = _blamed(status, rejection)
             self._queue.add_unschedulable_if_not_present(queued, now, plugins, pending)
-        self._tell(pod.pod, status)
+        # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
+        nomination = "" if rejection is None else rejection.nomination
+        self._nominator.nominate(queued.pod_info, nomination)
+        self._tell(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
         """Does the watch still show this very pod, unbound?"""
@@ -219,11 +251,11 @@ class ScheduleOne:
         controller = pod.spec.scheduler_name
         self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
 
-    def _tell(self, pod: Pod, status: Status) -> None:
+    def _tell(self, pod: Pod, status: Status, nomination: str | None) -> None:
         message = status.message
         self._tell_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"
-        self._statuses.patch(pod, self._not_scheduled_condition(pod, reason, message))
+        self._statuses.patch(pod, self._not_scheduled_condition(pod, reason, message), nomination)
 
     def _not_scheduled_condition(self, pod: Pod, reason: str, message: str) -> PodCondition:
         before = next((old for old in pod.status.conditions or () if old.type == "PodScheduled"), None)

@@ -14,7 +14,9 @@ from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_ev
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
+from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.scenarios.changes import cordon, heartbeat, label_pod, relabel, resize
@@ -30,12 +32,15 @@ class Bench:
             lambda queued: (-queued.pod_info.priority, queued.timestamp),
             lambda pod: None,
             registered={
-                "Nodes": [ClusterEvent(EventResource.NODE, Action.ALL)],
-                "NewNodes": [ClusterEvent(EventResource.NODE, Action.ADD)],
-                "Rooms": [ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)],
-                "Assigned": [ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE)],
+                ANY_PROFILE: {
+                    "Nodes": [ClusterEvent(EventResource.NODE, Action.ALL)],
+                    "NewNodes": [ClusterEvent(EventResource.NODE, Action.ADD)],
+                    "Rooms": [ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)],
+                    "Assigned": [ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE)],
+                }
             },
         )
+        self.nominator = Nominator()
         self.metrics = Metrics()
         self.wakes = 0
         self.gone: list[str] = []
@@ -44,6 +49,7 @@ class Bench:
             self.cache,
             self.queue,
             {"default-scheduler", "second"},
+            self.nominator,
             clock=self.clock,
             measurements=measurements,
             wake=self._wake,

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.binding_tasks import PreBindSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.recorder import EventRecorder, Regarding
+from kscheduler.client.protocol import Regarding
+from kscheduler.client.recorder import EventRecorder
 from kscheduler.clock import ManualClock
 from kscheduler.config.load import default_config
 from kscheduler.errors import APIError, Conflict, NotFound
@@ -23,6 +25,7 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
+from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import BindingCycle, ScheduleOne
@@ -61,10 +64,16 @@ class Conditions(PodStatusLane):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(Cluster(clock).client())
         self.patched: list[tuple[str, PodCondition]] = []
+        self.nominations: list[str | None] = []  # written with them
+        self.nominated: list[tuple[str, str]] = []  # before a binding
         self.forgotten: list[str] = []
 
-    def patch(self, pod: Pod, condition: PodCondition) -> None:
+    def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
         self.patched.append((pod.key, condition))
+        self.nominations.append(nomination)
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        self.nominated.append((pod.key, node_name))
 
     def forget(self, uid: str) -> None:
         self.forgotten.append(uid)
@@ -82,16 +91,19 @@ class Bench:
         self.watched: dict[str, Pod] = {}  # what the informer's store holds
         self.events, self.conditions = Events(self.clock), Conditions(self.clock)
         self.waiting = WaitingPods()
+        self.pre_binds = PreBindSteps()
+        self.nominator = Nominator()
         measurements = Measurements(self.metrics)
-        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind)
+        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind, nominations=self.nominator)
         points = build(default_config().profiles[0], handle)
+        points["postFilter"] = []  # preemption asks more of the world than is here
         for point, further in (plugins or {}).items():
             points[point] = [*points.get(point, []), *((plugin, 1) for plugin in further)]
         self.framework = Framework(NAME, points, handle, observer=measurements, stopwatch=self.clock.now)
         self.queue = SchedulingQueue(
             lambda queued: self.framework.sort_key(queued.pod_info.priority, queued.timestamp),
             self.framework.run_pre_enqueue,
-            registered=self.framework.events_by_plugin(),
+            registered={NAME: self.framework.events_by_plugin()},
         )
         self.one = ScheduleOne(
             self.cache,
@@ -102,7 +114,9 @@ class Bench:
             measurements=measurements,
             recorder=self.events,
             statuses=self.conditions,
+            nominator=self.nominator,
             waiting_pods=self.waiting,
+            pre_binds=self.pre_binds,
             current_pod=self.watched.get,
         )
 

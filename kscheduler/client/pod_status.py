@@ -1,4 +1,4 @@
-"""The lane on which pods' PodScheduled conditions are written: after bindings, before Events, the newest only.
+"""The lane on which pods' conditions and nominations are written: after bindings, before Events, the newest only.
 
 A condition is advice to people; losing one is no fault, since the next attempt writes it again. So the lane keeps at
 most one patch a pod, gives each a few tries, and never makes anybody wait.
@@ -28,16 +28,57 @@ class PodStatusLane:
         self._waiting: OrderedDict[str, tuple[Pod, PodStatusPatch]] = OrderedDict()  # pod uid -> newest patch
         self._writing: dict[str, PodStatusPatch] = {}  # pod uid -> patch a worker is trying to write
         self._written: dict[str, tuple[str, str]] = {}  # pod uid -> (reason, message) last written by us
+        self._nominated: dict[str, str] = {}  # pod uid -> nominated node we last wanted written
         self._work = asyncio.Event()
 
-    def patch(self, pod: Pod, condition: PodCondition) -> None:
-        """Write the condition soon, unless the pod says so already. Never blocks."""
+    def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
+        """Write what the pod does not say yet, soon. Never blocks.
+
+        `nomination`: the node the pod is nominated to, "" for none, None to leave what is written there.
+        """
+        uid = pod.metadata.uid
         said = (condition.reason, condition.message)
-        if self._written.get(pod.metadata.uid) == said or _says(pod, condition):
+        is_told = self._written.get(uid) == said or _says(pod, condition)
+        if nomination is not None and self._knows_nomination(pod, nomination):
+            nomination = None
+        if is_told and nomination is None:
             return
-        if len(self._waiting) >= MAX_WAITING:
+        self._wait(pod, PodStatusPatch(None if is_told else condition, nomination))
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        """Write now where a pod is about to be bound; a failure is logged, and binding goes on."""
+        uid = pod.metadata.uid
+        if self._knows_nomination(pod, node_name):
+            return
+        self._nominated[uid] = node_name
+        # No older word on the nomination may come after this one.
+        self._writing.pop(uid, None)
+        if uid in self._waiting:
+            older = self._waiting.pop(uid)[1]
+            if older.condition is not None:
+                self._wait(pod, PodStatusPatch(older.condition))
+        try:
+            await self._client.patch_pod_status(pod, PodStatusPatch(nominated_node_name=node_name))
+        except APIError as error:
+            log.warning("nominated node not written", extra={"pod": pod.key, "node": node_name, "err": str(error)})
+
+    def _knows_nomination(self, pod: Pod, node_name: str) -> bool:
+        """Does the pod as we know it say so, and have we not asked for anything else meanwhile?"""
+        return pod.status.nominated_node_name == node_name == self._nominated.get(pod.metadata.uid, node_name)
+
+    def _wait(self, pod: Pod, patch: PodStatusPatch) -> None:
+        uid = pod.metadata.uid
+        if uid in self._waiting:
+            older = self._waiting[uid][1]
+            patch = PodStatusPatch(
+                patch.condition or older.condition,
+                older.nominated_node_name if patch.nominated_node_name is None else patch.nominated_node_name,
+            )
+        elif len(self._waiting) >= MAX_WAITING:
             self._waiting.popitem(last=False)
-        self._waiting[pod.metadata.uid] = (pod, PodStatusPatch(condition=condition))
+        if patch.nominated_node_name is not None:
+            self._nominated[uid] = patch.nominated_node_name
+        self._waiting[uid] = (pod, patch)
         self._work.set()
 
     def forget(self, uid: str) -> None:
@@ -45,6 +86,7 @@ class PodStatusLane:
         self._waiting.pop(uid, None)
         self._writing.pop(uid, None)
         self._written.pop(uid, None)
+        self._nominated.pop(uid, None)
 
     async def run(self) -> None:
         await asyncio.gather(*(self._write_forever() for _ in range(WORKERS)))

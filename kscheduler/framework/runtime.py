@@ -12,7 +12,7 @@ from typing import cast
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.faults import raised
+from kscheduler.framework.faults import raised, running
 from kscheduler.framework.interface import (
     EXTENSION_POINTS,
     BindPlugin,
@@ -33,7 +33,7 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.observer import Observer
-from kscheduler.framework.status import Code, Status, code_of, error_status
+from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status
 from kscheduler.framework.what_if import NodeWhatIf
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -173,17 +173,35 @@ class Framework:
                 return status.of(plugin.name), {}
         return None, waits
 
-    async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def run_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. To be asked before PreBind."""
+        answer: Status | None = SKIP
         for plugin in self._pre_bind:
             try:
-                if code_of(plugin.pre_bind_pre_flight(state, pod, node_name)) is Code.SKIP:
-                    continue
+                status = plugin.pre_bind_pre_flight(state, pod, node_name)
+                code = code_of(status)
+            except Exception as error:
+                return raised(plugin, "PreBindPreFlight", error)
+            if code is Code.SKIP:
+                state.skip_pre_bind.add(plugin.name)
+            elif status is None or code is Code.SUCCESS:
+                answer = None
+            else:  # a rejection is none of its answers either
+                return running("PreBindPreFlight", plugin, status)
+        return answer
+
+    async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """One plugin after the other, without those that had nothing to do."""
+        for plugin in self._pre_bind:
+            if plugin.name in state.skip_pre_bind:
+                continue
+            try:
                 status = await plugin.pre_bind(state, pod, node_name)
                 code = code_of(status)
             except Exception as error:
                 return raised(plugin, "PreBind", error)
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name)
+                return status.of(plugin.name) if status.is_rejected else running("PreBind", plugin, status)
         return None
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

@@ -99,8 +99,29 @@ def test_a_permit_rejection_ends_the_waits_of_those_before_it() -> None:
 
 async def test_pre_bind_leaves_out_who_has_nothing_to_do_and_stops_at_the_first_failure() -> None:
     made, asked = bench("preBind", ("idle", NO), ("a", None), ("b", NO), ("c", None))
-    assert await made.framework.run_pre_bind(STATE, POD, "n1") == NO.of("b")
+    state = CycleState()
+    assert made.framework.run_pre_bind_pre_flights(state, POD, "n1") is None
+    assert await made.framework.run_pre_bind(state, POD, "n1") == NO.of("b")
     assert asked == ["a", "b"]
+
+
+def test_nobody_has_anything_to_do_before_binding_if_all_skip() -> None:
+    made, _ = bench("preBind", ("idle", None))
+    assert made.framework.run_pre_bind_pre_flights(CycleState(), POD, "n1") == SKIP
+    assert Bench({}).framework.run_pre_bind_pre_flights(CycleState(), POD, "n1") == SKIP
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("boom"), "yes", NO, Status(Code.ERROR, ("out of order",))])
+def test_before_binding_a_plugin_says_whether_it_has_work_and_nothing_else(answer: Any) -> None:
+    class Rogue(Told):
+        def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+            return self._do()  # type: ignore[no-any-return]
+
+    made = Bench({"preBind": [Rogue("rogue", answer, [])]})
+    status = made.framework.run_pre_bind_pre_flights(CycleState(), POD, "n1")
+    assert status is not None
+    assert (status.code, status.plugin) == (Code.ERROR, "rogue")
+    assert status.message.startswith('running PreBindPreFlight plugin "rogue": ')
 
 
 async def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
