@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
@@ -170,9 +171,10 @@ def _united(*parts: Iterable[StorageObject]) -> list[StorageObject]:
         here: set[tuple[type, str]] = set()
         for item in part:
             kind = type(item)
-            key = (kind, item.key)
+            name = f"{DEFAULT_NAMESPACE}{item.key}" if item.key.startswith("/") else item.key
+            key = (kind, name)
             if key in here or found.get(key, item) != item:
-                raise ConfigError(f'{kind.__name__} "{item.key}": the name is used twice')
+                raise ConfigError(f'{kind.__name__} "{name}": the name is used twice')
             here.add(key)
             found[key] = item
     return list(found.values())

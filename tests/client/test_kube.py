@@ -419,3 +419,40 @@ async def test_requests_are_observed(server: FakeAPIServer) -> None:
     host = server.url.removeprefix("http://")
     assert seen == [("POST", host, "404"), ("POST", host, "<error>"), ("POST", host, "201")]
     await client.close()
+
+
+async def test_a_volume_is_patched_in_the_version_it_was_read(server: FakeAPIServer, client: KubeClient) -> None:
+    answer = {"metadata": {"name": "pv", "resourceVersion": "8"}, "spec": {"claimRef": {"name": "data"}}}
+    server.fail("PATCH", "/persistentvolumes/pv", body=json.dumps(answer).encode())
+    patch: dict[str, object] = {"spec": {"claimRef": {"name": "data"}}, "metadata": {"annotations": {"a": None}}}
+    volume = await client.patch_volume("pv", "7", patch)
+    assert volume.metadata.resource_version == "8"
+    assert volume.spec.claim_ref is not None
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("PATCH", "/api/v1/persistentvolumes/pv")
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {
+        "metadata": {"annotations": {"a": None}, "resourceVersion": "7"},
+        "spec": {"claimRef": {"name": "data"}},
+    }
+
+
+async def test_a_claim_is_patched_in_its_namespace(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("PATCH", "/persistentvolumeclaims/data", body=b'{"metadata":{"name":"data","resourceVersion":"8"}}')
+    claim = await client.patch_claim("shop", "data", "7", {"metadata": {"annotations": {"a": "b"}}})
+    assert claim.metadata.resource_version == "8"
+    assert server.requests[-1].path == "/api/v1/namespaces/shop/persistentvolumeclaims/data"
+
+
+async def test_a_patch_of_an_old_version_is_a_conflict(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("PATCH", "/persistentvolumes/pv", status=409, reason="Conflict")
+    with pytest.raises(Conflict):
+        await client.patch_volume("pv", "7", {})
+
+
+async def test_an_answer_to_a_patch_that_is_no_volume_is_an_api_error(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    server.fail("PATCH", "/persistentvolumes/pv", body=b'{"spec": {"capacity": 1}}')
+    with pytest.raises(APIError, match=r"/api/v1/persistentvolumes/pv: .*spec\.capacity"):
+        await client.patch_volume("pv", "7", {})
