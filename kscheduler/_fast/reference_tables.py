@@ -330,9 +330,9 @@ class Verdicts:
                 self.reject(row, code, detail)
 
     def limit_feasible(self, start: int, limit: int) -> int:
-        """Examine nodes in a circle from row `start` and stop at the `limit`-th feasible one.
+        """Examine nodes in a circle from row `start`, and stop before the feasible one that is one too many.
 
-        All other nodes become NOT_EXAMINED, whatever they were. Returns the nodes examined.
+        It and all after it become NOT_EXAMINED, whatever they were. Returns the nodes examined.
         """
         rows = len(self._code)
         index("start", start, rows) if rows else within("start", start, 0, 0)
@@ -341,7 +341,9 @@ class Verdicts:
         for row in [*range(start, rows), *range(start)]:
             if self._code[row] == NO_NODE:
                 continue
-            if found == limit:
+            if found == limit and self._code[row] == FEASIBLE:
+                found += 1
+            if found > limit:
                 self._code[row] = NOT_EXAMINED
                 self._detail[row] = 0
                 continue

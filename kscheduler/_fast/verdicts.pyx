@@ -104,9 +104,9 @@ cdef class Verdicts:
         _sweep(self.codes, self.details, self.rows, code, detail)
 
     def limit_feasible(self, start, limit):
-        """Examine nodes in a circle from row `start` and stop at the `limit`-th feasible one.
+        """Examine nodes in a circle from row `start`, and stop before the feasible one that is one too many.
 
-        All other nodes become NOT_EXAMINED, whatever they were. Returns the nodes examined.
+        It and all after it become NOT_EXAMINED, whatever they were. Returns the nodes examined.
         """
         if self.rows:
             index("start", start, self.rows)
@@ -165,7 +165,9 @@ cdef row_t _limit(
     cdef Py_ssize_t found = 0
     for step in range(rows):
         if codes[row] != NO_NODE:
-            if found == limit:
+            if found == limit and codes[row] == FEASIBLE:
+                found += 1
+            if found > limit:
                 codes[row] = NOT_EXAMINED
                 details[row] = 0
             else:

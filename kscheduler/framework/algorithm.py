@@ -218,9 +218,11 @@ class Algorithm:
         """Fill the verdicts; returns how many nodes were looked at."""
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
+        nodes = len(table)
         if node_names is not None:
             rows = [row for name in node_names if (row := table.row_of(name)) is not None]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
+            nodes = len(rows)
         for position, (plugin, by_table) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
@@ -237,7 +239,7 @@ class Algorithm:
             self._end(plugin, "Filter", started, None)
         if self._nominations:
             self._yield_to_nominated(state, pod)
-        return self._sample(len(table))
+        return self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
         """The per-node form over all rows still feasible; a row's detail is its status's place in a list."""
@@ -294,13 +296,17 @@ class Algorithm:
             self._verdicts.reject(node.row, CROWDED, 0)
 
     def _sample(self, nodes: int) -> int:
-        """Keep only as many feasible nodes as the profile asks to find; returns the nodes looked at."""
+        """Keep only as many feasible nodes as the profile asks to find; returns the nodes looked at.
+
+        `nodes`: those that PreFilters leave. The next search goes on where this one ended, as in kube-scheduler, which
+        counts on by as many nodes as it looked at, whichever they were.
+        """
+        rows = max(self._handle.table.columns.rows, 1)
         wanted = feasible_nodes_to_find(self._percentage, nodes)
-        if wanted >= nodes:
-            return nodes
-        columns = self._handle.table.columns
-        evaluated = self._verdicts.limit_feasible(self._next_start_row % max(columns.rows, 1), wanted)
-        self._next_start_row = (self._next_start_row + evaluated) % max(columns.rows, 1)
+        evaluated = nodes
+        if wanted < nodes:
+            evaluated = min(self._verdicts.limit_feasible(self._next_start_row % rows, wanted), nodes)
+        self._next_start_row = (self._next_start_row + evaluated) % rows
         return evaluated
 
     def _run_pre_score(self, state: CycleState, pod: PodInfo) -> None:

@@ -86,14 +86,22 @@ def test_the_histogram_holds_more_reasons_than_it_has_slots(fast: ModuleType) ->
     assert verdicts.histogram() == expected
 
 
-def test_limit_examines_in_a_circle_until_it_has_enough(fast: ModuleType) -> None:
+def test_limit_examines_in_a_circle_up_to_a_feasible_node_too_many(fast: ModuleType) -> None:
     verdicts, _ = start(fast, make_columns(fast, [NODE, NODE, DEAD, NODE, NODE, NODE]))
     verdicts.reject(4, 5, 1)
     verdicts.reject(1, 5, 1)
-    # From row 3: 3 feasible, 4 rejected, 5 feasible, 0 feasible; row 1 is not reached.
-    assert verdicts.limit_feasible(3, 3) == 4
-    assert codes(verdicts) == [(0, 0), (fast.NOT_EXAMINED, 0), (fast.NO_NODE, 0), (0, 0), (5, 1), (0, 0)]
-    assert verdicts.histogram() == {(0, 0): 3, (5, 1): 1, (fast.NOT_EXAMINED, 0): 1}
+    # From row 3: 3 feasible, 4 rejected, 5 feasible; 0 is one too many, and row 1 is not reached.
+    assert verdicts.limit_feasible(3, 2) == 3
+    left = (fast.NOT_EXAMINED, 0)
+    assert codes(verdicts) == [left, left, (fast.NO_NODE, 0), (0, 0), (5, 1), (0, 0)]
+    assert verdicts.histogram() == {(0, 0): 2, (5, 1): 1, left: 2}
+
+
+def test_limit_examines_rejected_nodes_behind_the_last_wanted_one(fast: ModuleType) -> None:
+    verdicts, _ = start(fast, make_columns(fast, [NODE] * 5))
+    verdicts.reject_rows([1, 2], 5, 1)
+    assert verdicts.limit_feasible(0, 1) == 3
+    assert codes(verdicts) == [(0, 0), (5, 1), (5, 1), (fast.NOT_EXAMINED, 0), (fast.NOT_EXAMINED, 0)]
 
 
 def test_a_limit_nobody_reaches_examines_every_node(fast: ModuleType) -> None:

@@ -247,6 +247,15 @@ def test_each_search_goes_on_where_the_one_before_stopped() -> None:
     ]
 
 
+def test_a_sampled_search_passes_rejected_nodes_until_it_meets_one_that_fits_too_many() -> None:
+    rejected = {"n150", "n151", "n299"}
+    wanted = [name for index in range(300) if (name := f"n{index:03}") not in rejected]
+    bench = Bench({"filter": [Only(*wanted, status=NO)]}, percentage_of_nodes_to_score=50)
+    bench.nodes(*(f"n{index:03}" for index in range(300)))
+    found = [bench.schedule() for _ in range(2)]
+    assert found == [Decision("n000", evaluated=152, feasible=150), Decision("n000", evaluated=151, feasible=150)]
+
+
 def test_a_sampled_search_looks_as_far_as_it_must() -> None:
     wanted = [f"n{index:03}" for index in range(295, 300)]
     bench = Bench({"filter": [Only(*wanted, status=NO)]}, percentage_of_nodes_to_score=50)
