@@ -83,8 +83,9 @@ def _check_gce(volume: PersistentVolume) -> None:
             )
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
+        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise NotTranslatable(
-            f"failed to get region from zones: multiple or no regions gotten from zones, got: {' '.join(sorted(regions))}"
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
         )
 
 
