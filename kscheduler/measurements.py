@@ -66,6 +66,9 @@ class Measurements:
     def incoming(self, queue: str, event: str) -> None:
         self.metrics.queue_incoming_pods_total.labels(queue, event).inc()
 
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        self.metrics.queueing_hint_execution_duration_seconds.labels(plugin, event, answer).observe(seconds)
+
     # --- the cycles report ---
 
     def algorithm(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.api.objects import Node, Pod
-from kscheduler.binding_tasks import BindingTasks
+from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, wait_event, within
@@ -24,6 +24,7 @@ from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import (
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -35,10 +36,12 @@ from kscheduler.client.protocol import (
     Resource,
 )
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.eventhandlers import (
+    BudgetEvents,
     ControllerEvents,
     NamespaceEvents,
     NodeEvents,
@@ -48,6 +51,7 @@ from kscheduler.eventhandlers import (
     node_event_name,
     pod_event_name,
 )
+from kscheduler.evictions import SchedulerEvictions
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
@@ -55,13 +59,17 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
+from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import ScheduleOne
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.volumes import Volumes
+from kscheduler.volume_events import StorageEvents, storage_kinds
 from kscheduler.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
@@ -124,16 +132,23 @@ class Scheduler:
         self._clock = clock
         self._rng = rng
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
+        self.nominator = Nominator()
         self.waiting_pods = WaitingPods()
         self._work = asyncio.Event()
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
         self.binder = Binder(client, rng)
+        self.volumes = Volumes()
+        self._volume_writer = VolumeWriter(client, lambda: self.binder.may_bind())
         self.namespaces = Namespaces()
         self.owners = Owners()
+        self.budgets = DisruptionBudgets()
+        self.preemptions = BackgroundTasks("a preemption", self._work.set)
+        self._pre_binds = PreBindSteps()
+        self._evictions = self._build_evictions(client)
         self.profiles = self._build_profiles(config, stopwatch, options)
-        self.queue = self._build_queue(config, options)
+        self.queue = self._build_queue(config, options, stopwatch)
         self.recorder = EventRecorder(
             client,
             clock,
@@ -145,7 +160,12 @@ class Scheduler:
         self.statuses = PodStatusLane(client)
         self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
         self.pods, self.nodes = self._build_informers(client, stopwatch)
-        self.informers: tuple[Informer[Any], ...] = (self.nodes, *self._build_small_informers(client), self.pods)
+        self.informers: tuple[Informer[Any], ...] = (
+            self.nodes,
+            *self._build_small_informers(client),
+            *self._build_storage_informers(client, stopwatch),
+            self.pods,
+        )
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -155,7 +175,9 @@ class Scheduler:
             stopwatch=stopwatch,
             recorder=self.recorder,
             statuses=self.statuses,
+            nominator=self.nominator,
             waiting_pods=self.waiting_pods,
+            pre_binds=self._pre_binds,
             current_pod=self.pods.store.get,
         )
         self.measurements.show_queue(self.queue)
@@ -170,6 +192,7 @@ class Scheduler:
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
+        profiles: dict[str, Framework] = {}
         handle = Handle(
             table=self.cache.table,
             rng=self._rng,
@@ -178,8 +201,15 @@ class Scheduler:
             owners=self.owners,
             stopwatch=stopwatch,
             within=within,
+            volumes=self.volumes,
+            patch_volume=self._volume_writer.patch_volume,
+            patch_claim=self._volume_writer.patch_claim,
+            sleep=asyncio.sleep,
+            profiles=profiles,
+            nominations=self.nominator,
+            budgets=self.budgets,
+            evictions=self._evictions,
         )
-        profiles = {}
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
             profiles[profile.scheduler_name] = Framework(
@@ -193,23 +223,37 @@ class Scheduler:
             )
         return profiles
 
+    def _build_evictions(self, client: Client) -> SchedulerEvictions:
+        """Made before the parts it acts through, for they are made with the profiles that use it."""
+        return SchedulerEvictions(
+            client,
+            self._clock,
+            scene=self,
+            recorder=lambda: self.recorder,
+            measurements=self.measurements,
+            waiting_pods=self.waiting_pods,
+            pre_binds=self._pre_binds,
+            tasks=self.preemptions,
+            may_write=lambda: self.binder.may_bind(),
+        )
+
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Extension point -> plugins and weights."""
         return build(profile, handle)
 
-    def _build_queue(self, config: SchedulerConfig, options: Options) -> SchedulingQueue:
+    def _build_queue(
+        self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]
+    ) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))  # all profiles sort alike: validation saw to it
-        registered = {}
-        for framework in self.profiles.values():
-            registered.update(framework.events_by_plugin())
         return SchedulingQueue(
             lambda queued: first.sort_key(queued.pod_info.priority, queued.timestamp),
             self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
             max_backoff_s=config.pod_max_backoff_seconds,
             max_in_unschedulable_s=options.max_in_unschedulable_s,
-            registered=registered,
+            registered={name: framework.events_by_plugin() for name, framework in self.profiles.items()},
             observer=self.measurements,
+            stopwatch=stopwatch,
         )
 
     def _build_informers(self, client: Client, stopwatch: Callable[[], float]) -> tuple[Informer[Pod], Informer[Node]]:
@@ -218,6 +262,7 @@ class Scheduler:
             self.cache,
             self.queue,
             self.profiles,
+            self.nominator,
             clock=self._clock,
             measurements=measure,
             wake=wake,
@@ -242,16 +287,38 @@ class Scheduler:
         return pods, nodes
 
     def _build_small_informers(self, client: Client) -> Iterator[Informer[Any]]:
-        """What groups pods and namespaces: few, seldom changing, and waking no pod."""
+        """What groups pods and namespaces, or protects them: few, seldom changing, and waking no pod."""
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
             (NAMESPACES, NamespaceEvents(self.namespaces)),
             (SERVICES, ServiceEvents(self.owners)),
             (REPLICATION_CONTROLLERS, ControllerEvents(self.owners, REPLICATION_CONTROLLER)),
             (REPLICA_SETS, ControllerEvents(self.owners, REPLICA_SET)),
             (STATEFUL_SETS, ControllerEvents(self.owners, STATEFUL_SET)),
+            (POD_DISRUPTION_BUDGETS, BudgetEvents(self.budgets)),
         )
         for resource, handler in handlers:
             yield Informer(client, resource, handler, clock=self._clock, rng=self._rng)
+
+    def _build_storage_informers(self, client: Client, stopwatch: Callable[[], float]) -> Iterator[Informer[Any]]:
+        """Volumes, and what is said of them."""
+        measure = self.measurements
+        for kind in storage_kinds(self.volumes):
+            events: StorageEvents[Any] = StorageEvents(
+                kind, self.queue, clock=self._clock, measurements=measure, wake=self._work.set
+            )
+            timed = TimedEvents(events, events.name, stopwatch=stopwatch, measurements=measure)
+            yield Informer(client, kind.resource, timed, clock=self._clock, rng=self._rng)
+
+    # --- what preemption asks ---
+
+    def current_pod(self, key: str) -> Pod | None:
+        """The pod as the watch shows it."""
+        return self.pods.store.get(key)
+
+    def activate(self, uid: str) -> None:
+        """Try a waiting pod at once."""
+        self.queue.activate((uid,), self._clock.now())
+        self._work.set()
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
@@ -286,10 +353,11 @@ class Scheduler:
                     await asyncio.sleep(0)
                 else:
                     await self._wait_for_work()
-            if left := await self.bindings.drain(DRAIN_S):
-                log.warning("stopping with binds unanswered", extra={"binds": left})
+            binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
+            if binds or preemptions:
+                log.warning("stopping in the middle of work", extra={"binds": binds, "preemptions": preemptions})
         finally:
-            await self.bindings.cancel()
+            await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel())
 
     def drain(self) -> None:
         """Take no more pods; `schedule` then returns when the binds in flight have ended."""

@@ -8,11 +8,13 @@ by a plugin that looks at taints wake up. Nothing here knows which pods wait, or
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import pod_resources
+from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Action(enum.IntFlag):
@@ -152,12 +154,50 @@ def _resource_matches(registered: str, happened: str) -> bool:
 QueueingHint = Callable[[Pod, object, object], bool]
 
 
+class GroupIndex(Protocol):
+    """Finds the groups of waiting pods for which an event may matter, without asking about each of them."""
+
+    def add(self, key: Hashable) -> None: ...
+
+    def remove(self, key: Hashable) -> None:
+        """Called for keys that were added, once each."""
+        ...
+
+    def find(self, old: object, new: object) -> Iterable[Hashable]:
+        """At least all keys whose hint would say yes; the hint is asked about them.
+
+        It is read a little at a time, and keys may come and go meanwhile.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """What a hint depends on: pods with one key get one answer to any event that is about none of them.
+
+    So the queue asks once for all of them. A pod whose key is None is asked about by itself. An index spares even
+    that for most keys. Registrations that share a Grouping share the groups.
+    """
+
+    key: Callable[[PodInfo], Hashable]
+    index: Callable[[], GroupIndex] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plugin's wish to be asked about an event; without a hint the event wakes every pod the plugin rejected."""
+    """A plugin's wish to be asked about an event; without a hint the event wakes every pod the plugin rejected.
+
+    A hint without a grouping is asked about each pod. That is right, and slow when very many wait.
+    """
 
     event: ClusterEvent
     hint: QueueingHint | None = None
+    grouping: Grouping | None = None
+
+
+# For hints that look at nothing of the waiting pod but whether the event is about itself.
+ALL_ALIKE = Grouping(lambda pod: ())
+EACH_BY_ITSELF = Grouping(lambda pod: None)
 
 
 def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
@@ -207,11 +247,14 @@ def node_events(old: Node, new: Node) -> list[ClusterEvent]:
     Quantities are compared as text: the kubelet writes one form, and another spelling only costs a needless wake-up.
     """
     changed: list[Action] = []
+    is_uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+    if is_uncordoned:  # kube-scheduler looks at this first; the first event that helps a pod is the one reported
+        changed.append(Action.UPDATE_NODE_TAINT)
     if _differ(old.status.allocatable, new.status.allocatable):
         changed.append(Action.UPDATE_NODE_ALLOCATABLE)
     if _differ(old.metadata.labels, new.metadata.labels):
         changed.append(Action.UPDATE_NODE_LABEL)
-    if (old.spec.unschedulable and not new.spec.unschedulable) or _differ(old.spec.taints, new.spec.taints):
+    if not is_uncordoned and _differ(old.spec.taints, new.spec.taints):
         changed.append(Action.UPDATE_NODE_TAINT)
     if _conditions(old) != _conditions(new):
         changed.append(Action.UPDATE_NODE_CONDITION)

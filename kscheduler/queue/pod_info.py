@@ -48,6 +48,7 @@ class QueuedPodInfo:
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
     pool: Pool = Pool.GONE
     ticket: int = 0  # its valid entry in the heap of its pool; 0 = in no heap
+    waits_since: int = 0  # while unschedulable or gated: events with a lower number are no news for it
 
     @property
     def uid(self) -> str:

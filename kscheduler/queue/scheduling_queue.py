@@ -2,7 +2,11 @@
 
 The face of the queue: each method says where a pod goes next and keeps every pod in exactly one pool. How pools are
 ordered, how long a backoff is and whether an event is worth another attempt is decided by the modules beside this one.
-No I/O, no clock: `now` is monotonic seconds and never decreases. Nothing here knows nodes or plugins beyond names.
+No I/O, no clock: `now` is monotonic seconds. Nothing here knows nodes or plugins beyond names.
+
+Should the clock jump back, time stands still for the queue until the clock is again where it was: no wait becomes
+shorter, and pods that are active, or may leave their backoff early, are given out meanwhile. Should it jump forward,
+all waits that end in between are over at once.
 
 Two rules differ from kube-scheduler's on purpose. A pod deleted while it is being scheduled does not come back: its
 return is dropped here instead of being looked up elsewhere. And an update of one waiting pod is no news for others in
@@ -15,8 +19,8 @@ import functools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
-from itertools import chain, count, takewhile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from itertools import chain, count
 from typing import Any, NamedTuple, Protocol
 
 from kscheduler.api.objects import Pod
@@ -41,6 +45,7 @@ from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
 from kscheduler.queue.pod_info import NOBODY, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
+from kscheduler.queue.waking import BUDGET, Waker
 from kscheduler.snapshot.pod_info import PodInfo
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # kube-scheduler looks for pods that waited too long this often
@@ -52,10 +57,21 @@ class QueueObserver(Protocol):
         """A pod entered `active`, `backoff` or `unschedulable`; `event` is the label of what brought it there."""
         ...
 
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        """A queueing hint answered `Queue`, `QueueSkip` or, by failing, `Error`. Of those that work, one in some."""
+        ...
+
 
 class _Nobody:
     def incoming(self, queue: str, event: str) -> None:
         pass
+
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        pass
+
+
+def _stands_still() -> float:
+    return 0.0
 
 
 class QueueCounts(NamedTuple):
@@ -73,24 +89,31 @@ class SchedulingQueue:
         less_key: LessKey,
         pre_enqueue: Callable[[PodInfo], Status | None],
         *,
-        registered: Registered,
+        registered: Mapping[str, Registered],
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
         max_in_unschedulable_s: float = 300.0,
         observer: QueueObserver | None = None,
+        stopwatch: Callable[[], float] = _stands_still,
+        wake_budget: int = BUDGET,
     ) -> None:
-        """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it."""
+        """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it.
+
+        `registered`: profile, or ANY_PROFILE -> plugin -> events. `wake_budget`: see `waking`.
+        """
         tickets = count(1)
         self._less_key = less_key
         self._pre_enqueue = pre_enqueue
-        self._rules = RequeueRules(registered)
+        self._observer: QueueObserver = observer or _Nobody()
+        self._rules = RequeueRules(registered, self._observer, stopwatch)
         self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
         self._max_in_unschedulable_s = max_in_unschedulable_s
-        self._observer: QueueObserver = observer or _Nobody()
+        self._now = -math.inf  # the latest moment seen
         self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in any pool; not those in flight
         self._active = ActiveQueue(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
-        self._unschedulable = UnschedulablePods()
+        self._unschedulable = UnschedulablePods(self._rules)
+        self._waker = Waker(self._unschedulable, self._rules, self._move, wake_budget)
         self._in_flight = InFlightPods()
         self._last_tick = -math.inf  # the last moment of the 30 s grid at which timeouts were looked for
         if _DEBUG:
@@ -100,7 +123,7 @@ class SchedulingQueue:
 
     def add(self, pod_info: PodInfo, now: float) -> None:
         """A new pod without a node. One that is known already counts as updated."""
-        uid = pod_info.uid
+        uid, now = pod_info.uid, self._at(now)
         if uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
         else:
@@ -108,6 +131,7 @@ class SchedulingQueue:
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
         """A pod without a node changed, wherever it is. `old` defaults to the version known here."""
+        now = self._at(now)
         flight = self._in_flight.get(new.uid)
         if flight is not None:
             self._update_in_flight(flight, old, new)
@@ -130,12 +154,17 @@ class SchedulingQueue:
 
     def _update_unschedulable(self, qpi: QueuedPodInfo, old: Pod | None, new: PodInfo, now: float) -> None:
         before = old or qpi.pod_info.pod
-        qpi.pod_info = new
+        # 1. What happened earlier and is still on its way counts for the pod as it was.
+        strategy, label = self._waker.overtake(qpi)
+        self._unschedulable.update(qpi, new)
+        if strategy is not Strategy.SKIP:
+            self._move(qpi, strategy, label, now)
+            return
+        # 2. The update itself.
         for event in pod_events(before, new.pod):
             strategy = self._rules.decide(qpi, Happening(event, before, new.pod))
             if strategy is not Strategy.SKIP:
-                self._unschedulable.remove(qpi)
-                self._place(qpi, strategy, event.label, now)
+                self._move(qpi, strategy, event.label, now)
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
@@ -172,7 +201,7 @@ class SchedulingQueue:
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
         del self._pods[qpi.uid]
         if qpi.initial_attempt_timestamp is None:
-            qpi.initial_attempt_timestamp = now
+            qpi.initial_attempt_timestamp = self._at(now)
         qpi.attempts += 1
         qpi.pool = Pool.IN_FLIGHT
         qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
@@ -218,6 +247,7 @@ class SchedulingQueue:
 
     def _return(self, qpi: QueuedPodInfo, now: float) -> Pool:
         # 1. Stamp it: the backoff counts from now.
+        now = self._at(now)
         qpi.timestamp = now
         qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
         qpi.was_flushed = False
@@ -247,44 +277,35 @@ class SchedulingQueue:
 
     # --- waking pods ---------------------------------------------------------------------------------------------
 
-    def move_all_to_active_or_backoff(self, event: ClusterEvent, old_obj: object, new_obj: object, now: float) -> int:
-        """Something changed in the cluster: wake the pods for which it may matter, and tell how many woke.
+    def move_all_to_active_or_backoff(
+        self, event: ClusterEvent, old_obj: object, new_obj: object, now: float, *, up_to_priority: int | None = None
+    ) -> int:
+        """Something changed in the cluster: wake the pods for which it may matter, and tell how many woke at once.
 
-        An event that no waiting pod's plugin registered costs a dictionary look-up for each plugin that did.
+        If it has more to ask or to wake than fits into one piece of work, `flush` does the rest. An event that no
+        waiting pod's plugin registered costs a dictionary look-up for each plugin that did.
+        `up_to_priority`: it concerns waiting pods of this priority or a lower one; those in flight see for themselves.
         """
         if not event.is_wildcard and not self._rules.interested(event):
             return 0
         happening = Happening(event, old_obj, new_obj)
-        woken = self._wake(self._candidates(event), happening, now)
+        priority = math.inf if up_to_priority is None else up_to_priority
+        woken = self._waker.happen(happening, self._at(now), priority)
         self._in_flight.record(happening)
         return woken
 
-    def _candidates(self, event: ClusterEvent) -> Collection[QueuedPodInfo]:
-        """Waiting pods the event may wake: those of interested plugins; for a wildcard, all it applies to."""
-        if event.is_wildcard:
-            return [*self._unschedulable.rejected.values(), *self._gated_but_timed()]
-        by_plugin = map(self._unschedulable.of_plugin, self._rules.interested(event))
-        waiting = [pods for pods in by_plugin if pods]
-        if len(waiting) < 2:
-            return list(waiting[0]) if waiting else ()
-        return {qpi.uid: qpi for qpi in chain.from_iterable(waiting)}.values()
-
-    def _wake(self, candidates: Iterable[QueuedPodInfo], happening: Happening, now: float) -> int:
-        woken = 0
-        for qpi in candidates:
-            strategy = self._rules.decide(qpi, happening)
-            if strategy is not Strategy.SKIP:
-                self._unschedulable.remove(qpi)
-                self._place(qpi, strategy, happening.event.label, now)
-                woken += qpi.gated_by is None
-        return woken
+    def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
+        """Take a pod that waits for something to change where it belongs now. False if it is gated there."""
+        self._unschedulable.remove(qpi)
+        self._place(qpi, strategy, label, now)
+        return qpi.gated_by is None
 
     def activate(self, uids: Iterable[str], now: float) -> int:
         """A plugin asks for these pods: make them active without regard to backoff, and tell how many moved.
 
         Pods in flight are tried again after their backoff, should they be rejected; unknown ones are ignored.
         """
-        moved = 0
+        moved, now = 0, self._at(now)
         for uid in uids:
             qpi = self._pods.get(uid)
             flight = self._in_flight.get(uid)
@@ -305,35 +326,37 @@ class SchedulingQueue:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> int:
-        """Do what time has made due: backoffs that are over, pods unschedulable for too long. Tells how many moved.
+        """Do what is due: backoffs that are over, events on their way, pods unschedulable for too long.
+
+        Tells how many pods moved. To be called often: one call continues with what events left undone for a few ms.
 
         kube-scheduler looks at backoffs each whole second and at timeouts every 30 s. Both grids are kept, on
         multiples of this clock, however seldom or often flush is called.
         """
+        now = self._at(now)
         moved = 0
         for qpi in self._backoff.pop_completed(now):
             del self._pods[qpi.uid]
             self._enter_active(qpi, BACKOFF_COMPLETE, now)
             moved += 1
+        moved += self._waker.go_on(now)
         tick = math.floor(now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
         if tick > self._last_tick:
             self._last_tick = tick
-            moved += self._flush_unschedulable(tick, now)
+            moved += self._wake_overdue(tick, now)
         return moved
 
-    def _flush_unschedulable(self, tick: float, now: float) -> int:
+    def _wake_overdue(self, tick: float, now: float) -> int:
         def is_overdue(qpi: QueuedPodInfo) -> bool:
             return tick > qpi.timestamp + self._max_in_unschedulable_s
 
-        overdue = list(takewhile(is_overdue, self._unschedulable.rejected.values()))  # longest waiting first
-        overdue += filter(is_overdue, self._gated_but_timed())
-        for qpi in overdue:
-            qpi.was_flushed = True
-        return self._wake(overdue, Happening(UNSCHEDULABLE_TIMEOUT, None, None), now)
+        return self._waker.wake_overdue(Happening(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
 
     def next_deadline(self, now: float) -> float | None:
         """The earliest moment, not before `now`, at which `flush` has something to do; None if there is none."""
-        stamps = [qpi.timestamp for qpi in self._gated_but_timed()]
+        if self._waker:
+            return now
+        stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
         longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
         if longest_waiting is not None:
             stamps.append(longest_waiting.timestamp)
@@ -343,10 +366,10 @@ class SchedulingQueue:
             deadline = min(deadline, max(grid * UNSCHEDULABLE_FLUSH_S, self._last_tick + UNSCHEDULABLE_FLUSH_S))
         return None if deadline == math.inf else max(deadline, now)
 
-    def _gated_but_timed(self) -> Iterator[QueuedPodInfo]:
-        """Gated pods that take part in timeouts: those of gates that registered every event there is. Rarely any."""
-        for gate in self._rules.wildcard_gates:
-            yield from (qpi for qpi in self._unschedulable.of_plugin(gate) if qpi.gated_by == gate)
+    def _at(self, now: float) -> float:
+        """The queue's time, which never goes back."""
+        self._now = max(self._now, now)
+        return self._now
 
     # --- placing: the only ways into and out of a pool -------------------------------------------------------------
 
@@ -440,7 +463,7 @@ class SchedulingQueue:
 
     def check(self) -> None:
         """Assert that every pod is in exactly one pool and that all indexes agree. O(pods)."""
-        for part in (self._active, self._backoff, self._unschedulable, self._in_flight):
+        for part in (self._active, self._backoff, self._unschedulable, self._in_flight, self._waker):
             part.check()
         held = [qpi.uid for qpi in self.pending_pods()]
         assert len(held) == len(set(held)), "a pod is in two pools"

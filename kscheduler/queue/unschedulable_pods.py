@@ -1,7 +1,8 @@
 """Pods that wait for something to change, found by the plugin that would have to change its mind.
 
-A rejected pod stands under each of its rejectors, a gated pod under the plugin that gates it and no other: an event
-for which no waiting plugin registered touches no pod at all.
+A rejected pod stands under each of its rejectors, in a group for each of the ways in which that plugin groups pods. A
+gated pod stands under the plugin that gates it and no other: an event for which no waiting plugin registered touches
+no pod at all.
 """
 
 from __future__ import annotations
@@ -9,17 +10,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
+from kscheduler.framework.events import Grouping
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.requeue import RequeueRules
+from kscheduler.queue.waiting_groups import WaitingGroups
+from kscheduler.snapshot.pod_info import PodInfo
+
+Waited = tuple[str, str]  # a profile and one of its plugins
 
 
 class UnschedulablePods:
-    __slots__ = ("_by_plugin", "_gated", "_rejected")
+    __slots__ = ("_by_gate", "_gated", "_groups", "_rejected", "_rules", "_since")
 
-    def __init__(self) -> None:
+    def __init__(self, rules: RequeueRules) -> None:
+        self._rules = rules
         # Both in order of insertion, which is the order of timestamps: a pod enters at the moment it is stamped.
         self._rejected: dict[str, QueuedPodInfo] = {}  # pod uid -> pod
         self._gated: dict[str, QueuedPodInfo] = {}  # pod uid -> pod held by a PreEnqueue plugin
-        self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {}  # plugin -> pod uid -> pod it rejected or gates
+        self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}  # gate -> pod uid -> pod
+        self._groups: dict[Waited, dict[Grouping, WaitingGroups]] = {}  # rejector -> way of grouping -> its pods
+        self._since = 0  # counts what comes in
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._rejected.values(), self._gated.values())
@@ -33,44 +43,104 @@ class UnschedulablePods:
     def gated(self) -> Mapping[str, QueuedPodInfo]:
         return self._gated
 
-    def of_plugin(self, plugin: str) -> Collection[QueuedPodInfo]:
-        """The pods that wait for this plugin, in the order they came."""
-        found = self._by_plugin.get(plugin)
-        return found.values() if found else ()
+    @property
+    def now(self) -> int:
+        """The number of an event that happens now: it concerns the pods whose `waits_since` is not higher."""
+        return self._since
+
+    def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
+        """In the order they came."""
+        found = self._by_gate.get((profile, plugin))
+        return list(found.values()) if found else ()
+
+    def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
+        """The pods that the plugin has rejected; None if there are none."""
+        return self._groups.get((profile, plugin), {}).get(grouping)
 
     def add(self, qpi: QueuedPodInfo) -> None:
+        self._since += 1
+        qpi.waits_since = self._since
         if qpi.gated_by is None:
             qpi.pool = Pool.UNSCHEDULABLE
             self._rejected[qpi.uid] = qpi
+            self._enter_groups(qpi)
         else:
             qpi.pool = Pool.GATED
             self._gated[qpi.uid] = qpi
-        for plugin in _waits_for(qpi):
-            self._by_plugin.setdefault(plugin, {})[qpi.uid] = qpi
+            self._by_gate.setdefault((self._rules.profile_of(qpi), qpi.gated_by), {})[qpi.uid] = qpi
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        """Remove a pod whose rejectors and gate are still those it was added with."""
-        del (self._rejected if qpi.pool is Pool.UNSCHEDULABLE else self._gated)[qpi.uid]
-        for plugin in _waits_for(qpi):
-            pods = self._by_plugin[plugin]
-            del pods[qpi.uid]
-            if not pods:
-                del self._by_plugin[plugin]
+        """Remove a pod whose rejectors, gate and profile are still those it was added with."""
+        if qpi.gated_by is None:
+            del self._rejected[qpi.uid]
+            self._leave_groups(qpi)
+        else:
+            del self._gated[qpi.uid]
+            gate = self._rules.profile_of(qpi), qpi.gated_by
+            del self._by_gate[gate][qpi.uid]
+            if not self._by_gate[gate]:
+                del self._by_gate[gate]
+
+    def update(self, qpi: QueuedPodInfo, pod_info: PodInfo) -> None:
+        """A waiting pod itself changed. It keeps its place among the pods; no event so far is news for it."""
+        if qpi.gated_by is None:
+            self._leave_groups(qpi)
+            qpi.pod_info = pod_info
+            self._enter_groups(qpi)
+        else:
+            qpi.pod_info = pod_info
+        self._since += 1
+        qpi.waits_since = self._since
+
+    def _enter_groups(self, qpi: QueuedPodInfo) -> None:
+        profile = self._rules.profile_of(qpi)
+        for plugin in rejectors(qpi):
+            by_grouping = self._groups.setdefault((profile, plugin), {})
+            for grouping in self._rules.groupings(profile, plugin):
+                groups = by_grouping.get(grouping)
+                if groups is None:
+                    groups = by_grouping[grouping] = WaitingGroups(plugin, grouping)
+                groups.add(qpi)
+
+    def _leave_groups(self, qpi: QueuedPodInfo) -> None:
+        profile = self._rules.profile_of(qpi)
+        for plugin in rejectors(qpi):
+            for groups in self._groups[profile, plugin].values():
+                groups.remove(qpi)
 
     def check(self) -> None:
-        indexed = {(plugin, uid) for plugin, pods in self._by_plugin.items() for uid in pods}
-        expected = {(plugin, qpi.uid) for qpi in self for plugin in _waits_for(qpi)}
-        assert indexed == expected, f"plugin index and pods differ by {indexed ^ expected}"
-        assert all(self._by_plugin.values()), "a plugin for which no pod waits has an index"
+        by_gate = {(gate, uid) for gate, pods in self._by_gate.items() for uid in pods}
+        assert by_gate == {((self._rules.profile_of(qpi), qpi.gated_by), qpi.uid) for qpi in self._gated.values()}, (
+            "gates and pods differ"
+        )
+        assert all(self._by_gate.values()), "a gate that holds no pod has an index"
+        self._check_groups()
         for qpi in self:
             assert qpi.has_rejectors, f"{qpi.key} is unschedulable and nobody rejected it: no event could wake it"
             assert qpi.pool is (Pool.UNSCHEDULABLE if qpi.gated_by is None else Pool.GATED), f"{qpi.key}: wrong pool"
             assert qpi.uid in (self._rejected if qpi.gated_by is None else self._gated), f"{qpi.key}: wrong side"
+            assert 0 < qpi.waits_since <= self._since, f"{qpi.key} waits since {qpi.waits_since} of {self._since}"
+
+    def _check_groups(self) -> None:
+        expected = {
+            (self._rules.profile_of(qpi), plugin, grouping, uid)
+            for uid, qpi in self._rejected.items()
+            for plugin in rejectors(qpi)
+            for grouping in self._rules.groupings(self._rules.profile_of(qpi), plugin)
+        }
+        indexed = {
+            (*waited, grouping, qpi.uid)
+            for waited, by_grouping in self._groups.items()
+            for grouping, groups in by_grouping.items()
+            for qpi in groups.pods()
+        }
+        assert indexed == expected, f"groups and pods differ by {indexed ^ expected}"
+        for by_grouping in self._groups.values():
+            for groups in by_grouping.values():
+                groups.check()
 
 
-def _waits_for(qpi: QueuedPodInfo) -> Collection[str]:
-    if qpi.gated_by is not None:
-        return (qpi.gated_by,)
+def rejectors(qpi: QueuedPodInfo) -> Collection[str]:
     if not qpi.pending_plugins:
         return qpi.unschedulable_plugins
     return qpi.unschedulable_plugins | qpi.pending_plugins

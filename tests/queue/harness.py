@@ -9,7 +9,9 @@ from kscheduler.api.objects import ObjectMeta, Pod, PodSchedulingGate, PodSpec
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Code, Status
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.queue.waking import BUDGET
 from kscheduler.snapshot.pod_info import PodInfo
 
 NODE_ALLOCATABLE = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
@@ -61,9 +63,13 @@ class Incoming:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()  # (queue, event label) -> pods
+        self.hints: Counter[tuple[str, str, str]] = Counter()  # (plugin, event label, answer) -> times reported
 
     def incoming(self, queue: str, event: str) -> None:
         self.counts[queue, event] += 1
+
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        self.hints[plugin, event, answer] += 1
 
 
 def make_queue(
@@ -73,14 +79,16 @@ def make_queue(
     observer: Incoming | None = None,
     initial_backoff_s: float = 1.0,
     max_backoff_s: float = 10.0,
+    wake_budget: int = BUDGET,
 ) -> SchedulingQueue:
     return SchedulingQueue(
         by_priority,
         pre_enqueue,
-        registered=registered,
+        registered={ANY_PROFILE: registered},
         observer=observer,
         initial_backoff_s=initial_backoff_s,
         max_backoff_s=max_backoff_s,
+        wake_budget=wake_budget,
     )
 
 

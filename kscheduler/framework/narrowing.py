@@ -1,0 +1,61 @@
+"""Finds waiting pods by tokens: labels, names and the like, of which an event brings a few.
+
+Each group of pods stands under some tokens, such that an event that brings none of them cannot help it. Where there is
+a choice (a node must have all labels of a node selector, any one of them narrows), the one that is least crowded is
+taken, so that what half of all pods ask for does not make them all candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from itertools import chain
+
+Token = Hashable
+Options = Sequence[Sequence[Token]]  # of each, whatever helps the group brings at least one; empty: anything may help
+
+_ANYTHING: Token = object()
+
+
+class Narrowing:
+    """A `GroupIndex`. `options` are those of a key; `brought` are the tokens of an event, None for all there are."""
+
+    __slots__ = ("_brought", "_keys", "_options", "_places")
+
+    def __init__(
+        self,
+        options: Callable[[Hashable], Sequence[Options]],
+        brought: Callable[[object, object], Iterable[Token] | None],
+    ) -> None:
+        """A key has several Options if an event can help it in several ways: it stands under a choice for each."""
+        self._options = options
+        self._brought = brought
+        self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys under it, in the order they came
+        self._places: dict[Hashable, Collection[Token]] = {}  # key -> the tokens it stands under
+
+    def add(self, key: Hashable) -> None:
+        places = dict.fromkeys(chain.from_iterable(map(self._choose, self._options(key))))
+        self._places[key] = tuple(places)
+        for place in places:
+            self._keys.setdefault(place, {})[key] = None
+
+    def _choose(self, options: Options) -> Sequence[Token]:
+        if not options:
+            return (_ANYTHING,)
+        return min(options, key=self._crowd) if len(options) > 1 else options[0]
+
+    def _crowd(self, tokens: Sequence[Token]) -> int:
+        return sum(len(self._keys.get(token, ())) for token in tokens)
+
+    def remove(self, key: Hashable) -> None:
+        for place in self._places.pop(key):
+            keys = self._keys[place]
+            del keys[key]
+            if not keys:
+                del self._keys[place]
+
+    def find(self, old: object, new: object) -> Collection[Hashable]:
+        tokens = self._brought(old, new)
+        if tokens is None:
+            return list(self._places)
+        under = [self._keys[token] for token in (*tokens, _ANYTHING) if token in self._keys]
+        return list(under[0]) if len(under) == 1 else dict.fromkeys(chain.from_iterable(under))

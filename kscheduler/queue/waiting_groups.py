@@ -1,0 +1,172 @@
+"""Pods that wait for one plugin, in groups that get the same answer from one of its hints.
+
+Groups lie on levels by priority, so that an event finds the most urgent pods first. What a pod's group is was worked
+out when it came; whoever changes the pod puts it in again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from itertools import chain
+
+from kscheduler.framework.events import GroupIndex, Grouping
+from kscheduler.queue.pod_info import QueuedPodInfo
+
+log = logging.getLogger(__name__)
+
+
+class Group:
+    """Pods of one priority and one key; with the key None, a single pod."""
+
+    __slots__ = ("key", "level", "members")
+
+    def __init__(self, level: _Level, key: Hashable) -> None:
+        self.level = level
+        self.key = key
+        self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in the order they came
+
+    def apart_from(self, uid: str) -> QueuedPodInfo | None:
+        """A member that can stand for all but the pod of this uid; None if there is none."""
+        return next((qpi for qpi in self.members.values() if qpi.uid != uid), None)
+
+
+class _Level:
+    """The groups of one priority."""
+
+    __slots__ = ("groups", "index", "priority", "singles")
+
+    def __init__(self, priority: int, index: GroupIndex | None) -> None:
+        self.priority = priority
+        self.index = index  # holds the keys of `groups`
+        self.groups: dict[Hashable, Group] = {}  # key -> group
+        self.singles: dict[str, Group] = {}  # pod uid -> the group of one pod without a key
+
+    def find(self, old: object, new: object) -> Iterator[Group]:
+        """The groups an event may help. Read slowly, while groups come and go: none is left out that stays."""
+        yield from (group for key in self._keys(old, new) if (group := self.groups.get(key)) is not None)
+        yield from (group for group in list(self.singles.values()) if group.members)
+
+    def _keys(self, old: object, new: object) -> Iterable[Hashable]:
+        if self.index is not None:
+            try:
+                yield from self.index.find(old, new)
+                return
+            except Exception:
+                self.give_up_index()
+        yield from list(self.groups)
+
+    def add_to_index(self, key: Hashable) -> None:
+        if self.index is not None:
+            try:
+                self.index.add(key)
+            except Exception:
+                self.give_up_index()
+
+    def remove_from_index(self, key: Hashable) -> None:
+        if self.index is not None:
+            try:
+                self.index.remove(key)
+            except Exception:
+                self.give_up_index()
+
+    def give_up_index(self) -> None:
+        """A faulty index must not hide pods: from now on the hint is asked about every group."""
+        log.exception("an index for queueing hints failed and is not used any more", extra={"index": repr(self.index)})
+        self.index = None
+
+
+class WaitingGroups:
+    __slots__ = ("_group_of", "_grouping", "_has_warned", "_levels", "_plugin")
+
+    def __init__(self, plugin: str, grouping: Grouping) -> None:
+        self._plugin = plugin
+        self._grouping = grouping
+        self._levels: dict[int, _Level] = {}  # priority -> level
+        self._group_of: dict[str, Group] = {}  # pod uid -> the group it is in
+        self._has_warned = False
+
+    def __len__(self) -> int:
+        return len(self._group_of)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._group_of
+
+    def add(self, qpi: QueuedPodInfo) -> None:
+        group = self._find_or_make(qpi)
+        group.members[qpi.uid] = qpi
+        self._group_of[qpi.uid] = group
+
+    def remove(self, qpi: QueuedPodInfo) -> None:
+        group = self._group_of.pop(qpi.uid)
+        del group.members[qpi.uid]
+        if not group.members:
+            self._drop(group, qpi.uid)
+
+    def find(self, old: object, new: object, up_to_priority: float = math.inf) -> Iterator[Group]:
+        """The groups that may be helped, highest priority first."""
+        for priority in sorted(self._levels, reverse=True):
+            level = self._levels.get(priority)
+            if level is not None and priority <= up_to_priority:
+                yield from level.find(old, new)
+
+    def pods(self) -> Collection[QueuedPodInfo]:
+        return list(chain.from_iterable(group.members.values() for group in self._groups()))
+
+    def _find_or_make(self, qpi: QueuedPodInfo) -> Group:
+        priority = qpi.pod_info.priority
+        level = self._levels.get(priority)
+        if level is None:
+            index = self._grouping.index
+            level = self._levels[priority] = _Level(priority, index() if index is not None else None)
+        key = self._key(qpi)
+        if key is None:
+            group = level.singles[qpi.uid] = Group(level, None)
+            return group
+        found = level.groups.get(key)
+        if found is None:
+            found = level.groups[key] = Group(level, key)
+            level.add_to_index(key)
+        return found
+
+    def _key(self, qpi: QueuedPodInfo) -> Hashable:
+        """A pod for which no key can be told is asked about by itself."""
+        try:
+            key = self._grouping.key(qpi.pod_info)
+            hash(key)
+        except Exception:
+            if not self._has_warned:
+                self._has_warned = True
+                log.exception(
+                    "a key for queueing hints cannot be told, such pods are asked about one by one",
+                    extra={"plugin": self._plugin, "pod": qpi.key},
+                )
+            return None
+        return key
+
+    def _drop(self, group: Group, uid: str) -> None:
+        level = group.level
+        if group.key is None:
+            del level.singles[uid]
+        else:
+            del level.groups[group.key]
+            level.remove_from_index(group.key)
+        if not level.groups and not level.singles:
+            del self._levels[level.priority]
+
+    def _groups(self) -> Iterator[Group]:
+        for level in self._levels.values():
+            yield from level.groups.values()
+            yield from level.singles.values()
+
+    def check(self) -> None:
+        found = {uid: group for group in self._groups() for uid in group.members}
+        assert found == self._group_of, f"{self._plugin}: groups and their index differ"
+        for priority, level in self._levels.items():
+            assert level.groups or level.singles, f"{self._plugin}: nobody waits with priority {priority}"
+            for group in (*level.groups.values(), *level.singles.values()):
+                assert group.members, f"{self._plugin}: an empty group"
+                for qpi in group.members.values():
+                    assert qpi.pod_info.priority == priority, f"{self._plugin}: {qpi.key} is on the wrong level"
+                    assert self._key(qpi) == group.key, f"{self._plugin}: {qpi.key} is in the wrong group"

@@ -1,0 +1,264 @@
+"""Wakes pods when something happens: whom, in which order, and how much of it at a time.
+
+An event concerns the pods that wait when it happens. Most events are dealt with at once. One that has many hints to ask
+or many pods to wake is continued later, a bounded piece at a time, so that neither scheduling nor the watch stands
+still; events that come meanwhile line up behind it. Nothing is lost by that: a pod that changes while a wake is on its
+way is asked about first, and a pod that comes after an event was scheduled with knowledge of it. Each piece begins with
+the pods of the highest priority.
+
+If events come faster than their hints can be asked, the hints are given up: all pods that wait for the plugins concerned
+are woken once, as they would be without hints.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from kscheduler.api.objects import Pod
+from kscheduler.framework.events import Registration
+from kscheduler.queue.in_flight import Happening
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.requeue import RequeueRules, Strategy, grouping_of
+from kscheduler.queue.unschedulable_pods import UnschedulablePods, Waited, rejectors
+from kscheduler.queue.waiting_groups import Group
+
+log = logging.getLogger(__name__)
+
+# Between two calls of `go_on`; about 2 ms of work. Asking a hint counts one, moving a pod MOVE_COST.
+BUDGET = 1_000
+MOVE_COST = 5
+MAX_WAKES = 1_000  # events that line up before hints are given up
+
+# (pod, strategy, what for, now) -> is the pod awake now? It may be gated instead.
+Move = Callable[[QueuedPodInfo, Strategy, str, float], bool]
+Found = tuple[QueuedPodInfo, Strategy]
+
+
+class Wake:
+    """An event on its way to the pods it may help."""
+
+    __slots__ = ("decide", "happening", "number", "steps", "up_to_priority", "waited")
+
+    def __init__(
+        self,
+        happening: Happening,
+        number: int,
+        waited: frozenset[Waited] | None,
+        decide: Callable[[QueuedPodInfo], Strategy],
+        steps: Iterator[Found | None],
+        up_to_priority: float = math.inf,
+    ) -> None:
+        self.happening = happening
+        self.number = number  # the pods whose `waits_since` is not higher are concerned
+        self.waited = waited  # plugins whose pods are concerned; None: everybody
+        self.decide = decide  # for one pod
+        self.steps = steps  # pods to move, and None for each hint asked
+        self.up_to_priority = up_to_priority  # pods with a higher one are not concerned
+
+    def concerns(self, qpi: QueuedPodInfo) -> bool:
+        return (
+            qpi.waits_since <= self.number
+            and (qpi.pool is Pool.UNSCHEDULABLE or qpi.pool is Pool.GATED)
+            and qpi.pod_info.priority <= self.up_to_priority
+        )
+
+
+class Waker:
+    def __init__(self, pods: UnschedulablePods, rules: RequeueRules, move: Move, budget: int = BUDGET) -> None:
+        self._pods = pods
+        self._rules = rules
+        self._move = move
+        self._budget = budget
+        self._left = budget  # of the budget, until `go_on`
+        self._wakes: deque[Wake] = deque()  # events that are not dealt with yet, the first may be half done
+
+    def __len__(self) -> int:
+        return len(self._wakes)
+
+    def happen(self, happening: Happening, now: float, up_to_priority: float = math.inf) -> int:
+        """Something happened. Tells how many pods woke at once; the others follow."""
+        everybody = happening.event.is_wildcard
+
+        def decide(qpi: QueuedPodInfo) -> Strategy:
+            return self._rules.decide(qpi, happening)
+
+        return self._start(
+            Wake(
+                happening,
+                self._pods.now,
+                None if everybody else self._waited(happening),
+                decide,
+                self._everybody(happening) if everybody else self._interested(happening, up_to_priority),
+                up_to_priority,
+            ),
+            now,
+        )
+
+    def wake_overdue(self, happening: Happening, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
+        """Time is up for some pods. Tells how many woke at once; the others follow."""
+
+        def decide(qpi: QueuedPodInfo) -> Strategy:
+            return Strategy.AFTER_BACKOFF if is_overdue(qpi) else Strategy.SKIP
+
+        number = self._pods.now
+        # Should hints have to be given up meanwhile, the next look at overdue pods finds those that were not woken.
+        return self._start(Wake(happening, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
+
+    def go_on(self, now: float) -> int:
+        """Continue with what is on its way; tells how many pods woke."""
+        self._left = self._budget
+        woken = 0
+        while self._wakes and self._left > 0:
+            woken += self._advance(self._wakes[0], now)
+            if self._left > 0:
+                self._wakes.popleft()
+        return woken
+
+    def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
+        """What the events on their way mean for a pod that cannot wait for them, and the label of the one that counts."""
+        best, label = Strategy.SKIP, ""
+        for wake in self._wakes:
+            if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
+                best, label = found, wake.happening.event.label
+        return best, label
+
+    def _start(self, wake: Wake, now: float) -> int:
+        woken = 0
+        if not self._wakes and self._left > 0:
+            woken = self._advance(wake, now)
+            if self._left > 0:
+                return woken
+        self._wakes.append(wake)
+        if len(self._wakes) > MAX_WAKES:
+            self._give_up_hints()
+        return woken
+
+    def _advance(self, wake: Wake, now: float) -> int:
+        """Spend what is left of the budget on it. If some remains, it is done."""
+        woken = 0
+        for found in wake.steps:
+            self._left -= 1
+            if found is not None and found[1] is not Strategy.SKIP and wake.concerns(found[0]):
+                self._left -= MOVE_COST
+                woken += self._move(*found, wake.happening.event.label, now)
+            if self._left <= 0:
+                break
+        return woken
+
+    def _give_up_hints(self) -> None:
+        """Let one wake without hints take the place of all that are lined up."""
+        latest = self._wakes[-1].happening
+        waited = self._union()
+        log.warning(
+            "events come faster than queueing hints can be asked; waking all pods of the plugins concerned",
+            extra={"events": len(self._wakes), "event": latest.event.label},
+        )
+
+        def decide(qpi: QueuedPodInfo) -> Strategy:
+            return self._without_hints(qpi, waited)
+
+        self._wakes.clear()
+        self._wakes.append(Wake(latest, self._pods.now, waited, decide, self._each(decide)))
+
+    def _union(self) -> frozenset[Waited] | None:
+        found: frozenset[Waited] = frozenset()
+        for wake in self._wakes:
+            if wake.waited is None:
+                return None
+            found |= wake.waited
+        return found
+
+    def _without_hints(self, qpi: QueuedPodInfo, waited: frozenset[Waited] | None) -> Strategy:
+        if waited is None:
+            return Strategy.AFTER_BACKOFF
+        profile = self._rules.profile_of(qpi)
+        plugins = {qpi.gated_by} if qpi.gated_by is not None else rejectors(qpi)
+        meant = {plugin for plugin in plugins if plugin is not None and (profile, plugin) in waited}
+        if meant & qpi.pending_plugins:
+            return Strategy.IMMEDIATELY
+        return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
+
+    # --- whom: pods to move, and None for each hint asked ------------------------------------------------------------
+
+    def _waited(self, happening: Happening) -> frozenset[Waited]:
+        interested = self._rules.interested(happening.event)
+        return frozenset((profile, plugin) for profile, plugins in interested.items() for plugin in plugins)
+
+    def _interested(self, happening: Happening, up_to_priority: float) -> Iterator[Found | None]:
+        for profile, plugins in self._rules.interested(happening.event).items():
+            for plugin, wishes in plugins.items():
+                # A pod that the plugin gates: all its rejectors are heard, and then the gate is asked again.
+                for qpi in self._pods.gated_by(profile, plugin):
+                    yield qpi, self._rules.decide(qpi, happening)
+                for wish in wishes:
+                    groups = self._pods.groups(profile, plugin, grouping_of(wish))
+                    if groups is not None:
+                        found = groups.find(happening.old, happening.new, up_to_priority)
+                        yield from self._wanted(plugin, wish, happening, found)
+
+    def _wanted(
+        self, plugin: str, wish: Registration, happening: Happening, groups: Iterator[Group]
+    ) -> Iterator[Found | None]:
+        """The pods that the plugin rejected and that this wish of it wants."""
+        subject = _subject(happening)
+        for group in groups:
+            itself = group.members.get(subject)
+            if itself is not None:  # the event is about this very pod, so that others cannot speak for it
+                yield itself, self._rules.decide(itself, happening)
+            speaker = group.apart_from(subject)
+            yield None
+            if speaker is not None and self._rules.asks(plugin, wish, speaker, happening):
+                members = list(group.members.values())
+                yield from ((qpi, self._wanted_by(plugin, qpi, happening)) for qpi in members if qpi.uid != subject)
+
+    def _wanted_by(self, plugin: str, qpi: QueuedPodInfo, happening: Happening) -> Strategy:
+        if not qpi.pending_plugins:
+            return Strategy.AFTER_BACKOFF
+        if plugin in qpi.pending_plugins:
+            return Strategy.IMMEDIATELY
+        return max(Strategy.AFTER_BACKOFF, self._rules.decide(qpi, happening))  # a pending plugin may ask for more
+
+    def _everybody(self, happening: Happening) -> Iterator[Found | None]:
+        return self._each(lambda qpi: self._rules.decide(qpi, happening), only_timed_gates=True)
+
+    def _each(
+        self, decide: Callable[[QueuedPodInfo], Strategy], *, only_timed_gates: bool = False
+    ) -> Iterator[Found | None]:
+        for qpi in list(self._pods.rejected.values()):
+            yield qpi, decide(qpi)
+        for qpi in list(self.timed_gated() if only_timed_gates else self._pods.gated.values()):
+            yield qpi, decide(qpi)
+
+    def timed_gated(self) -> Iterator[QueuedPodInfo]:
+        """Gated pods that take part in timeouts: those of gates that registered every event there is. Rarely any."""
+        for profile, gate in self._rules.wildcard_gates:
+            yield from self._pods.gated_by(profile, gate)
+
+    def _overdue(self, is_overdue: Callable[[QueuedPodInfo], bool], number: int) -> Iterator[Found | None]:
+        for qpi in list(self._pods.rejected.values()):  # longest waiting first
+            if qpi.waits_since > number or qpi.pool is not Pool.UNSCHEDULABLE:
+                continue  # it changed, or went; it may even have come back
+            if not is_overdue(qpi):
+                break
+            qpi.was_flushed = True
+            yield qpi, Strategy.AFTER_BACKOFF
+        for qpi in list(self.timed_gated()):
+            if is_overdue(qpi):
+                qpi.was_flushed = True
+                yield qpi, Strategy.AFTER_BACKOFF
+
+    def check(self) -> None:
+        for wake in self._wakes:
+            assert wake.number <= self._pods.now, "a wake is meant for pods that are still to come"
+        numbers = [wake.number for wake in self._wakes]
+        assert numbers == sorted(numbers), "events are not dealt with in the order they came"
+        assert len(self._wakes) <= MAX_WAKES, f"{len(self._wakes)} events are waiting"
+
+
+def _subject(happening: Happening) -> str:
+    """The uid of the pod an event is about, if it is about one."""
+    changed = happening.old if happening.new is None else happening.new
+    return changed.metadata.uid if isinstance(changed, Pod) else ""
