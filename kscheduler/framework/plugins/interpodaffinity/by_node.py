@@ -1,6 +1,6 @@
 """The plugin's definition: what it counts, by walking over all nodes and their pods.
 
-Decisions are made by `by_table`, from counts kept at hand; this is what they must agree with, and what judges a
+Decisions are made by `by_table`, from counts kept at hand; this is what tests hold them against, and what scores a
 single node. Counts and scores go by topology pair: the key of a node label, and its value.
 """
 
@@ -19,7 +19,7 @@ TopologyPair = tuple[str, str]  # (label key, value)
 
 
 @dataclass(slots=True)
-class FilterCounts:
+class FilterWalk:
     """How many pods, or their terms, stand against or for a pod in each topology pair; pairs of 0 are absent."""
 
     affinity: dict[TopologyPair, int] = field(default_factory=dict)  # pods that all required affinity terms mean
@@ -27,26 +27,24 @@ class FilterCounts:
     existing: dict[TopologyPair, int] = field(default_factory=dict)  # pods whose required anti-affinity means the pod
 
     @classmethod
-    def of(cls, pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces) -> FilterCounts:
+    def of(cls, pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces) -> FilterWalk:
         counts = cls()
         for node in nodes:
             for other in node.pods.values():
-                counts.update(pod, own, other, node, namespaces, 1)
+                counts.add(pod, own, other, node, namespaces)
         return counts
 
-    def update(
-        self, pod: PodInfo, own: OwnTerms, other: PodInfo, node: NodeInfo, namespaces: Namespaces, by: int
-    ) -> None:
-        """Count another pod on a node `by` times; -1 takes it out again."""
+    def add(self, pod: PodInfo, own: OwnTerms, other: PodInfo, node: NodeInfo, namespaces: Namespaces) -> None:
+        """Count another pod on a node."""
         for term in other.affinity.required_anti_affinity:
             if means_incoming(term, pod, namespaces):
-                _add(self.existing, term.topology_key, node.labels, by)
+                _add(self.existing, term.topology_key, node.labels, 1)
         if all_mean(own.affinity, other):
             for term in own.affinity:
-                _add(self.affinity, term.topology_key, node.labels, by)
+                _add(self.affinity, term.topology_key, node.labels, 1)
         for term in own.anti_affinity:
             if means(term, other):
-                _add(self.anti_affinity, term.topology_key, node.labels, by)
+                _add(self.anti_affinity, term.topology_key, node.labels, 1)
 
     def satisfies_affinity(self, pod: PodInfo, own: OwnTerms, labels: Mapping[str, str]) -> bool:
         """Has a node with these labels the topology, and in it the pods, that the pod's affinity requires?"""
@@ -78,13 +76,13 @@ def score_by_pair(
         for other in node.pods.values():
             for weight, term in own.preferred:
                 if means(term, other):
-                    _add_score(scores, term.topology_key, labels, weight)
+                    _add(scores, term.topology_key, labels, weight)
             for term in other.affinity.required_affinity if hard_weight > 0 else ():
                 if means_incoming(term, pod, namespaces):
-                    _add_score(scores, term.topology_key, labels, hard_weight)
+                    _add(scores, term.topology_key, labels, hard_weight)
             for weight, term in other.affinity.preferred:
                 if means_incoming(term, pod, namespaces):
-                    _add_score(scores, term.topology_key, labels, weight)
+                    _add(scores, term.topology_key, labels, weight)
     return scores
 
 
@@ -102,17 +100,6 @@ def means_incoming(term: AffinityTerm, pod: PodInfo, namespaces: Namespaces) -> 
 
 
 def _add(counts: dict[TopologyPair, int], key: str, labels: Mapping[str, str], by: int) -> None:
-    if key not in labels:
-        return
-    pair = key, labels[key]
-    count = counts.get(pair, 0) + by
-    if count:
-        counts[pair] = count
-    else:
-        counts.pop(pair, None)
-
-
-def _add_score(scores: dict[TopologyPair, int], key: str, labels: Mapping[str, str], weight: int) -> None:
     if key in labels:
         pair = key, labels[key]
-        scores[pair] = scores.get(pair, 0) + weight
+        counts[pair] = counts.get(pair, 0) + by

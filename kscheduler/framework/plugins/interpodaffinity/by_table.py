@@ -25,12 +25,14 @@ from kscheduler._fast import (
 )
 from kscheduler.api.labels import Token
 from kscheduler.api.pod_affinity import AffinityTerm, TermKind
+from kscheduler.framework.plugins.interpodaffinity.filter_counts import Summed
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass, TermHolders, pod_tokens
+from kscheduler.snapshot.summed_domains import SummedDomains
 from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
 
 # Topology keys of terms that are gone are forgotten when there are more than so many, and twice as many as in use.
@@ -41,6 +43,7 @@ MAX_KEYS = 64
 class DomainCounts:
     """A question's answer, and the topology to sum it by. Good for one decision."""
 
+    topology_key: str
     counter: RowCounter
     column: DomainColumn
 
@@ -101,9 +104,18 @@ class Sums:
         self._sum(counts)
         add_domain_sums(verdicts, scores, self._sums, counts.column.ids, weight)
 
+    def keep(self, counts: DomainCounts) -> SummedDomains:
+        """The counts by domain, to be kept."""
+        sums = DomainSums()
+        self._sum_to(sums, counts)
+        return SummedDomains(sums, counts.column)
+
     def _sum(self, counts: DomainCounts) -> None:
+        self._sum_to(self._sums, counts)
+
+    def _sum_to(self, sums: DomainSums, counts: DomainCounts) -> None:
         self._nodes.take_alive(self._columns)
-        sum_by_domain(self._sums, counts.counter.values, counts.column.ids, counts.column.size, self._nodes)
+        sum_by_domain(sums, counts.counter.values, counts.column.ids, counts.column.size, self._nodes)
 
 
 class AffinityIndex:
@@ -151,6 +163,13 @@ class AffinityIndex:
         for counts in found.existing:
             self._sums.forbid(verdicts, counts, code, shunning)
 
+    def sum_up(self, found: FilterInput) -> tuple[Summed, Summed, Summed]:
+        """The same counts by domain, to be kept: for single nodes and what-ifs."""
+        return self._kept(found.affinity), self._kept(found.anti_affinity), self._kept(found.existing)
+
+    def _kept(self, questions: Sequence[DomainCounts]) -> Summed:
+        return [(counts.topology_key, self._sums.keep(counts)) for counts in questions]
+
     def score(self, verdicts: Verdicts, scores: Scores, found: ScoreInput) -> None:
         clear_raw(verdicts, scores)
         for weight, counts in found.weighted:
@@ -168,7 +187,7 @@ class AffinityIndex:
             return [tokens for term in terms for tokens in term.narrowings()]
 
         counter = self._table.counters.counter(("meant by", terms), weigh, narrow)
-        return DomainCounts(counter, self._table.topology.column(topology_key))
+        return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     # --- terms of existing pods that mean the pod ---
 
@@ -196,7 +215,7 @@ class AffinityIndex:
             return int(incoming.is_meant_by(held.term))
 
         counter = self._table.counters.holders(("forbid", incoming.look, topology_key), weigh, incoming.narrow)
-        return DomainCounts(counter, self._table.topology.column(topology_key))
+        return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _wants(self, incoming: Incoming, topology_key: str, hard_weight: int) -> DomainCounts:
         def weigh(holders: TermHolders) -> int:
@@ -208,7 +227,7 @@ class AffinityIndex:
 
         key = ("want", incoming.look, topology_key, hard_weight)
         counter = self._table.counters.holders(key, weigh, incoming.narrow)
-        return DomainCounts(counter, self._table.topology.column(topology_key))
+        return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _learn_keys(self) -> None:
         """Look at the terms that have appeared since."""

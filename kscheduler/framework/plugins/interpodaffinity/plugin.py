@@ -16,8 +16,9 @@ from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.plugins.interpodaffinity.by_node import FilterCounts, score_by_pair, score_of
+from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair, score_of
 from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
+from kscheduler.framework.plugins.interpodaffinity.filter_counts import FilterCounts
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
 from kscheduler.framework.plugins.interpodaffinity.normalize import normalize_between
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
@@ -57,17 +58,29 @@ class InterPodAffinity:
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         if pod.affinity.fault is not None:
             return None, unresolvable(f"parsing pod: {pod.affinity.fault}")
-        found = self._index.filter_input(pod, self._own(pod))
+        own = self._own(pod)
+        found = self._index.filter_input(pod, own)
         if found.is_empty:
             return None, SKIP
         state.write(_FILTER, found)
+        state.write(_COUNTS, FilterCounts(pod, own, self._namespaces, lambda: self._index.sum_up(found)))
         return None, None
 
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(_COUNTS, FilterCounts).move(other, node, 1)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(_COUNTS, FilterCounts).move(other, node, -1)
+        return None
+
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        own, counts = self._own(pod), self._counts(state, pod)
-        if not counts.satisfies_affinity(pod, own, node.labels):
+        counts = state.get(_COUNTS, FilterCounts)
+        if counts is None:
+            return None
+        if not counts.satisfies_affinity(node.labels):
             return STATUSES[AFFINITY]
-        if not counts.satisfies_anti_affinity(own, node.labels):
+        if not counts.satisfies_anti_affinity(node.labels):
             return STATUSES[ANTI_AFFINITY]
         return None if counts.satisfies_existing(node.labels) else STATUSES[EXISTING]
 
@@ -81,14 +94,6 @@ class InterPodAffinity:
 
     def _own(self, pod: PodInfo) -> OwnTerms:
         return own_terms(pod.affinity, self._namespaces)
-
-    def _counts(self, state: CycleState, pod: PodInfo) -> FilterCounts:
-        """Worked out by the first node that is asked about."""
-        counts = state.get(_COUNTS, FilterCounts)
-        if counts is None:
-            counts = FilterCounts.of(pod, self._own(pod), self._table, self._namespaces)
-            state.write(_COUNTS, counts)
-        return counts
 
     # --- score ---
 

@@ -1,6 +1,7 @@
 """Spreading by its definition: walk over all nodes and their pods, and count. The kernels must say the same.
 
-Used by the per-node form only. A node without a topology key, where that is allowed, counts for the domain "".
+Tests hold the filter's counts, which come from counters, against this; scores of single nodes are worked out by it.
+A node without a topology key, where that is allowed, counts for the domain "".
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.profiles import HOSTNAME
 
 
-class HardCounts:
+class HardWalk:
     """Pods by domain for each hard constraint, on the nodes it looks at."""
 
     def __init__(self, constraints: Constraints, inclusion: Inclusion, nodes: Iterable[NodeInfo]) -> None:

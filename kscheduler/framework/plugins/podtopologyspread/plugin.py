@@ -27,13 +27,14 @@ from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.plugins.podtopologyspread.by_node import HardCounts, SoftScore, normalizing_weight
+from kscheduler.framework.plugins.podtopologyspread.by_node import SoftScore, normalizing_weight
 from kscheduler.framework.plugins.podtopologyspread.constraints import (
     SYSTEM_DEFAULTS,
     Compiler,
     Constraint,
     Constraints,
 )
+from kscheduler.framework.plugins.podtopologyspread.hard_counts import HardCounts
 from kscheduler.framework.plugins.podtopologyspread.hints import Hints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -42,12 +43,14 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.summed_domains import SummedDomains
+from kscheduler.snapshot.topology import DomainColumn
 
 NAME = "PodTopologySpread"
 REASON = "node(s) didn't match pod topology spread constraints"
 MISSING_REASON = f"{REASON} (missing required label)"
 _CONSTRAINTS = "PodTopologySpread/constraints"
-_HARD = "PodTopologySpread/hard by node"
+_HARD = "PodTopologySpread/hard counts"
 _SOFT = "PodTopologySpread/soft by node"
 
 _MISSING, _SKEWED = 1, 2  # detail of a verdict
@@ -76,14 +79,26 @@ class PodTopologySpread:
             constraints = self._constraints(state, pod)
         except DecodeError as error:
             return None, unresolvable(str(error))
-        return None, None if constraints.hard else SKIP
+        if not constraints.hard:
+            return None, SKIP
+        inclusion = Inclusion(pod.pod)
+        counts = HardCounts(constraints.hard, inclusion, lambda: self._count_hard(constraints.hard, inclusion))
+        state.write(_HARD, counts)
+        return None, None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(_HARD, HardCounts).move(pod, other, node, 1)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(_HARD, HardCounts).move(pod, other, node, -1)
+        return None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         constraints = self._constraints(state, pod)
-        counts = state.get(_HARD, HardCounts)
-        if counts is None:
-            counts = HardCounts(constraints, Inclusion(pod.pod), self._table)
-            state.write(_HARD, counts)
+        if not constraints.hard:
+            return None
+        counts = state.read(_HARD, HardCounts)
         for position, constraint in enumerate(constraints.hard):
             domain = node.labels.get(constraint.topology_key)
             if domain is None:
@@ -94,15 +109,12 @@ class PodTopologySpread:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         constraints = self._constraints(state, pod).hard
-        inclusion = Inclusion(pod.pod)
+        inclusion = state.read(_HARD, HardCounts).inclusion
         self._included.reset([constraint.topology_key for constraint in constraints])
         sums = self._sums
         for constraint in constraints:
             column = table.topology.column(constraint.topology_key)
-            counter = self._counter(constraint)
-            present = sum_by_domain(
-                sums, counter.values, column.ids, column.size, self._included.of(constraint, inclusion)
-            )
+            present = self._sum(sums, constraint, column, inclusion)
             least = sums.minimum if present >= constraint.min_domains else 0
             most = constraint.max_skew - _own(constraint, pod) + least
             filter_skew(verdicts, sums, column.ids, code, most, _MISSING, _SKEWED)
@@ -173,6 +185,21 @@ class PodTopologySpread:
 
     def _counter(self, constraint: Constraint) -> RowCounter:
         return self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+
+    def _sum(self, sums: DomainSums, constraint: Constraint, column: DomainColumn, inclusion: Inclusion) -> int:
+        """Count a constraint's pods by domain, on the nodes it looks at; the number of domains these are in."""
+        included = self._included.of(constraint, inclusion)
+        return sum_by_domain(sums, self._counter(constraint).values, column.ids, column.size, included)
+
+    def _count_hard(self, constraints: tuple[Constraint, ...], inclusion: Inclusion) -> list[SummedDomains]:
+        """The same for each hard constraint, to be kept."""
+        self._included.reset([constraint.topology_key for constraint in constraints])
+        found = []
+        for constraint in constraints:
+            sums, column = DomainSums(), self._table.topology.column(constraint.topology_key)
+            self._sum(sums, constraint, column, inclusion)
+            found.append(SummedDomains(sums, column))
+        return found
 
     def _add_by_row(self, constraint: Constraint, verdicts: Verdicts) -> None:
         """Over hosts each node is its own domain, whatever its label says."""

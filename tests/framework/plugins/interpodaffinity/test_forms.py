@@ -14,7 +14,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.interpodaffinity.by_node import FilterCounts, score_by_pair
+from kscheduler.framework.plugins.interpodaffinity.by_node import FilterWalk, score_by_pair
 from kscheduler.framework.plugins.interpodaffinity.own_terms import own_terms
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.status import SKIP, Code, code_of
@@ -87,14 +87,19 @@ class Cluster:
     def check_filter(self, pod: PodInfo) -> None:
         state, table = CycleState(), self.cache.table
         own = own_terms(pod.affinity, self.handle.namespaces)
-        counts = FilterCounts.of(pod, own, table, self.handle.namespaces)
+        walk = FilterWalk.of(pod, own, table, self.handle.namespaces)
         is_skipped = self.plugin.pre_filter(state, pod)[1] == SKIP
-        assert is_skipped == (not own.affinity and not own.anti_affinity and not counts.existing)
+        assert is_skipped == (not own.affinity and not own.anti_affinity and not walk.existing)
         verdicts = Verdicts()
         verdicts.reset(table.columns)
         self.plugin.filter_table(state, pod, table, verdicts, CODE)
         for node in table:
             expected = self.plugin.filter(state, pod, node)
+            assert (expected is None) == (
+                walk.satisfies_affinity(pod, own, node.labels)
+                and walk.satisfies_anti_affinity(own, node.labels)
+                and walk.satisfies_existing(node.labels)
+            ), node.name
             if verdicts.code(node.row) == FEASIBLE:
                 assert expected is None, node.name
             else:

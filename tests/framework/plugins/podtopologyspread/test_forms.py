@@ -16,8 +16,12 @@ from kscheduler.api.objects import Pod, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.podtopologyspread.by_node import HardWalk, has_all_keys
+from kscheduler.framework.plugins.podtopologyspread.constraints import Constraints
+from kscheduler.framework.plugins.podtopologyspread.inclusion import Inclusion
 from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
 from kscheduler.framework.status import SKIP
+from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, make_node, make_pod
@@ -47,13 +51,25 @@ class World:
         table, state = self.cache.table, CycleState()
         if self.plugin.pre_filter(state, pod)[1] == SKIP:
             return
+        constraints = self.plugin._constraints(state, pod)
         verdicts = Verdicts()
         verdicts.reset(table.columns)
         self.plugin.filter_table(state, pod, table, verdicts, 7)
+        walk = HardWalk(constraints, Inclusion(pod.pod), table)
         for node in table:
             feasible = verdicts.code(node.row) == FEASIBLE
             found = None if feasible else self.plugin.explain(state, pod, verdicts.detail(node.row))
             assert found == self.plugin.filter(state, pod, node), node.name
+            assert (found is None) == self._fits(walk, constraints, pod, node), node.name
+
+    @staticmethod
+    def _fits(walk: HardWalk, constraints: Constraints, pod: PodInfo, node: NodeInfo) -> bool:
+        """By the definition."""
+        labels = pod.pod.metadata.labels or {}
+        return has_all_keys(node.labels, constraints.hard) and not any(
+            walk.is_too_many(position, node.labels[each.topology_key], int(each.pods.selector.matches(labels)))
+            for position, each in enumerate(constraints.hard)
+        )
 
     def _check_score(self, pod: PodInfo) -> None:
         table, state = self.cache.table, CycleState()

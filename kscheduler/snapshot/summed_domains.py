@@ -1,0 +1,47 @@
+"""What was counted in each domain of a topology, kept for the rest of a decision.
+
+What-ifs add their own changes to it, so that one count serves as many of them as there are nodes to consider.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import final
+
+from kscheduler._fast import DomainSums
+from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
+
+
+@final
+class SummedDomains:
+    """`sums` must be nobody else's. Domains are given by name: the value of the node label."""
+
+    __slots__ = ("_column", "_levels", "_sums")
+
+    def __init__(self, sums: DomainSums, column: DomainColumn) -> None:
+        self._sums = sums
+        self._column = column
+        self._levels: Counter[int] | None = None
+
+    @property
+    def present(self) -> int:
+        """How many domains have a node that was looked at."""
+        return self._sums.present
+
+    @property
+    def minimum(self) -> int:
+        """The lowest count of these; 0 if there is none."""
+        return self._sums.minimum
+
+    def of(self, domain: str) -> int:
+        found = self._column.id_of(domain)
+        return 0 if found == NO_DOMAIN else self._sums.sum_of(found)
+
+    @property
+    def levels(self) -> Mapping[int, int]:
+        """Count -> how many domains have it, of those with a node that was looked at."""
+        if self._levels is None:
+            sums = self._sums
+            self._levels = Counter(sums.sum_of(each) for each in range(sums.domains) if sums.is_present(each))
+        return self._levels
