@@ -137,6 +137,8 @@ def _shown(answer: object) -> str:
 CHECKS: Mapping[str, Check] = {  # method of a plugin -> what its answer must be
     "pre_enqueue": _status(),
     "pre_filter": _pair("(PreFilterResult or None, Status or None)", _optional(PreFilterResult), _status(Code.SKIP)),
+    "add_pod": _status(),
+    "remove_pod": _status(),
     "filter": _status(),
     "explain": _explanation,
     "post_filter": _pair("(PostFilterResult or None, Status or None)", _optional(PostFilterResult), _status()),
