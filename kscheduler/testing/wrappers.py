@@ -152,6 +152,10 @@ class PodBuilder:
     def preemption_policy(self, policy: str) -> PodBuilder:
         return self._spec(preemption_policy=policy)
 
+    def grace_period(self, seconds: int) -> PodBuilder:
+        """How long the pod may take to end."""
+        return self._spec(termination_grace_period_seconds=seconds)
+
     def scheduler_name(self, name: str) -> PodBuilder:
         return self._spec(scheduler_name=name)
 
@@ -236,6 +240,9 @@ class PodBuilder:
     def condition(self, type: str, status: str, reason: str = "", message: str = "") -> PodBuilder:
         added = PodCondition(type=type, status=status, reason=reason, message=message)
         return self._status(conditions=[*(self._pod.status.conditions or []), added])
+
+    def started(self, timestamp: str) -> PodBuilder:
+        return self._status(start_time=timestamp)
 
     # --- plumbing ---
 

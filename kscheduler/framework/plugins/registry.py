@@ -11,6 +11,7 @@ from kscheduler.api import objects as api
 from kscheduler.config.extension_points import KUBE_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import (
+    DefaultPreemptionArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -19,11 +20,13 @@ from kscheduler.config.types import (
     Profile,
     SchedulerConfig,
     ScoringStrategy,
+    VolumeBindingArgs,
 )
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
+from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.imagelocality import ImageLocality
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
@@ -44,6 +47,7 @@ from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
 from kscheduler.framework.plugins.unsupported import Unsupported
+from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
 
 Factory = Callable[[Profile, Handle], Plugin]
 
@@ -119,11 +123,17 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeAffinity": _node_affinity,
     "NodePorts": lambda profile, handle: NodePorts(handle),
     "NodeResourcesFit": _fit,
+    "VolumeBinding": lambda profile, handle: VolumeBinding(
+        handle, profile.args("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
+    ),
     "PodTopologySpread": _spread,
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda profile, handle: ImageLocality(handle),
     "InterPodAffinity": lambda profile, handle: InterPodAffinity(
         handle, profile.args("InterPodAffinity", InterPodAffinityArgs)
+    ),
+    "DefaultPreemption": lambda profile, handle: DefaultPreemption(
+        handle, profile.args("DefaultPreemption", DefaultPreemptionArgs)
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
