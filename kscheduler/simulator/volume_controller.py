@@ -74,6 +74,7 @@ class VolumeController:
         self._volumes_due: dict[str, None] = {}  # names, as above
         self._pods_due: dict[str, None] = {}  # keys of new pods that may need claims
         self._hopeful: dict[str, dict[str, None]] = {}  # class -> keys of claims that nothing was found for
+        self._awaited: dict[str, dict[str, None]] = {}  # name of a volume that is not there -> claims that name it
         self._free: dict[str, dict[str, None]] = {}  # class -> names of volumes promised to nobody
         self._promised: dict[str, dict[str, None]] = {}  # claim key -> names of volumes promised to it
         self._claims: dict[str, PersistentVolumeClaim] = cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
@@ -100,6 +101,7 @@ class VolumeController:
         volume = after or before
         assert volume is not None
         self._volumes_due[volume.key] = None
+        self._claims_due.update(self._awaited.pop(volume.key, {}))
         for version in (before, after):
             if version is None:
                 continue
@@ -213,7 +215,9 @@ class VolumeController:
             self._look_at_bound(claim)
         elif claim.spec.volume_name:
             volume = self._volumes.get(claim.spec.volume_name)
-            if volume is not None and (volume.spec.claim_ref is None or _is_promised(volume, claim)):
+            if volume is None:
+                self._awaited.setdefault(claim.spec.volume_name, {})[key] = None
+            elif volume.spec.claim_ref is None or _is_promised(volume, claim):
                 self._bind(volume, claim)
         else:
             self._look_at_unbound(claim)
