@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import PersistentVolumeClaimVolumeSource, TopologySpreadConstraint, Volume
+from kscheduler.api.objects import PodResourceClaim, TopologySpreadConstraint
 from kscheduler.client.protocol import Binding
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.simulator.cluster_client import Latency
@@ -238,15 +238,14 @@ async def test_a_pod_whose_hard_constraint_cannot_be_judged_is_refused_and_says_
     async with World() as world:
         world.add_node("n1")
         pod = make_pod("p").obj()
-        volume = Volume("data", persistent_volume_claim=PersistentVolumeClaimVolumeSource("data"))
-        world.cluster.create_pod(replace(pod, spec=replace(pod.spec, volumes=[volume])))
+        world.cluster.create_pod(replace(pod, spec=replace(pod.spec, resource_claims=[PodResourceClaim("gpu")])))
         soft = make_pod("soft").obj()
         spread = TopologySpreadConstraint(1, "zone", "ScheduleAnyway")
         world.cluster.create_pod(replace(soft, spec=replace(soft.spec, topology_spread_constraints=[spread])))
         await world.until(lambda: world.condition("p") is not None)
         condition = world.condition("p")
         assert condition is not None
-        assert condition.message == (
-            "0/1 nodes are available: this scheduler cannot judge yet what the pod requires: persistent volumes."
+        assert condition.message.startswith(
+            "0/1 nodes are available: this scheduler cannot judge yet what the pod requires: resource claims."
         )
         assert world.node_of("soft") == "n1"

@@ -34,8 +34,6 @@ class Unsupported:
 def _unsupported(pod: Pod) -> Iterator[str]:
     """The fields that bind the pod to a place in a way nobody here understands."""
     spec = pod.spec
-    if any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes or ()):
-        yield "persistent volumes"
     if spec.resource_claims:
         yield "resource claims"
     if spec.scheduling_group is not None:

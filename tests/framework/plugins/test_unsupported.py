@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import (
-    EphemeralVolumeSource,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodResourceClaim,
@@ -27,7 +26,6 @@ def pod(**spec: Any) -> Pod:
 
 
 REFUSED: dict[str, Pod] = {
-    "persistent volumes": pod(volumes=[Volume("v", PersistentVolumeClaimVolumeSource("claim"))]),
     "resource claims": pod(resource_claims=[PodResourceClaim("gpu")]),
     "scheduling with its group": pod(scheduling_group=PodSchedulingGroup("workers")),
 }
@@ -41,19 +39,11 @@ def test_a_hard_constraint_that_nobody_here_understands_is_refused_by_name(what:
     assert status.message == f"this scheduler cannot judge yet what the pod requires: {what}"
 
 
-def test_generic_ephemeral_volumes_are_persistent_volumes_too() -> None:
-    volume = Volume("v", ephemeral=EphemeralVolumeSource())
-    _, status = Unsupported().pre_filter(CycleState(), PodInfo(pod(volumes=[volume])))
-    assert status is not None
-    assert "persistent volumes" in status.message
-
-
 def test_several_are_all_named() -> None:
-    volumes = [Volume("v", PersistentVolumeClaimVolumeSource("claim"))]
-    both = pod(volumes=volumes, resource_claims=[PodResourceClaim("gpu")])
+    both = pod(resource_claims=[PodResourceClaim("gpu")], scheduling_group=PodSchedulingGroup("workers"))
     _, status = Unsupported().pre_filter(CycleState(), PodInfo(both))
     assert status is not None
-    assert status.message.endswith("persistent volumes, resource claims")
+    assert status.message.endswith("resource claims, scheduling with its group")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +51,7 @@ def test_several_are_all_named() -> None:
     [
         pod(),
         pod(topology_spread_constraints=[TopologySpreadConstraint(1, "zone", "DoNotSchedule")]),
-        pod(volumes=[Volume("config")]),
+        pod(volumes=[Volume("config"), Volume("data", PersistentVolumeClaimVolumeSource("claim"))]),
     ],
 )
 def test_what_other_plugins_judge_is_let_through(made: Pod) -> None:

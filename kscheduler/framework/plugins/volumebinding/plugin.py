@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from kscheduler._fast import FEASIBLE, Verdicts, filter_profiles
 from kscheduler.errors import APIError, DecodeError, InternalError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.volumebinding import hints
@@ -153,14 +153,16 @@ class VolumeBinding:
 
     def events_to_register(self) -> Sequence[Registration]:
         comes = Action.ADD | Action.UPDATE
+        claim = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, comes)
+        driver = ClusterEvent(EventResource.CSI_DRIVER, Action.UPDATE)
         return (
-            Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class),
-            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, comes), hints.after_claim),
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class, ALL_ALIKE),
+            Registration(claim, hints.after_claim, hints.BY_CLAIMS),
             Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, comes)),
             Registration(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-            Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node),
-            Registration(ClusterEvent(EventResource.CSI_DRIVER, Action.UPDATE), hints.after_csi_driver),
-            Registration(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, comes), hints.after_capacity),
+            Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node, ALL_ALIKE),
+            Registration(driver, hints.after_csi_driver, hints.BY_DRIVERS),
+            Registration(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, comes), hints.after_capacity, ALL_ALIKE),
         )
 
 
