@@ -27,6 +27,13 @@ class Case:
             {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster, "pending": self.pending}
         ).encode()
 
+    @property
+    def is_sampled(self) -> bool:
+        """Does a search end before all nodes have been looked at?"""
+        percentages = [self.config["percentageOfNodesToScore"]]
+        percentages += [profile.get("percentageOfNodesToScore", 100) for profile in self.config.get("profiles", ())]
+        return any(percentage != 100 for percentage in percentages)
+
     def copy(self) -> Case:
         return copy.deepcopy(self)
 

@@ -13,9 +13,23 @@ from kscheduler.config import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_nodes import generate_node
-from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector
+from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector, pinned
 from tests.parity.generate_volumes import VOLUME_PLUGINS, generate_volumes, label_for_drivers
-from tests.parity.words import FPGA, GPU, HUGE, NAMESPACES, POD_LABELS, TOPOLOGY_KEYS, ZONE, often, pick, some
+from tests.parity.words import (
+    FPGA,
+    GPU,
+    HUGE,
+    NAMESPACES,
+    POD_LABELS,
+    REGION,
+    REGIONS,
+    TOPOLOGY_KEYS,
+    ZONE,
+    ZONES,
+    often,
+    pick,
+    some,
+)
 
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})  # not there without a gate
@@ -31,6 +45,8 @@ MISSING = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
 PROFILES = ("default-scheduler", "second-scheduler")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)
 PENDING = 40  # pods of a case: many, since a cluster costs more than a pod
+SAMPLED = 12  # pods of a case whose search is sampled: fewer, since it has many nodes
+FEW_TO_SAMPLE = 100  # nodes up to which kube-scheduler looks at all of them
 
 
 def generate(seed: int) -> Case:
@@ -38,6 +54,8 @@ def generate(seed: int) -> Case:
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(_size(rng))]
     mode = pick(rng, (EVALUATE, SEQUENCE))
+    if len(nodes) > FEW_TO_SAMPLE and often(rng, 0.8):
+        return _sampled(rng, seed, mode, nodes)
     has_claims = VOLUME_PLUGINS.issubset(IN_TREE) and often(rng, 0.35)
     # Each of kube-scheduler's profiles knows its own assumptions about volumes only: see README.md.
     alone = has_claims and mode == SEQUENCE
@@ -63,7 +81,31 @@ def generate(seed: int) -> Case:
 def _size(rng: random.Random) -> int:
     if often(rng, 0.01):
         return 0
-    return rng.randint(100, 140) if often(rng, 0.01) else rng.randint(1, 12)
+    return rng.randint(100, 320) if often(rng, 0.03) else rng.randint(1, 12)
+
+
+def _sampled(rng: random.Random, seed: int, mode: str, nodes: Sequence[str]) -> Case:
+    """A search that ends early. The nodes take turns in their zones, so that their order is kube-scheduler's, too."""
+    pods = PodGenerator(rng, nodes, frozenset(IN_TREE), PROFILES[:1], theme=True, claims=False)
+    cluster = {
+        "nodes": [generate_node(rng, name, calm=often(rng, 0.9)) for name in nodes],
+        "pods": [pods.running(f"r{i}") for i in range(rng.randint(0, 60))],
+        "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
+    }
+    zones = rng.randint(1, len(ZONES))
+    for index, node in enumerate(cluster["nodes"]):
+        node["metadata"]["labels"] |= {ZONE: ZONES[index % zones], REGION: REGIONS[index % zones % len(REGIONS)]}
+    case = Case(seed, mode, _config(rng, PROFILES[:1], has_claims=False), cluster)
+    holder = case.config if often(rng, 0.5) else case.config["profiles"][0]
+    holder["percentageOfNodesToScore"] = rng.randint(1, 80)
+    case.pending = [pods.pending(f"p{i}") for i in range(SAMPLED)]
+    for pod in case.pending:
+        if often(rng, 0.6):  # fits on many nodes
+            for field in ("affinity", "nodeSelector", "nodeName", "topologySpreadConstraints"):
+                pod["spec"].pop(field, None)
+        elif often(rng, 0.3):
+            pod["spec"]["affinity"] = pinned(some(rng, nodes, 3))
+    return case
 
 
 def _owners(rng: random.Random) -> dict[str, list[Object]]:

@@ -292,6 +292,12 @@ def _node_affinity(spec: Object) -> Object:
     return found
 
 
+def pinned(nodes: Sequence[str]) -> Object:
+    """The affinity of a pod that names the nodes it may be on."""
+    fields = [[{"key": "metadata.name", "operator": "In", "values": [node]}] for node in nodes]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": field} for field in fields]}}}
+
+
 def _container(rng: random.Random, name: str) -> Object:
     container: Object = {"name": name, "image": pick(rng, IMAGES)}
     resources: Object = {}

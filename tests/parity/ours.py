@@ -69,12 +69,17 @@ class World:
         self.cache = Cache()
         self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
         config = _read_config(json.dumps(case.config))
-        self._profiles = {p.scheduler_name: _Profile(p, self.handle, form) for p in config.profiles}
+        self._profiles = {
+            profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
+            for profile in config.profiles
+        }
         self._fill_around(case.cluster)
         detours = random.Random(case.seed)
         mislead(self.handle.volumes, case.cluster, detours)
         fill(self.cache, case, self.decide)
         inform(self.handle.volumes, case.cluster, detours)
+        for profile in self._profiles.values():
+            profile.framework._algorithm._next_start_row = 0  # the detour has looked at nodes
 
     def _fill_around(self, cluster: Mapping[str, Sequence[Object]]) -> None:
         for namespace in cluster.get("namespaces", ()):
@@ -134,7 +139,10 @@ async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
 
 
 class _Profile:
-    def __init__(self, profile: Profile, handle: Handle, form: str) -> None:
+    def __init__(self, profile: Profile, percentage: int, handle: Handle, form: str) -> None:
+        if profile.percentage_of_nodes_to_score is not None:
+            percentage = profile.percentage_of_nodes_to_score
+        self._is_sampled = percentage != 100
         self._heard: Heard = {}
         self._witness = _Witness()
         self._state = CycleState()  # of the last decision
@@ -149,7 +157,7 @@ class _Profile:
             handle,
             observer=NoObserver(),
             stopwatch=lambda: 0.0,
-            percentage_of_nodes_to_score=100,
+            percentage_of_nodes_to_score=percentage,
             first_on_tie=True,
         )
 
@@ -162,8 +170,13 @@ class _Profile:
         state = self._state = CycleState()
         outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
-            found.host = outcome.node_name
-            statuses: Mapping[str, OurStatus] = self.framework._algorithm._node_statuses(state, pod)
+            found.host, found.evaluated = outcome.node_name, outcome.evaluated
+            algorithm = self.framework._algorithm
+            found.found = [table.at(row).name for row in algorithm._verdicts.feasible_rows()]
+            if self._is_sampled:  # what is not looked at has no status
+                statuses: Mapping[str, OurStatus] = {}
+            else:
+                statuses = algorithm._node_statuses(state, pod)
         else:
             found.failure = outcome.message
             found.is_fit_error = outcome.status.code is not Code.ERROR
@@ -177,7 +190,7 @@ class _Profile:
                 return found
         found.statuses = {name: _told(status) for name, status in statuses.items()}
         found.feasible = [node.name for node in table if node.name not in statuses]
-        found.scored = found.feasible if found.host and len(found.feasible) > 1 else []
+        found.scored = found.found if len(found.found) > 1 else []
         self._tell_scores(found)
         return found
 
