@@ -122,6 +122,15 @@ def test_what_is_written_by_us_is_read_back(load: Load) -> None:
             "kind: Pod\nmetadata: {name: x}",
             "cluster: document 1: apiVersion: expected a version such as v1, got nothing",
         ),
+        (
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec: {capacity: {storage: much}}",
+            'cluster: document 1: PersistentVolume pv: spec.capacity[storage]: expected a quantity such as "100m" or '
+            '"2Gi", got "much"',
+        ),
+        (
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: all}",
+            'cluster: document 1: PersistentVolumeClaim data: spec.accessModes: expected array | null, got "all"',
+        ),
         ("kind: List\napiVersion: v1\nitems: 5", "cluster: document 1: items: expected a list, got 5"),
         ("kind: List\napiVersion: v1\nitems: [7]", "cluster: document 1, item 0: expected a Kubernetes object, got 7"),
         ("kind: List\napiVersion: v1\nitems: [{}]", "cluster: document 1, item 0: kind: expected a kind"),
@@ -142,3 +151,27 @@ def test_a_fault_is_named_with_file_document_item_object_field_and_value(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: expected a readable file: No such file"):
         load_manifests(tmp_path / "nowhere.yaml")
+
+
+STORAGE_KINDS = [
+    ("v1", "PersistentVolume"),
+    ("v1", "PersistentVolumeClaim"),
+    ("storage.k8s.io/v1", "StorageClass"),
+    ("storage.k8s.io/v1", "CSIDriver"),
+    ("storage.k8s.io/v1", "CSINode"),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "VolumeAttachment"),
+]
+
+
+def test_storage_is_read_in_the_order_of_the_file(load: Load) -> None:
+    items = [{"apiVersion": version, "kind": kind, "metadata": {"name": "x"}} for version, kind in STORAGE_KINDS]
+    found = load(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [POD, *items]}))
+    assert [type(item).__name__ for item in found.storage] == [kind for _, kind in STORAGE_KINDS]
+    assert {item.metadata.name for item in found.storage} == {"x"}
+    assert found.others_skipped == {}
+
+
+def test_a_kind_of_another_version_is_skipped(load: Load) -> None:
+    found = load('{"apiVersion": "storage.k8s.io/v1beta1", "kind": "CSINode", "metadata": {"name": "n"}}')
+    assert (found.storage, found.others_skipped) == ((), {"CSINode": 1})

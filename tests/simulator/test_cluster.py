@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.objects import (
     Container,
@@ -19,8 +20,16 @@ from kscheduler.api.objects import (
     PodSpec,
     ResourceRequirements,
 )
+from kscheduler.api.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from kscheduler.client.protocol import (
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     UNFINISHED_PODS,
     Binding,
@@ -33,7 +42,7 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.clock import ManualClock
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
-from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster import STORAGE, Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 
 
@@ -364,3 +373,84 @@ async def test_a_closed_client_answers_nothing(cluster: Cluster) -> None:
     await client.close()
     with pytest.raises(Unreachable, match="closed"):
         await client.list_page(PODS)
+
+
+# --- storage ------------------------------------------------------------------------------------------------------
+
+
+def default_class(name: str, created: str, value: str = "true") -> StorageClass:
+    annotations = {"storageclass.kubernetes.io/is-default-class": value}
+    return StorageClass(ObjectMeta(name=name, annotations=annotations, creation_timestamp=created), "d")
+
+
+def made(cluster: Cluster, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    created: PersistentVolumeClaim = cluster.create_storage(claim)
+    return created
+
+
+async def test_storage_gets_the_defaults_of_the_api(cluster: Cluster) -> None:
+    assert cluster.create_storage(PersistentVolume(ObjectMeta(name="pv"))).status.phase == "Pending"
+    assert cluster.create_storage(StorageClass(ObjectMeta(name="c"))).volume_binding_mode == "Immediate"
+    assert cluster.create_storage(CSIStorageCapacity(ObjectMeta(name="s"))).key == "default/s"
+    claim = made(cluster, PersistentVolumeClaim(ObjectMeta(name="data")))
+    assert (claim.key, claim.status.phase, claim.spec.storage_class_name) == ("default/data", "Pending", None)
+
+
+async def test_a_claim_without_a_class_gets_the_youngest_default_one(cluster: Cluster) -> None:
+    for name, created, value in (("b", "2024", "true"), ("a", "2025", "true"), ("c", "2026", "false")):
+        cluster.create_storage(default_class(name, created, value))
+    spec = PersistentVolumeClaim().spec
+    claims = {
+        "none": spec,
+        "own": replace(spec, storage_class_name="b"),
+        "static": replace(spec, storage_class_name=""),
+    }
+    given = {
+        name: made(cluster, PersistentVolumeClaim(ObjectMeta(name=name), spec)).spec.storage_class_name
+        for name, spec in claims.items()
+    }
+    assert given == {"none": "a", "own": "b", "static": ""}
+
+
+async def test_storage_is_put_in_the_order_of_its_use() -> None:
+    claim, made_by = PersistentVolumeClaim(ObjectMeta(name="data")), StorageClass(ObjectMeta(name="c"))
+    assert in_order_of_use([claim, PersistentVolume(), made_by]) == [made_by, PersistentVolume(), claim]
+
+
+async def test_every_storage_kind_can_be_listed(cluster: Cluster) -> None:
+    client = cluster.client()
+    for resource in STORAGE:
+        item = resource.type(metadata=ObjectMeta(name="x", namespace="default" if resource.namespaced else ""))
+        cluster.create_storage(item)
+        assert [found.metadata.name for found in (await client.list_page(resource)).items] == ["x"]
+
+
+async def test_a_patch_of_an_old_version_conflicts_and_one_that_changes_nothing_makes_no_version(
+    cluster: Cluster,
+) -> None:
+    client = cluster.client()
+    version = cluster.create_storage(PersistentVolume(ObjectMeta(name="pv"))).metadata.resource_version
+    patch: dict[str, object] = {"spec": {"claimRef": {"name": "data"}}}
+    patched = await client.patch_volume("pv", version, patch)
+    assert patched.spec.claim_ref is not None
+    with pytest.raises(Conflict, match="has been modified"):
+        await client.patch_volume("pv", version, {"spec": {"claimRef": None}})
+    assert await client.patch_volume("pv", patched.metadata.resource_version, patch) == patched
+    assert cluster.store(PERSISTENT_VOLUMES).objects == {"pv": patched}
+    with pytest.raises(NotFound):
+        await client.patch_claim("default", "none", "1", {})
+
+
+async def test_a_patch_cannot_change_who_an_object_is(cluster: Cluster) -> None:
+    claim = made(cluster, PersistentVolumeClaim(ObjectMeta(name="data")))
+    patched = await cluster.client().patch_claim(
+        "default", "data", claim.metadata.resource_version, {"metadata": {"uid": "other", "labels": {"a": "b"}}}
+    )
+    assert (patched.metadata.uid, patched.metadata.labels) == (claim.metadata.uid, {"a": "b"})
+
+
+async def test_storage_that_is_not_there_can_be_neither_deleted_nor_updated(cluster: Cluster) -> None:
+    with pytest.raises(NotFound):
+        cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, "default/none")
+    with pytest.raises(NotFound):
+        cluster.update_storage(PersistentVolume(ObjectMeta(name="none")))

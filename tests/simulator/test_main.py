@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS
+from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
+from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.main import simulate
 from kscheduler.simulator.options import SimulateArguments, add_arguments, read_arguments
 from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.run import RunSettings, simulate_scenario
 from tests.simulator.test_traces import NODES, PODS
 
 LIST = """
@@ -45,6 +50,58 @@ items:
   metadata: {name: over, namespace: default}
   spec: {nodeName: n0, containers: [{name: c}]}
   status: {phase: Succeeded}
+"""
+
+STORAGE = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n0, labels: {zone: a}}, status: {allocatable: {cpu: "4", pods: "9"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {zone: b}}, status: {allocatable: {cpu: "4", pods: "9"}}}
+- apiVersion: v1
+  kind: PersistentVolumeClaim
+  metadata: {name: chosen, namespace: default}
+  spec: {storageClassName: local, resources: {requests: {storage: 1Gi}}}
+- apiVersion: v1
+  kind: PersistentVolumeClaim
+  metadata: {name: made, namespace: default}
+  spec: {resources: {requests: {storage: 1Gi}}}
+- apiVersion: storage.k8s.io/v1
+  kind: StorageClass
+  metadata: {name: local}
+  provisioner: kubernetes.io/no-provisioner
+  volumeBindingMode: WaitForFirstConsumer
+- apiVersion: storage.k8s.io/v1
+  kind: StorageClass
+  metadata: {name: disks, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+  provisioner: disk.example.com
+  volumeBindingMode: WaitForFirstConsumer
+- apiVersion: v1
+  kind: PersistentVolume
+  metadata: {name: on-n1}
+  spec:
+    capacity: {storage: 5Gi}
+    storageClassName: local
+    nodeAffinity:
+      required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [b]}]}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: chosen, namespace: default}
+  spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: chosen}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: made, namespace: default}
+  spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: made}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: own, namespace: default}
+  spec:
+    containers: [{name: c}]
+    volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}}]
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: none, namespace: default}
+  spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: none}}]}
 """
 
 
@@ -93,6 +150,31 @@ def test_a_kubernetes_list_is_played_on_its_own_nodes(tmp_path: Path) -> None:
     assert reason["examples"] == ["default/waits"]
     assert reason["kind"] == "Insufficient cpu"
     assert reason["sample"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+
+
+def test_storage_in_a_list_is_bound_and_made_for_the_pods(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", STORAGE)
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path))
+    assert scenario.parameters["storage"] == "1 PersistentVolume, 2 PersistentVolumeClaim, 2 StorageClass"
+    outcome = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
+    assert not outcome.violations
+    nodes = {pod.metadata.name: pod.spec.node_name for pod in outcome.cluster.pods.values()}
+    assert nodes["chosen"] == "n1"
+    assert {name for name, node in nodes.items() if not node} == {"none"}
+    claims = outcome.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
+    assert {name: claim.status.phase for name, claim in claims.items()} == dict.fromkeys(
+        ("default/chosen", "default/made", "default/own-v"), "Bound"
+    )
+    assert claims["default/chosen"].spec.volume_name == "on-n1"
+    assert claims["default/made"].spec.storage_class_name == "disks"
+
+
+def test_storage_in_two_files_must_agree(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", STORAGE)
+    other = write(tmp_path, "other.yaml", STORAGE.replace("5Gi", "6Gi"))
+    assert len(build_scenario(arguments("--nodes", path, "--pods", path)).storage) == 5
+    with pytest.raises(ConfigError, match='PersistentVolume "on-n1": the name is used twice'):
+        build_scenario(arguments("--nodes", path, "--pods", other))
 
 
 def test_a_trace_is_played_with_its_gpus(tmp_path: Path) -> None:
