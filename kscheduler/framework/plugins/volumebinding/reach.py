@@ -1,7 +1,7 @@
 """Where a volume can be reached from: its node affinity, compiled once and asked of many nodes.
 
-Only labels are read. Kube-scheduler hands a volume's affinity a node without a name, so a term over the name of the
-node never holds, and one that shuns a name always does.
+Only labels are read. Kube-scheduler hands a volume's affinity a node without a name, and looks at no names then: what
+a term requires of the node's name always holds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kscheduler.api.labels import NodeTerm, Operator, RequiredNodeAffinity, compile_node_selector_term
+from kscheduler.api.labels import NameRequirement, NodeTerm, Operator, RequiredNodeAffinity, compile_node_selector_term
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm
 from kscheduler.api.storage import PersistentVolume
 from kscheduler.errors import DecodeError
@@ -18,6 +18,8 @@ from kscheduler.snapshot.profiles import HOSTNAME
 # Volumes and affinities remembered: several times what large clusters have. All are dropped when there are more.
 MAX_KEPT = 100_000
 _PATH = "spec.nodeAffinity.required.nodeSelectorTerms"
+
+_OF_NO_NAME = (NameRequirement("", is_wanted=True),)  # what a term requires of the name; it is asked about ""
 
 Labels = Mapping[str, str]
 
@@ -82,9 +84,10 @@ class Reaches:
 def _term(term: NodeSelectorTerm) -> NodeTerm:
     """A malformed term matches nothing, as in kube-scheduler."""
     try:
-        return compile_node_selector_term(term, _PATH)
+        compiled = compile_node_selector_term(term, _PATH)
     except DecodeError:
         return NodeTerm()
+    return NodeTerm(compiled.expressions, _OF_NO_NAME) if compiled.names else compiled
 
 
 def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:

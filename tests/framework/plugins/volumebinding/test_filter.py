@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.api.objects import AWSElasticBlockStore, AzureDisk, LabelSelector, SelectorRequirement
+from kscheduler.api.objects import (
+    AWSElasticBlockStore,
+    AzureDisk,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    SelectorRequirement,
+)
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.events import Action, EventResource
 from kscheduler.framework.faults import CycleFault
@@ -89,6 +96,22 @@ def test_a_bound_volume_must_be_in_reach(volume: PersistentVolume, expected: lis
     found = reasons(static(make_claim("c", volume="v"), volume))
     assert [name for name, why in found.items() if not why] == expected
     assert {why for why in found.values() if why} <= {(NODE_CONFLICT,)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "expected"),
+    [
+        ([], ["a1"], ["a1", "a2", "b1"]),
+        ([SelectorRequirement("zone", "In", ["b"])], ["a1"], ["b1"]),
+        ([], ["a1", "a2"], []),  # a name must be one: the term cannot be read, and matches nothing
+    ],
+)
+def test_a_volume_cannot_tie_itself_to_a_nodes_name(
+    labels: list[SelectorRequirement], names: list[str], expected: list[str]
+) -> None:
+    term = NodeSelectorTerm(labels, [SelectorRequirement("metadata.name", "In", names)])
+    found = reasons(static(make_claim("c", volume="v"), make_volume("v", affinity=NodeSelector([term]))))
+    assert [name for name, why in found.items() if not why] == expected
 
 
 def test_a_volume_that_is_gone_fits_no_node() -> None:
