@@ -1,0 +1,86 @@
+"""Which node a waiting pod is expected on."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.queue.nominator import Nominator
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+
+
+def pod(name: str, nominated: str = "", version: str = "1") -> PodInfo:
+    return PodInfo(make_pod(name).uid(name).nominated_node(nominated).resource_version(version).obj())
+
+
+def names(nominator: Nominator, node: str) -> list[str]:
+    return [each.uid for each in nominator.on(node)]
+
+
+def test_pods_are_listed_by_node_longest_nominated_first() -> None:
+    nominator = Nominator()
+    assert not nominator
+    for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1")):
+        nominator.nominate(pod(name), node)
+    assert (names(nominator, "n1"), names(nominator, "n2"), names(nominator, "n3")) == (["a", "c"], ["b"], [])
+    assert (len(nominator), list(nominator.nodes()), nominator.node_of("c")) == (3, ["n1", "n2"], "n1")
+
+
+def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("a"), "n1")
+    nominator.nominate(pod("a"), "n2")
+    assert (names(nominator, "n1"), names(nominator, "n2"), list(nominator.nodes())) == ([], ["a"], ["n2"])
+    nominator.remove("a")
+    nominator.remove("a")
+    assert (len(nominator), list(nominator.nodes()), nominator.node_of("a")) == (0, [], "")
+
+
+def test_nothing_said_means_what_the_pods_status_says() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("a", "n1"), None)
+    nominator.nominate(pod("b"), None)
+    assert (names(nominator, "n1"), len(nominator)) == (["a"], 1)
+    nominator.nominate(pod("a", "n1"), "")
+    assert len(nominator) == 0
+
+
+def test_a_nomination_that_is_yet_to_be_written_outlives_a_change_of_its_pod() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("a"), "n1")
+    nominator.update(pod("a").pod, pod("a", version="2"))
+    (known,) = nominator.on("n1")
+    assert known.pod.metadata.resource_version == "2"
+
+
+def test_a_nomination_that_is_written_moved_or_taken_back_is_as_the_status_says() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("a"), "n1")
+    nominator.update(pod("a").pod, pod("a", "n2"))
+    assert nominator.node_of("a") == "n2"
+    nominator.update(pod("a", "n2").pod, pod("a", "n3"))
+    assert nominator.node_of("a") == "n3"
+    nominator.update(pod("a", "n3").pod, pod("a"))
+    assert nominator.node_of("a") == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["nominate", "update", "remove"]),
+                          st.sampled_from(["", "n1", "n2"]), st.sampled_from([None, "", "n1", "n2"]))))  # fmt: skip
+def test_both_ways_of_looking_agree_through_any_changes(steps: list[tuple[str, str, str, str | None]]) -> None:
+    nominator = Nominator()
+    expected: dict[str, str] = {}
+    for name, act, status, node in steps:
+        if act == "nominate":
+            nominator.nominate(pod(name, status), node)
+            expected[name] = status if node is None else node
+        elif act == "update":
+            nominator.update(pod(name, node or "").pod, pod(name, status))
+            if status or node:
+                expected[name] = status
+        else:
+            nominator.remove(name)
+            expected.pop(name, None)
+        nominator.check()
+        found = {each: nominator.node_of(each) for each in "abc" if nominator.node_of(each)}
+        assert found == {each: node for each, node in expected.items() if node}
