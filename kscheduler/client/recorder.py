@@ -1,8 +1,9 @@
 """Events for users (`kubectl describe pod`), on a lane of their own: recording never blocks and never fails.
 
 As client-go's broadcaster does: the first occurrence creates an Event; the second turns it into a series; later ones
-are counted and written when the series is refreshed or ends. Occurrences are the same when object, type, reason
-and action are (the note may differ: the first stays). Beyond client-go all memory is bounded: the queue drops its
+are counted and written when the series is refreshed or ends. Occurrences are the same when the object and its
+version, type, reason and action are. The note may differ: the first stays; but a pod whose condition says something
+new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops its
 oldest, and the series seen longest ago are forgotten. Rate limits are the client's (Events have their own there).
 """
 
@@ -35,10 +36,7 @@ MAX_ATTEMPTS = 6
 class _Key(NamedTuple):
     """What makes two occurrences the same."""
 
-    kind: str
-    uid: str
-    namespace: str
-    name: str
+    regarding: Regarding  # with its resource version, as in client-go
     type: str
     reason: str
     action: str
@@ -114,7 +112,7 @@ class EventRecorder:
         `related` is a second object that it has to do with.
         """
         subject = regarding if isinstance(regarding, Regarding) else Regarding.pod(regarding)
-        key = _Key(subject.kind, subject.uid, subject.namespace, subject.name, type, reason, action, related)
+        key = _Key(subject, type, reason, action, related)
         now = self._clock.now()
         series = self._series.get(key)
         if series is not None and now - series.seen_at < SERIES_FINISH_S:

@@ -122,6 +122,19 @@ def test_other_pods_reasons_and_uids_are_other_events() -> None:
     simulate(scenario)
 
 
+def test_a_pod_in_another_version_is_told_anew() -> None:
+    async def scenario(world: World) -> None:
+        changed = Pod(metadata=ObjectMeta(name="web", namespace="ns", uid="u1", resource_version="6"))
+        world.fail(note="too large")
+        world.fail(changed, note="too late")
+        world.fail(changed, note="too late again")
+        await asyncio.sleep(1)
+        assert [event.note for event in world.events] == ["too large", "too late"]
+        assert [world.series(0), world.series(1)] == [None, EventSeries(2, 1_700_000_000.0)]
+
+    simulate(scenario)
+
+
 def test_a_series_whose_event_expired_is_created_anew() -> None:
     async def scenario(world: World) -> None:
         world.fail()
