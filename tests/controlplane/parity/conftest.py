@@ -1,0 +1,53 @@
+"""One control plane with both schedulers, for all comparisons of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.controlplane.harness import Binaries, ControlPlane
+from tests.controlplane.harness.controllermanager import VOLUME_CONTROLLERS, ControllerManager
+from tests.controlplane.harness.provisioner import Provisioner
+from tests.controlplane.harness.scheduler_process import SchedulerProcess
+from tests.controlplane.parity.outcome import Outcome
+from tests.controlplane.parity.scenario import Scenario, play
+from tests.controlplane.parity.sides import OURS, THEIRS, Side
+from tests.controlplane.parity.stage import Cluster
+
+Play = Callable[[Scenario, Side], Outcome]
+
+
+@pytest.fixture(scope="session")
+def cluster(binaries: Binaries) -> Iterator[Cluster]:
+    """A control plane that binds and provisions volumes, looked at by mirrors. No scheduler yet."""
+    with ControlPlane(binaries=binaries) as control_plane:
+        ControllerManager(control_plane, VOLUME_CONTROLLERS)
+        with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:
+            yield looked_at
+
+
+@pytest.fixture(scope="session")
+def play_to(cluster: Cluster) -> Iterator[Play]:
+    """Plays a scenario to a side; a scheduler is started when it is first played to, and runs until the end."""
+    running: dict[Side, SchedulerProcess] = {}
+
+    def play_one(scenario: Scenario, side: Side) -> Outcome:
+        if scenario.starts_cold and side in running:
+            running.pop(side).stop()
+
+        def start() -> None:
+            if side not in running:
+                running[side] = side.run(cluster.control_plane)
+
+        return play(scenario, cluster, side, start)
+
+    yield play_one
+    for process in running.values():
+        process.stop()
+
+
+@pytest.fixture
+def compared(play_to: Play) -> Callable[[Scenario], tuple[Outcome, Outcome]]:
+    """Plays a scenario to both: what it came to with kube-scheduler, and with ours."""
+    return lambda scenario: (play_to(scenario, THEIRS), play_to(scenario, OURS))

@@ -1,0 +1,160 @@
+"""What a scenario came to with one scheduler, and in which words; and how two outcomes differ.
+
+Everything that a user can see and that must not differ: bound or not, where, the PodScheduled condition, the
+nominated node, Events and claims. Generated names are masked. Where a pod may be on any of several equal nodes, a
+scenario says what of its placement counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tests.controlplane.harness.api import Object
+from tests.controlplane.parity.stage import Stage, condition
+
+Nodes = Mapping[str, Object]  # name -> node
+Bindings = Mapping[str, str]  # namespace/name of a bound pod -> node
+Placements = Callable[[Bindings, Nodes], dict[str, Any]]
+
+ABSENT = "absent"
+
+
+def exact(bindings: Bindings, nodes: Nodes) -> dict[str, Any]:
+    """The very node of each pod: for scenarios in which filters or scores leave one."""
+    return dict(bindings)
+
+
+def anywhere(bindings: Bindings, nodes: Nodes) -> dict[str, Any]:
+    """Nothing: the judge alone decides."""
+    return {}
+
+
+def in_each(key: str) -> Placements:
+    """How many pods are in each domain of a label."""
+
+    def count(bindings: Bindings, nodes: Nodes) -> dict[str, Any]:
+        return dict(Counter(_label(nodes, node, key) for node in bindings.values()))
+
+    return count
+
+
+def shape(key: str) -> Placements:
+    """How many pods are together in a domain of a label, whichever that is: `2 1 1`."""
+
+    def sizes(bindings: Bindings, nodes: Nodes) -> dict[str, Any]:
+        counts = Counter(_label(nodes, node, key) for node in bindings.values())
+        return {f"pods in each {key}": " ".join(map(str, sorted(counts.values(), reverse=True)))}
+
+    return sizes
+
+
+def label_of_each(key: str) -> Placements:
+    """The domain of each pod."""
+
+    def find(bindings: Bindings, nodes: Nodes) -> dict[str, Any]:
+        return {pod: _label(nodes, node, key) for pod, node in bindings.items()}
+
+    return find
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Each field maps what it is about, as scenarios know it, to what was found."""
+
+    bound: dict[str, Any]  # pod -> is it?
+    placements: dict[str, Any]  # what a scenario's `Placements` made of the bindings
+    conditions: dict[str, Any]  # pod -> its PodScheduled condition, without times
+    nominated: dict[str, Any]  # pod -> nominatedNodeName
+    events: dict[str, Any]  # who reports what about whom -> how many such Events
+    claims: dict[str, Any]  # claim -> phase, volume, selected node
+    given_up: dict[str, Any]  # waits in vain
+    wrong: dict[str, Any]  # what the judge found
+
+    @property
+    def problems(self) -> list[str]:
+        """What did not go as the scenario and the judge demand."""
+        return [*self.given_up, *self.wrong]
+
+
+def collect(stage: Stage, placements: Placements, may_say: str = "") -> Outcome:
+    """Look at a play once nothing moves any more."""
+    pods = stage.pods()
+    bindings = {key: pod["spec"]["nodeName"] for key, pod in sorted(pods.items()) if pod["spec"].get("nodeName")}
+    uids = {pod["metadata"]["uid"]: pod for pod in pods.values()}
+    return Outcome(
+        bound={key: key in bindings for key in pods},
+        placements=placements(bindings, stage.nodes()),
+        conditions={key: _condition(stage, pod) for key, pod in pods.items()},
+        nominated={key: pod["status"].get("nominatedNodeName", "") for key, pod in pods.items()},
+        events=dict(
+            Counter(
+                _event(stage, each, uids)
+                for each in stage.events()
+                if _profile(stage, each) and not (may_say and may_say in each.get("note", ""))
+            )
+        ),
+        claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
+        given_up=dict.fromkeys(stage.given_up, "so"),
+        wrong=dict.fromkeys(stage.wrong, "so"),
+    )
+
+
+def differences(theirs: Outcome, ours: Outcome) -> list[str]:
+    """What differs, a paragraph each; empty when the outcomes are the same."""
+    return [
+        f"{field.name} of {key}:\n  kube-scheduler: {one}\n  kscheduler:     {other}"
+        for field in fields(Outcome)
+        for key, one, other in _unequal(getattr(theirs, field.name), getattr(ours, field.name))
+    ]
+
+
+def _unequal(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for key in sorted(theirs.keys() | ours.keys(), key=str):
+        one, other = theirs.get(key, ABSENT), ours.get(key, ABSENT)
+        if one != other:
+            yield key, one, other
+
+
+def _condition(stage: Stage, pod: Object) -> dict[str, Any]:
+    found = {key: value for key, value in condition(pod).items() if key not in ("lastProbeTime", "lastTransitionTime")}
+    if "message" in found:
+        found["message"] = stage.mask(found["message"])
+    if "observedGeneration" in found:
+        # Numbers depend on how often a scenario's own steps touched the pod; whether it is the newest does not.
+        found["observedGeneration"] = found["observedGeneration"] - pod["metadata"]["generation"]
+    return found
+
+
+def _profile(stage: Stage, event: Object) -> str | None:
+    """The profile that reports it; None for controllers, which write Events about the same pods."""
+    return stage.names.profile_name(event.get("reportingController", ""))
+
+
+def _event(stage: Stage, event: Object, pods: Mapping[str, Object]) -> str:
+    about = event["regarding"]
+    note = stage.mask(event.get("note", ""))
+    pod = pods.get(about.get("uid", ""))
+    if pod is not None and pod["spec"].get("nodeName"):
+        # That it names the pod's own node is compared here; which node that is, by the scenario's `Placements`.
+        note = re.sub(rf"\b{re.escape(pod['spec']['nodeName'])}$", "its node", note)
+    return (
+        f"{about['kind']} {stage.mask(about.get('namespace', ''))}/{about['name']}:"
+        f" {_profile(stage, event)} {event['type']} {event['reason']} {event.get('action')}: {note}"
+    )
+
+
+def _claim(stage: Stage, claim: Object, bindings: Bindings) -> str:
+    selected = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
+    if selected and selected in bindings.values():
+        selected = "a pod's node"
+    volume = stage.mask(claim["spec"].get("volumeName", ""))
+    return f"{claim.get('status', {}).get('phase')}, volume {volume or 'none'}, selected node {selected or 'none'}"
+
+
+def _label(nodes: Nodes, node: str, key: str) -> str:
+    found = nodes.get(node)
+    return ABSENT if found is None else str(found["metadata"]["labels"].get(key, ABSENT))

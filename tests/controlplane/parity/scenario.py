@@ -1,0 +1,75 @@
+"""A scenario, and how it is played to one scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.controlplane.harness.api import Object
+from tests.controlplane.parity.outcome import Outcome, Placements, collect, exact
+from tests.controlplane.parity.stage import Cluster, Names, Stage, condition
+from tests.controlplane.parity.steps import Step, is_decided, node_of, settle
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Steps in order. The name is a sentence, and the test's."""
+
+    name: str
+    steps: tuple[Step | list[Step], ...]
+    placements: Placements = exact
+    needs: frozenset[str] = frozenset()  # plugins that kscheduler may not have yet
+    starts_cold: bool = False  # are the pods there before the scheduler starts?
+    pardons: str = ""  # what the judge finds, and a profile wants
+    may_say: str = ""  # Events with these words depend on chance and are not compared
+
+    @property
+    def id(self) -> str:
+        """The sentence as the id of a test."""
+        return self.name.lower().replace(" ", "-").replace(",", "").replace("'", "")
+
+
+def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[], object]) -> Outcome:
+    """Play all steps on a clean stage, wait until nothing moves, and look. The stage is cleared in any case.
+
+    `start` makes the scheduler run; before the first step or, in a scenario that starts cold, after the last.
+    """
+    stage = Stage(cluster, names)
+    try:
+        # 1. Play.
+        if scenario.starts_cold:
+            stage.is_awake = False
+        else:
+            start()
+        for step in _flat(scenario.steps):
+            step(stage)
+        if scenario.starts_cold:
+            start()
+            stage.is_awake = True
+        # 2. Settle: decided, judged, and told about.
+        stage.wait(lambda: all(map(is_decided, stage.pods().values())), "each pod is decided")
+        settle(stage)
+        stage.wait(lambda: is_told(stage), "each decision has its Event")
+        if scenario.pardons:
+            stage.wrong = [each for each in stage.wrong if scenario.pardons not in each]
+        # 3. Look.
+        return collect(stage, scenario.placements, scenario.may_say)
+    finally:
+        stage.clear()
+
+
+def is_told(stage: Stage) -> bool:
+    """Has each pod an Event that fits its state?"""
+    told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
+    expected = ((pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.pods().values())
+    return all(reason is None or (uid, reason) in told for uid, reason in expected)
+
+
+def _expected_event(pod: Object) -> str | None:
+    if node_of(pod):
+        return "Scheduled"
+    return None if condition(pod).get("reason") == "SchedulingGated" else "FailedScheduling"
+
+
+def _flat(steps: tuple[Step | list[Step], ...]) -> list[Step]:
+    return [each for step in steps for each in (step if isinstance(step, list) else [step])]

@@ -1,0 +1,321 @@
+"""Where a scenario is played to one scheduler: namespaces of the play's own, nodes and objects that go after it.
+
+Names of namespaces are logical (`main`, `other`); on the control plane each play has its own. Waiting is by watch. A
+wait in vain ends nothing: it is written down, becomes part of the outcome, and so shows in the comparison.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Protocol
+
+from tests.controlplane.harness import workload
+from tests.controlplane.harness.api import Api, Object
+from tests.controlplane.harness.cluster import ControlPlane
+from tests.controlplane.harness.faults import HarnessError, RequestFailed
+from tests.controlplane.harness.mirror import Mirror, wait_until
+from tests.controlplane.parity.judge import World, by_name, infeasible
+
+MAIN = "main"
+LIMIT_S = 15.0  # for one step; it only matters when a scheduler does not do what is expected
+FENCE_LIMIT_S = 30.0
+
+# What a probe is refused with: it names a node that nobody has, so it is refused by whichever nodes there are.
+PROBE_AFFINITY: Object = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["no-such-node"]}]}
+            ]
+        }
+    }
+}
+NODES_SEEN = re.compile(r"^0/(\d+) nodes are available")
+NO_NODES = "no nodes available"
+
+_numbers = itertools.count(1)
+
+
+class Names(Protocol):
+    """How a side calls the profiles of the scenarios."""
+
+    def scheduler_name(self, profile: str) -> str: ...
+
+    def profile_name(self, scheduler_name: str) -> str | None: ...
+
+
+class Cluster:
+    """The control plane with mirrors of what schedulers do, for all plays of a session."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.api: Api = control_plane.api
+        self.control_plane = control_plane
+        self.changed = threading.Condition()
+        self.pods = self._mirror("/api/v1/pods")
+        self.nodes = self._mirror("/api/v1/nodes")
+        self.events = self._mirror("/apis/events.k8s.io/v1/events")
+        self.claims = self._mirror("/api/v1/persistentvolumeclaims")
+        self.volumes = self._mirror("/api/v1/persistentvolumes")
+        self._mirrors = (self.pods, self.nodes, self.events, self.claims, self.volumes)
+
+    def __enter__(self) -> Cluster:
+        for mirror in self._mirrors:
+            mirror.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for mirror in self._mirrors:
+            mirror.__exit__(kind, error, traceback)
+
+    def _mirror(self, path: str) -> Mirror:
+        return Mirror(self.api.credentials, path, self.changed)
+
+
+class Stage:
+    """One play: what it created, what it waited for, and what a judge found wrong. `clear` removes all of it."""
+
+    def __init__(self, cluster: Cluster, names: Names) -> None:
+        self.cluster = cluster
+        self.api = cluster.api
+        self.names = names
+        self.given_up: list[str] = []  # waits in vain
+        self.wrong: list[str] = []  # bindings that the judge finds infeasible
+        self._number = next(_numbers)
+        self._namespaces: dict[str, str] = {}  # logical name -> real name
+        self._created: list[str] = []  # paths of cluster-wide objects
+        self._node_names: set[str] = set()
+        self._judged: set[str] = set()  # uids of pods whose binding was judged
+        self._probes = itertools.count(1)
+        self.is_awake = True  # does the scheduler run?
+        self._is_ahead = False  # has anything changed that the next pod must not overtake?
+        self.create_namespace(MAIN)
+        self.create_namespace("probes")
+
+    # --- creating ---
+
+    def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> None:
+        """A namespace by its logical name."""
+        self.change_ahead()
+        real = f"{name}-{self._number}"
+        self._namespaces[name] = real
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": real, "labels": labels or {}}})
+
+    def create_node(self, node: Object) -> None:
+        """A node; the next pod or fence waits until the scheduler has seen it."""
+        self.change_ahead()
+        self.api.create("/api/v1/nodes", node)
+        self._node_names.add(node["metadata"]["name"])
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node; the next pod or fence waits until the scheduler has seen it."""
+        self.change_ahead()
+        self.api.delete(f"/api/v1/nodes/{name}")
+        self._node_names.discard(name)
+
+    def create_pod(self, pod: Object, namespace: str = MAIN) -> None:
+        """A pod; its scheduler is named as in scenarios. What was changed before is seen before it."""
+        if self._is_ahead and self.is_awake:
+            self.fence()
+        self._create_pod(pod, namespace)
+
+    def _create_pod(self, pod: Object, namespace: str) -> None:
+        scheduler = self.names.scheduler_name(pod["spec"]["schedulerName"])
+        named = {**pod, "spec": {**pod["spec"], "schedulerName": scheduler}}
+        self.api.create(self.path("pods", namespace=namespace), named)
+
+    def create(self, document: Object, namespace: str = MAIN) -> None:
+        """Any other object, from a manifest. Namespaced objects go to the play's namespace."""
+        self.change_ahead()
+        group = document["apiVersion"]
+        base = f"/apis/{group}" if "/" in group else f"/api/{group}"
+        resource = plural(document["kind"])
+        if document["kind"] in CLUSTER_WIDE:
+            self._name_claimant(document)
+            self.api.create(f"{base}/{resource}", document)
+            self._created.append(f"{base}/{resource}/{document['metadata']['name']}")
+            return
+        self.api.create(f"{base}/namespaces/{self._namespaces[namespace]}/{resource}", document)
+
+    def _name_claimant(self, document: Object) -> None:
+        """A volume that is meant for a claim names its namespace."""
+        if claimant := document.get("spec", {}).get("claimRef"):
+            claimant["namespace"] = self._namespaces[claimant["namespace"]]
+
+    def change_ahead(self) -> None:
+        """Something other than a pod is about to change, which the next pod must not overtake."""
+        self._is_ahead = True
+
+    def path(self, resource: str, name: str = "", namespace: str = MAIN, group: str = "api/v1") -> str:
+        """The path of a resource in the play's namespace."""
+        base = f"/{group}/namespaces/{self._namespaces[namespace]}/{resource}"
+        return f"{base}/{name}" if name else base
+
+    # --- looking ---
+
+    def pods(self) -> dict[str, Object]:
+        """namespace/name, both as scenarios know them -> pod, as last seen."""
+        return self._by_key(self.cluster.pods)
+
+    def claims(self) -> dict[str, Object]:
+        """namespace/name -> claim."""
+        return self._by_key(self.cluster.claims)
+
+    def events(self) -> list[Object]:
+        """Events of the play's namespaces, probes left out."""
+        return [event for real in self._played() for event in self.cluster.events.objects(real)]
+
+    def nodes(self) -> dict[str, Object]:
+        """Node name -> node."""
+        return {node["metadata"]["name"]: node for node in self.cluster.nodes.objects()}
+
+    def pod(self, key: str) -> Object:
+        """A pod by name, or by namespace/name; empty when there is none."""
+        return self.pods().get(key if "/" in key else f"{MAIN}/{key}", {})
+
+    def mask(self, text: str) -> str:
+        """The text with what differs from play to play replaced."""
+        for name, real in self._namespaces.items():
+            text = text.replace(real, name)
+        return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
+
+    def _by_key(self, mirror: Mirror) -> dict[str, Object]:
+        return {
+            f"{name}/{each['metadata']['name']}": each
+            for name, real in self._namespaces.items()
+            if name != "probes"
+            for each in mirror.objects(real)
+        }
+
+    def _played(self) -> Iterable[str]:
+        return [real for name, real in self._namespaces.items() if name != "probes"]
+
+    # --- waiting ---
+
+    def wait(self, is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> bool:
+        """Wait for something to be seen; what did not happen in time is written down."""
+        if wait_until(self.cluster.changed, is_so, limit_s):
+            return True
+        self.given_up.append(f"waited in vain: {self.mask(what)}")
+        return False
+
+    def fence(self) -> None:
+        """Wait until the scheduler has decided a pod that was created after all that was done until now.
+
+        The probe's message also says how many nodes the scheduler knows; when one is missing or left over, another
+        probe is sent. What else was changed was on its way to the scheduler before the probe was.
+        """
+        for _ in range(20):
+            if self._probe() == len(self._node_names):
+                self._is_ahead = False
+                return
+        raise HarnessError(f"the scheduler does not see {len(self._node_names)} nodes")
+
+    def _probe(self) -> int:
+        name = f"probe-{next(self._probes)}"
+        pod = workload.pod(name, scheduler_name="default", spec={"affinity": PROBE_AFFINITY})
+        self._create_pod(pod, "probes")
+        namespace = self._namespaces["probes"]
+        seen = ""
+
+        def is_refused() -> bool:
+            nonlocal seen
+            found = self.cluster.pods.get(name, namespace)
+            seen = condition(found).get("message", "") if found else ""
+            return bool(seen)
+
+        if not wait_until(self.cluster.changed, is_refused, FENCE_LIMIT_S):
+            raise HarnessError(f"the scheduler did not decide {name} within {FENCE_LIMIT_S:.0f} s")
+        self.api.delete(self.path("pods", name, "probes"))
+        counted = NODES_SEEN.match(seen)
+        if counted is None and NO_NODES not in seen:
+            raise HarnessError(f"a probe was refused with: {seen}")
+        return int(counted[1]) if counted else 0
+
+    def judge(self) -> None:
+        """Look at the bindings since the last look, on the cluster as it is."""
+        world = self._world()
+        for pod in self.pods().values():
+            uid = pod["metadata"]["uid"]
+            if pod["spec"].get("nodeName") and uid not in self._judged:
+                self._judged.add(uid)
+                self.wrong += [self.mask(f"{pod['metadata']['name']}: {each}") for each in infeasible(pod, world)]
+
+    def _world(self) -> World:
+        cluster = self.cluster
+        namespaces = self.api.list_all("/api/v1/namespaces")
+        return World(
+            nodes=by_name(cluster.nodes.objects()),
+            pods=cluster.pods.objects(),
+            namespaces={each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in namespaces},
+            claims={
+                (each["metadata"]["namespace"], each["metadata"]["name"]): each for each in cluster.claims.objects()
+            },
+            volumes=by_name(cluster.volumes.objects()),
+        )
+
+    # --- the end ---
+
+    def clear(self) -> None:
+        """Remove what the play created, and wait until all of it is gone."""
+        # Pods first, since claims of their own are made again while they are there.
+        for real in self._namespaces.values():
+            self.api.delete(f"/api/v1/namespaces/{real}/pods")
+        self._wait_gone(lambda: not self._left(self.cluster.pods))
+        for real in self._namespaces.values():
+            self._remove_finalizers(real)
+            self.api.delete(f"/api/v1/namespaces/{real}/persistentvolumeclaims")
+            self.cluster.control_plane.delete_namespace(real)
+        for path in self._created:
+            self.api.delete(path, missing_ok=True)
+        self.api.delete("/api/v1/nodes")
+        self.api.delete("/api/v1/persistentvolumes")
+        self._wait_gone(self._is_empty)
+
+    def _wait_gone(self, is_gone: Callable[[], bool]) -> None:
+        if not wait_until(self.cluster.changed, is_gone, FENCE_LIMIT_S):
+            raise HarnessError("objects of a play are still there after it")
+
+    def _remove_finalizers(self, namespace: str) -> None:
+        """Nobody runs the controllers that protect volumes in use."""
+        for claim in self.api.list_all(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"):
+            self._unprotect(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}")
+        for volume in self.api.list_all("/api/v1/persistentvolumes"):
+            self._unprotect(f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
+
+    def _unprotect(self, path: str) -> None:
+        try:
+            self.api.patch(path, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+        except RequestFailed as error:
+            if error.status != 404:
+                raise
+
+    def _is_empty(self) -> bool:
+        cluster = self.cluster
+        return not (cluster.nodes.objects() or cluster.volumes.objects() or self._left(cluster.claims))
+
+    def _left(self, mirror: Mirror) -> list[Object]:
+        return [each for each in mirror.objects() if each["metadata"]["namespace"] in self._namespaces.values()]
+
+
+# Kinds without a namespace that scenarios create, beside nodes and namespaces.
+CLUSTER_WIDE = ("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass")
+
+
+def plural(kind: str) -> str:
+    """A kind's name in paths."""
+    name = kind.lower()
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith("s") else f"{name}s"
+
+
+def condition(pod: Object) -> Object:
+    """The pod's PodScheduled condition, or an empty one."""
+    found = pod.get("status", {}).get("conditions", [])
+    return next((entry for entry in found if entry["type"] == "PodScheduled"), {})

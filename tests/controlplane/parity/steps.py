@@ -1,0 +1,243 @@
+"""What may happen in a scenario, in the words scenarios are written in. Each step is played to both schedulers.
+
+A step that creates a pod waits until the scheduler has decided it, so that pods are decided in the order they are
+written. `bound` and `refused` are also what a scenario expects of kube-scheduler: when it does not come true, the test
+fails, so that no scenario can pass because nothing happened.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.controlplane.harness import workload
+from tests.controlplane.harness.api import Object
+from tests.controlplane.parity.stage import MAIN, Stage, condition
+
+Step = Callable[[Stage], None]
+
+EXTENDED = ("gpu", "fpga")  # resources of the scenarios that Kubernetes does not know
+
+MERGE = "application/merge-patch+json"
+
+
+def node(
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    *,
+    zone: str = "",
+    taints: list[Object] | None = None,
+    images: Mapping[str, int] | None = None,  # name -> bytes
+    unschedulable: bool = False,
+    **capacity: str,  # over cpu 4, memory 32Gi, pods 110; gpu and fpga stand for example.com/gpu and so on
+) -> Step:
+    """A node appears."""
+    zoned = {"topology.kubernetes.io/zone": zone} if zone else {}
+    made = workload.node(
+        name,
+        capacity={**workload.NODE_CAPACITY, **_resources(capacity)},
+        labels={**zoned, **(labels or {})},
+        taints=taints,
+    )
+    if unschedulable:
+        made["spec"]["unschedulable"] = True
+    made["status"]["images"] = [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()]
+    return lambda stage: stage.create_node(copy.deepcopy(made))
+
+
+def pod(
+    name: str,
+    spec: Mapping[str, Any] | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    profile: str = "default",
+    namespace: str = MAIN,
+    image: str = "",
+    ports: list[Object] | None = None,
+    wait: bool = True,
+    **requests: str,  # over cpu 100m, memory 500Mi; gpu and fpga stand for example.com/gpu and so on
+) -> Step:
+    """A pod appears and, unless told otherwise, is decided."""
+    made = workload.pod(
+        name,
+        requests={**workload.POD_REQUESTS, **_resources(requests)},
+        labels=labels,
+        scheduler_name=profile,
+        spec=spec,
+    )
+    container = made["spec"]["containers"][0]
+    if image:
+        container["image"] = image
+    if ports:
+        container["ports"] = ports
+
+    def play(stage: Stage) -> None:
+        stage.create_pod(copy.deepcopy(made), namespace)
+        if wait:
+            stage.wait(lambda: is_decided(stage.pod(f"{namespace}/{name}")), f"{name} is decided")
+
+    return play
+
+
+def pods(count: int, prefix: str, spec: Mapping[str, Any] | None = None, **options: Any) -> list[Step]:
+    """Several equal pods, one after another: `prefix-0` and so on."""
+    return [pod(f"{prefix}-{index}", spec, **options) for index in range(count)]
+
+
+def thing(document: Object, namespace: str = MAIN) -> Step:
+    """Any other object appears."""
+    return lambda stage: stage.create(copy.deepcopy(document), namespace)
+
+
+def namespace(name: str, **labels: str) -> Step:
+    """A namespace beside the main one."""
+    return lambda stage: stage.create_namespace(name, labels)
+
+
+def change_node(name: str, patch: Object) -> Step:
+    """A merge patch of a node."""
+    return change_thing(f"/api/v1/nodes/{name}", patch)
+
+
+def change_pod(name: str, patch: Object) -> Step:
+    """A merge patch of a pod."""
+    return lambda stage: _ignore(stage.api.patch(stage.path("pods", name), patch, MERGE))
+
+
+def tolerate(name: str, toleration: Object) -> Step:
+    """A pod gets one more toleration; those it has must stay."""
+
+    def play(stage: Stage) -> None:
+        tolerations = stage.api.get(stage.path("pods", name))["spec"]["tolerations"]
+        stage.api.patch(stage.path("pods", name), {"spec": {"tolerations": [*tolerations, toleration]}}, MERGE)
+
+    return play
+
+
+def change_claim(name: str, patch: Object) -> Step:
+    """A merge patch of a claim."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        stage.api.patch(stage.path("persistentvolumeclaims", name), patch, MERGE)
+
+    return play
+
+
+def change_thing(path: str, patch: Object) -> Step:
+    """A merge patch of an object without a namespace, by its path."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        stage.api.patch(path, patch, MERGE)
+
+    return play
+
+
+def remove_pod(name: str) -> Step:
+    """A pod is deleted, after the judge has seen the bindings until now."""
+
+    def play(stage: Stage) -> None:
+        stage.judge()
+        stage.api.delete(stage.path("pods", name))
+        stage.wait(lambda: not stage.pod(name), f"{name} is gone")
+
+    return play
+
+
+def remove_node(name: str) -> Step:
+    """A node is deleted."""
+    return lambda stage: stage.delete_node(name)
+
+
+def remove_claim(name: str) -> Step:
+    """A claim is deleted; with finalizers it stays and says so."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        stage.api.delete(stage.path("persistentvolumeclaims", name))
+
+    return play
+
+
+def remove_thing(path: str) -> Step:
+    """An object without a namespace is deleted, whatever protects it."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        stage.api.patch(path, {"metadata": {"finalizers": None}}, MERGE)
+        stage.api.delete(path)
+
+    return play
+
+
+def update_capacity(name: str, capacity: str, *, largest: str) -> Step:
+    """A CSIStorageCapacity changes."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        path = stage.path("csistoragecapacities", name, group="apis/storage.k8s.io/v1")
+        stage.api.patch(path, {"capacity": capacity, "maximumVolumeSize": largest}, MERGE)
+
+    return play
+
+
+def settle(stage: Stage) -> None:
+    """The scheduler has seen all of the above, and decided what it wanted to."""
+    stage.judge()
+    stage.fence()
+
+
+def bound(name: str, *nodes: str) -> Step:
+    """The pod is on a node, on one of those named if any are."""
+
+    def play(stage: Stage) -> None:
+        stage.wait(lambda: node_of(stage.pod(name)), f"{name} is bound")
+        found = node_of(stage.pod(name))
+        if nodes and found and found not in nodes:
+            stage.given_up.append(f"{name} is on {found}, expected on {' or '.join(nodes)}")
+
+    return play
+
+
+def refused(name: str, containing: str) -> Step:
+    """The pod's condition says that it is not scheduled, with these words among others."""
+
+    def is_so(stage: Stage) -> bool:
+        found = condition(stage.pod(name))
+        return found.get("status") == "False" and containing in stage.mask(found.get("message", ""))
+
+    def play(stage: Stage) -> None:
+        if not stage.wait(lambda: is_so(stage), f"{name} is refused: {containing}"):
+            stage.given_up.append(f"{name} has the condition {stage.mask(str(condition(stage.pod(name))))}")
+
+    return play
+
+
+def claim_bound(name: str, phase: str = "Bound") -> Step:
+    """The claim has its volume, or whatever phase is named."""
+
+    def is_so(stage: Stage) -> bool:
+        found = stage.claims().get(f"{MAIN}/{name}", {})
+        return bool(found.get("status", {}).get("phase") == phase)
+
+    return lambda stage: _ignore(stage.wait(lambda: is_so(stage), f"claim {name} is {phase}"))
+
+
+def is_decided(found: Object) -> bool:
+    """Bound, or told why not."""
+    return bool(node_of(found)) or condition(found).get("status") == "False"
+
+
+def node_of(found: Object) -> str:
+    """The pod's node; empty when it has none."""
+    return str(found.get("spec", {}).get("nodeName", ""))
+
+
+def _resources(amounts: Mapping[str, str]) -> dict[str, str]:
+    return {f"example.com/{name}" if name in EXTENDED else name: amount for name, amount in amounts.items()}
+
+
+def _ignore(result: object) -> None:
+    """A step answers nothing."""

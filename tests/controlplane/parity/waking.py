@@ -1,0 +1,311 @@
+"""Scenarios of pods that wait: what wakes them, and that nothing else seems to have changed.
+
+They say when a pod is expected to wait, with `settle`: then the scheduler has seen all that happened before.
+"""
+
+from __future__ import annotations
+
+from tests.controlplane.parity.manifests import (
+    HOST,
+    ZONE,
+    has,
+    host_port,
+    needs_node,
+    needs_pods,
+    priority_class,
+    shuns_pods,
+    spread,
+    spreads,
+    taint,
+    term,
+)
+from tests.controlplane.parity.outcome import in_each, shape
+from tests.controlplane.parity.scenario import Scenario
+from tests.controlplane.parity.steps import (
+    bound,
+    change_node,
+    change_pod,
+    node,
+    pod,
+    pods,
+    refused,
+    remove_node,
+    remove_pod,
+    settle,
+    thing,
+    tolerate,
+)
+
+WEB = {"app": "web"}
+DB = {"app": "db"}
+
+WAKING = (
+    Scenario(
+        "A gated pod waits until its gates are removed",
+        (
+            node("a"),
+            pod("gated", {"schedulingGates": [{"name": "example.com/one"}, {"name": "example.com/two"}]}),
+            pod("still-gated", {"schedulingGates": [{"name": "example.com/one"}]}),
+            pod("free"),
+            bound("free", "a"),
+            change_pod("gated", {"spec": {"schedulingGates": [{"name": "example.com/two"}]}}),
+            settle,
+            change_pod("gated", {"spec": {"schedulingGates": None}}),
+            bound("gated", "a"),
+        ),
+    ),
+    Scenario(
+        "A gated pod is refused once its gate is removed",
+        (
+            node("a"),
+            pod("gated", {"schedulingGates": [{"name": "example.com/one"}]}, cpu="100"),
+            change_pod("gated", {"spec": {"schedulingGates": None}}),
+            refused("gated", "1 Insufficient cpu"),
+        ),
+    ),
+    Scenario(
+        "A pod that came before all nodes",
+        (
+            pod("early"),
+            refused("early", "no nodes available to schedule pods"),
+            node("a"),
+            bound("early", "a"),
+        ),
+    ),
+    Scenario(
+        "A new node with room",
+        (
+            node("a", cpu="500m"),
+            pod("large", cpu="1"),
+            refused("large", "1 Insufficient cpu"),
+            node("b", cpu="700m"),
+            settle,
+            node("c", cpu="2"),
+            bound("large", "c"),
+        ),
+    ),
+    Scenario(
+        "A taint is removed",
+        (
+            node("a", taints=[taint("closed"), taint("dirty")]),
+            pod("waiting"),
+            refused("waiting", "untolerated taint"),
+            change_node("a", {"spec": {"taints": [taint("dirty")]}}),
+            settle,
+            change_node("a", {"spec": {"taints": None}}),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A node is uncordoned",
+        (
+            node("a", unschedulable=True),
+            pod("waiting"),
+            refused("waiting", "1 node(s) were unschedulable"),
+            change_node("a", {"spec": {"unschedulable": None}}),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A label that was needed",
+        (
+            node("a", {"disk": "hdd"}),
+            node("b"),
+            pod("waiting", needs_node(has("disk", "ssd"))),
+            refused("waiting", "2 node(s) didn't match Pod's node affinity/selector"),
+            change_node("b", {"metadata": {"labels": {"colour": "red"}}}),
+            settle,
+            change_node("b", {"metadata": {"labels": {"disk": "ssd"}}}),
+            bound("waiting", "b"),
+        ),
+    ),
+    Scenario(
+        "A pod that goes leaves room",
+        (
+            node("a", cpu="1"),
+            pod("first", cpu="600m"),
+            pod("second", cpu="300m"),
+            pod("waiting", cpu="600m"),
+            refused("waiting", "1 Insufficient cpu"),
+            remove_pod("second"),
+            settle,
+            remove_pod("first"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A pod that goes leaves its port",
+        (
+            node("a"),
+            pod("first", ports=[host_port(80)]),
+            pod("waiting", ports=[host_port(80)]),
+            refused("waiting", "1 node(s) didn't have free ports"),
+            remove_pod("first"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "The pod that was needed",
+        (
+            node("a"),
+            node("b"),
+            pod("waiting", needs_pods(term(DB, HOST))),
+            refused("waiting", "2 node(s) didn't match pod affinity rules"),
+            pod("stranger", {"nodeSelector": {HOST: "a"}}, labels=WEB),
+            settle,
+            pod("db", {"nodeSelector": {HOST: "b"}}, labels=DB),
+            bound("waiting", "b"),
+        ),
+    ),
+    Scenario(
+        "The pod that was shunned goes",
+        (
+            node("a"),
+            pod("db", labels=DB),
+            pod("waiting", shuns_pods(term(DB, HOST))),
+            refused("waiting", "1 node(s) didn't match pod anti-affinity rules"),
+            remove_pod("db"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A node for pods that shun each other",
+        (
+            node("a"),
+            pod("web", shuns_pods(term(WEB, HOST)), labels=WEB),
+            pod("waiting", shuns_pods(term(WEB, HOST)), labels=WEB),
+            refused("waiting", "1 node(s) didn't match pod anti-affinity rules"),
+            node("b"),
+            bound("waiting", "b"),
+        ),
+    ),
+    Scenario(
+        "A zone that could not be used goes",
+        (
+            node("a", zone="a"),
+            node("b", zone="b", cpu="10m"),
+            pod("first", spreads(spread(ZONE, WEB)), labels=WEB),
+            pod("waiting", spreads(spread(ZONE, WEB)), labels=WEB),
+            refused("waiting", "1 node(s) didn't match pod topology spread constraints"),
+            remove_node("b"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A spread pod waits for one of its own to go",
+        (
+            node("a", zone="a"),
+            node("b", zone="b", cpu="100m"),
+            *pods(3, "web", spreads(spread(ZONE, WEB)), labels=WEB),
+            pod("waiting", spreads(spread(ZONE, WEB)), labels=WEB),
+            refused("waiting", "1 node(s) didn't match pod topology spread constraints"),
+            pod("other", {"nodeSelector": {ZONE: "a"}}, labels=DB),
+            settle,
+            remove_pod("other"),
+            settle,
+        ),
+        placements=in_each(ZONE),
+    ),
+    Scenario(
+        "A pod that learns to tolerate",
+        (
+            node("a", taints=[taint("closed")]),
+            pod("waiting"),
+            refused("waiting", "untolerated taint"),
+            tolerate("waiting", {"key": "closed", "operator": "Exists"}),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A pod whose labels let it in",
+        (
+            node("a"),
+            pod("web", shuns_pods(term(WEB, HOST)), labels=DB),
+            pod("waiting", labels=WEB),
+            refused("waiting", "1 node(s) didn't satisfy existing pods anti-affinity rules"),
+            change_pod("waiting", {"metadata": {"labels": {"app": "other"}}}),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "Several wait for little room",
+        (
+            node("a", cpu="100m"),
+            *pods(3, "waiting", cpu="1"),
+            refused("waiting-2", "1 Insufficient cpu"),
+            node("b", cpu="1500m"),
+            settle,
+        ),
+        placements=shape(HOST),
+    ),
+    Scenario(
+        "A node is deleted and comes back larger",
+        (
+            node("a", cpu="500m"),
+            pod("waiting", cpu="1"),
+            refused("waiting", "1 Insufficient cpu"),
+            remove_node("a"),
+            settle,
+            node("a", cpu="2"),
+            bound("waiting", "a"),
+        ),
+    ),
+)
+
+PREEMPTION = frozenset({"DefaultPreemption"})
+
+PREEMPTING = (
+    Scenario(
+        "A more important pod takes the room of a lesser one",
+        (
+            node("a", cpu="1"),
+            thing(priority_class("important", 1000)),
+            pod("lesser", {"terminationGracePeriodSeconds": 0}, cpu="900m"),
+            bound("lesser", "a"),
+            pod("greater", {"priorityClassName": "important"}, cpu="900m", wait=False),
+            bound("greater", "a"),
+        ),
+        needs=PREEMPTION,
+    ),
+    Scenario(
+        "The least important are preempted",
+        (
+            node("a", cpu="1"),
+            node("b", cpu="1"),
+            thing(priority_class("important", 1000)),
+            thing(priority_class("middling", 100)),
+            pod("middling", {"priorityClassName": "middling", "nodeSelector": {HOST: "a"}}, cpu="900m"),
+            pod(
+                "lesser",
+                {"terminationGracePeriodSeconds": 0, "nodeSelector": {HOST: "b"}},
+                cpu="900m",
+            ),
+            pod("greater", {"priorityClassName": "important"}, cpu="900m", wait=False),
+            bound("greater", "b"),
+        ),
+        needs=PREEMPTION,
+    ),
+    Scenario(
+        "A pod that never preempts waits",
+        (
+            node("a", cpu="1"),
+            thing(priority_class("polite", 1000, preempts=False)),
+            pod("lesser", cpu="900m"),
+            pod("greater", {"priorityClassName": "polite"}, cpu="900m"),
+            refused("greater", "1 Insufficient cpu"),
+        ),
+        needs=PREEMPTION,
+    ),
+    Scenario(
+        "Preemption would not help",
+        (
+            node("a", cpu="1"),
+            node("b", {"disk": "hdd"}),
+            thing(priority_class("important", 1000)),
+            pod("lesser", {"nodeSelector": {HOST: "a"}}, cpu="900m"),
+            pod("greater", {"priorityClassName": "important", "nodeSelector": {HOST: "a"}}, cpu="2"),
+            refused("greater", "1 Insufficient cpu"),
+        ),
+        needs=PREEMPTION,
+    ),
+)
