@@ -65,7 +65,7 @@ class RequeueRules:
             for plugin, wishes in plugins.items()
             if any(wish.event.is_wildcard for wish in wishes)
         )
-        # Filled as events come: event -> profile -> plugin -> its wishes. Profiles and plugins without any are left out.
+        # Filled as events come: event -> profile -> plugin -> its wishes; without profiles and plugins that have none.
         self._interested: dict[ClusterEvent, dict[str, dict[str, Wishes]]] = {}
         self._groupings: dict[tuple[str, str], tuple[Grouping, ...]] = {}
         self._asked = 0  # hints

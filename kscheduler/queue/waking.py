@@ -6,8 +6,8 @@ still; events that come meanwhile line up behind it. Nothing is lost by that: a 
 way is asked about first, and a pod that comes after an event was scheduled with knowledge of it. Each piece begins with
 the pods of the highest priority.
 
-If events come faster than their hints can be asked, the hints are given up: all pods that wait for the plugins concerned
-are woken once, as they would be without hints.
+If events come faster than their hints can be asked, the hints are given up: all pods that wait for the plugins
+concerned are woken once, as they would be without hints.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Waker:
         return woken
 
     def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
-        """What the events on their way mean for a pod that cannot wait for them, and the label of the one that counts."""
+        """What the events on their way mean for a pod that cannot wait for them; with the label of the decisive one."""
         best, label = Strategy.SKIP, ""
         for wake in self._wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:

@@ -6,13 +6,15 @@ others once for each node profile. Score: the summed weight of the preferred ter
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import Scores, Verdicts, clear_raw, filter_profiles, normalize, score_profiles
 from kscheduler.api import objects as api
 from kscheduler.api.labels import (
+    NODE_NAME_FIELD,
     NodeTerm,
+    Operator,
     RequiredNodeAffinity,
     compile_node_selector_term,
     compile_preferred_terms,
@@ -20,8 +22,9 @@ from kscheduler.api.labels import (
 )
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.narrowing import Narrowing, Options, Token
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -160,8 +163,62 @@ class NodeAffinity:
 
     # --- queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
-        return (ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+    def events_to_register(self) -> Sequence[Registration]:
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        by_affinity = Grouping(_required_of, lambda: Narrowing(_narrowings, _labels_brought))
+        return (Registration(of_nodes, self.is_schedulable_after_node_change, by_affinity),)
+
+    def is_schedulable_after_node_change(self, waiting: api.Pod, old: object, new: object) -> bool:
+        """A new node that the pod may go to, or one that it may go to only now."""
+        if not isinstance(new, api.Node):
+            return True
+        required = compile_required_node_affinity(waiting)
+        if self._obstacle(required, new.metadata.labels or {}, new.metadata.name):
+            return False
+        return not isinstance(old, api.Node) or bool(
+            self._obstacle(required, old.metadata.labels or {}, old.metadata.name)
+        )
+
+
+# --- waiting pods, found by what a node brings ---
+
+
+def _required_of(pod: PodInfo) -> RequiredNodeAffinity | None:
+    try:
+        return compile_required_node_affinity(pod.pod) or RequiredNodeAffinity()
+    except DecodeError:
+        return None  # the hint will say so
+
+
+def _narrowings(key: Hashable) -> Sequence[Options]:
+    """A node must have every label of the node selector, and what one of the terms asks for."""
+    if not isinstance(key, RequiredNodeAffinity):
+        raise TypeError(f"expected a RequiredNodeAffinity, got {key!r}")
+    options: list[Sequence[Token]] = [[label] for label in key.selector]
+    by_term = [_term_narrowing(term) for term in key.terms or ()]
+    known = [tokens for tokens in by_term if tokens is not None]
+    if key.terms is not None and len(known) == len(by_term):
+        options.append([token for tokens in known for token in tokens])
+    return (options,)
+
+
+def _term_narrowing(term: NodeTerm) -> list[Token] | None:
+    """Labels, or names, of which each node that the term matches has one; None if it does not say."""
+    if term.node_names is not None:
+        return [(NODE_NAME_FIELD, name) for name in term.node_names]
+    if not term.expressions and not term.names:
+        return []  # matches no node
+    lists = [each for each in term.expressions if each.operator is Operator.IN]
+    if not lists:
+        return None
+    shortest = min(lists, key=lambda each: len(each.values))
+    return [(shortest.key, value) for value in shortest.values]
+
+
+def _labels_brought(old: object, new: object) -> Iterable[Token] | None:
+    if not isinstance(new, api.Node):
+        return None
+    return [*(new.metadata.labels or {}).items(), (NODE_NAME_FIELD, new.metadata.name)]
 
 
 def _prefers_nodes(pod: api.Pod) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler._fast import Verdicts
-from kscheduler.api.objects import PodSpec
+from kscheduler.api.objects import Node, Pod, PodSpec
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -47,11 +47,30 @@ class NodeDeclaredFeatures:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
+        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE)
         return (
-            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE),
-            ClusterEvent(EventResource.POD, Action.UPDATE),
+            Registration(of_nodes, is_schedulable_after_node_change, ALL_ALIKE),
+            Registration(of_pods, is_schedulable_after_pod_update, ALL_ALIKE),
         )
+
+
+# --- hints ---
+
+
+def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
+    """A new node, or one that declares other features; also fewer, as in kube-scheduler."""
+    if not isinstance(old, Node) or not isinstance(new, Node):
+        return True
+    return (old.status.declared_features or []) != (new.status.declared_features or [])
+
+
+def is_schedulable_after_pod_update(waiting: Pod, old: object, new: object) -> bool:
+    """The pod itself needs other features now."""
+    if not isinstance(old, Pod) or not isinstance(new, Pod):
+        return True
+    return new.metadata.uid == waiting.metadata.uid and needed_features(old.spec) != needed_features(new.spec)
 
 
 # --- what a pod needs ---

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts
+from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unschedulable
 from kscheduler.snapshot.host_ports import clashes
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
 
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -38,8 +39,22 @@ class NodePorts:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unschedulable(REASON)
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
         return (
-            ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE),
-            ClusterEvent(EventResource.NODE, Action.ADD),
+            Registration(
+                ClusterEvent(EventResource.POD, Action.DELETE), is_schedulable_after_pod_deleted, Grouping(_ports_of)
+            ),
+            Registration(ClusterEvent(EventResource.NODE, Action.ADD)),
         )
+
+
+def is_schedulable_after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
+    """A pod left its node, and with it a port that the waiting pod wants."""
+    if not isinstance(old, Pod):
+        return True
+    wanted = host_ports(waiting)
+    return any(clashes(one, other) for one in host_ports(old) for other in wanted)
+
+
+def _ports_of(pod: PodInfo) -> tuple[HostPort, ...]:
+    return pod.host_ports

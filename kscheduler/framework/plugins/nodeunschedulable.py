@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts, filter_profiles
-from kscheduler.api.objects import Taint
+from kscheduler.api.objects import Node, Pod, Taint
 from kscheduler.api.tolerations import tolerates
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -39,12 +39,32 @@ class NodeUnschedulable:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION)
         return (
-            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT),
-            ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION),
+            Registration(of_nodes, is_schedulable_after_node_change, ALL_ALIKE),
+            Registration(of_pods, is_schedulable_after_toleration_change, ALL_ALIKE),
         )
 
 
+def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
+    """A new node that is not cordoned, or one that is no longer."""
+    if not isinstance(new, Node):
+        return True
+    return not new.spec.unschedulable and (not isinstance(old, Node) or old.spec.unschedulable)
+
+
+def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
+    """The pod itself tolerates cordons now; it did not when it was rejected."""
+    if not isinstance(new, Pod):
+        return True
+    return new.metadata.uid == waiting.metadata.uid and _tolerates(new)
+
+
 def _tolerates_cordon(pod: PodInfo) -> bool:
-    return any(tolerates(toleration, CORDON) for toleration in pod.pod.spec.tolerations or ())
+    return _tolerates(pod.pod)
+
+
+def _tolerates(pod: Pod) -> bool:
+    return any(tolerates(toleration, CORDON) for toleration in pod.spec.tolerations or ())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.api.objects import Pod
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -21,5 +22,11 @@ class SchedulingGates:
         names = " ".join(gate.name for gate in gates)  # as Go prints a list
         return unresolvable(f"waiting for scheduling gates: [{names}]").of(NAME)
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
-        return (ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),)
+    def events_to_register(self) -> Sequence[Registration]:
+        eliminated = ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return (Registration(eliminated, is_schedulable_after_gates_eliminated, ALL_ALIKE),)
+
+
+def is_schedulable_after_gates_eliminated(waiting: Pod, old: object, new: object) -> bool:
+    """The gates were the pod's own."""
+    return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid

@@ -5,14 +5,15 @@ Score: the number of PreferNoSchedule taints a pod does not tolerate, normalised
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from kscheduler._fast import Scores, Verdicts, filter_profiles, normalize, score_profiles
-from kscheduler.api.objects import Toleration
+from kscheduler.api.objects import Node, Pod, Toleration
 from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, find_untolerated
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -70,11 +71,42 @@ class TaintToleration:
 
     # --- queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION)
+        by_tolerations = Grouping(_tolerations, lambda: Narrowing(_keys_tolerated, _keys_to_tolerate))
         return (
-            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT),
-            ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION),
+            Registration(of_nodes, is_schedulable_after_node_change, by_tolerations),
+            Registration(of_pods, is_schedulable_after_toleration_change, ALL_ALIKE),
         )
+
+
+def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
+    """A new node whose taints the pod tolerates, or one that it tolerates only now."""
+    if not isinstance(new, Node):
+        return True
+    tolerations = waiting.spec.tolerations or ()
+    if find_untolerated(new.spec.taints, tolerations, KEEP_OFF) is not None:
+        return False
+    return not isinstance(old, Node) or find_untolerated(old.spec.taints, tolerations, KEEP_OFF) is not None
+
+
+def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
+    """The new toleration is the pod's own."""
+    return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid
+
+
+def _keys_tolerated(tolerations: Hashable) -> Sequence[Options]:
+    """A toleration without a key bears with any taint, so that nothing narrows it."""
+    keys = [toleration.key for toleration in tolerations if isinstance(toleration, Toleration)]  # type: ignore[attr-defined]
+    return ([] if "" in keys else [keys],)
+
+
+def _keys_to_tolerate(old: object, new: object) -> Sequence[str] | None:
+    """One taint that whoever the node is to take must tolerate; None if there is none to tolerate."""
+    if not isinstance(new, Node):
+        return None
+    return next(([taint.key] for taint in new.spec.taints or () if taint.effect in KEEP_OFF), None)
 
 
 def _tolerations(pod: PodInfo) -> tuple[Toleration, ...]:

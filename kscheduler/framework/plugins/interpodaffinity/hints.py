@@ -8,14 +8,28 @@ until they are tried again anyway, after minutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import NamedTuple
 
+from kscheduler.api.labels import Token
 from kscheduler.api.objects import Node, Pod
-from kscheduler.api.pod_affinity import AffinityTerm, PodAffinityTerms, compile_pod_affinity
+from kscheduler.api.pod_affinity import AffinityTerm, PodAffinityTerms, compile_pod_affinity, namespace_token
+from kscheduler.framework.events import Grouping
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
 from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.pod_info import PodInfo
 
 MAX_KEPT = 10_000  # waiting pods whose compiled terms are remembered: each event asks about all of them
+
+
+class Kind(NamedTuple):
+    """Pods that the same changes of pods help."""
+
+    namespace: str
+    labels: frozenset[tuple[str, str]]
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
 
 
 class Hints:
@@ -26,14 +40,18 @@ class Hints:
         self._shunning_keys = shunning_keys
         self._compiled: dict[str, tuple[Pod, PodAffinityTerms]] = {}  # pod uid -> the pod it was, its terms
 
+        self.for_pods = Grouping(_kind, lambda: Narrowing(_narrowings, _brought))
+        self.for_nodes = Grouping(_topology_keys)
+
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
         """`old` is None for a pod that has come to a node, `new` for one that has gone; else its labels changed."""
         before, after = _as_pod(old), _as_pod(new)
         changed = after or before
         if changed is None or changed.metadata.uid == waiting.metadata.uid:
             return True
-        if after is not None and not after.spec.node_name:
-            return False  # not on a node; one that goes may have been assumed there, without its object saying so
+        if after is not None and not (after.spec.node_name or after.status.nominated_node_name):
+            # Not on a node, nor about to be. One that goes may have been assumed there, without its object saying so.
+            return False
         terms = self._terms(waiting)
         own = own_terms(terms, self._namespaces)
         if terms.fault is not None or _may_join(own, waiting, before, after) or _is_left_alone(own, before, after):
@@ -42,12 +60,19 @@ class Hints:
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
         """`old` is None for a new node; else its labels or taints changed."""
-        if not isinstance(old, Node) or not isinstance(new, Node):
+        if not isinstance(new, Node):
             return True
         terms = self._terms(waiting)
-        before, after = old.metadata.labels or {}, new.metadata.labels or {}
-        keys = {term.topology_key for term in (*terms.required_affinity, *terms.required_anti_affinity)}
-        return any(before.get(key) != after.get(key) for key in keys.union(self._shunning_keys()))
+        near = {term.topology_key for term in terms.required_affinity}
+        apart = {term.topology_key for term in terms.required_anti_affinity}
+        after = new.metadata.labels or {}
+        if not isinstance(old, Node):
+            return bool(apart) or not near or not near.isdisjoint(after)
+        before = old.metadata.labels or {}
+        if any(before.get(key) != after.get(key) for key in near):
+            return True
+        # Only a node that leaves a domain helps: one without a domain has nobody to be kept apart from.
+        return any(key in before and before[key] != after.get(key) for key in apart.union(self._shunning_keys()))
 
     def _shuns(self, gone: Pod, waiting: Pod) -> bool:
         namespace = self._namespaces.get(waiting.metadata.namespace) or {}
@@ -86,6 +111,56 @@ def _all_mean(terms: tuple[AffinityTerm, ...], pod: Pod | None) -> bool:
 
 def _means(term: AffinityTerm, pod: Pod | None) -> bool:
     return pod is not None and term.matches(pod.metadata.namespace, pod.metadata.labels or {}, None)
+
+
+# --- waiting pods, found by what a pod that changes brings ---
+
+
+def _kind(pod: PodInfo) -> Kind | None:
+    terms, metadata = pod.affinity, pod.pod.metadata
+    if terms.fault is not None:
+        return None
+    labels = frozenset((metadata.labels or {}).items())
+    return Kind(metadata.namespace, labels, terms.required_affinity, terms.required_anti_affinity)
+
+
+def _topology_keys(pod: PodInfo) -> Hashable:
+    terms = pod.affinity
+    return (
+        frozenset(term.topology_key for term in terms.required_affinity),
+        frozenset(term.topology_key for term in terms.required_anti_affinity),
+    )
+
+
+def _narrowings(kind: Hashable) -> Sequence[Options]:
+    if not isinstance(kind, Kind):
+        raise TypeError(f"expected the kind of a pod, got {kind!r}")
+    ways: list[Options] = []
+    if kind.affinity:  # a pod must be meant by all terms
+        ways.append([tokens for term in kind.affinity for tokens in term.narrowings()])
+    ways += [term.narrowings() for term in kind.anti_affinity]
+    ways.append([[_shunned(token) for token in (*kind.labels, namespace_token(kind.namespace))]])
+    return ways
+
+
+def _brought(old: object, new: object) -> Iterable[Hashable] | None:
+    changed = [pod for pod in (old, new) if isinstance(pod, Pod)]
+    if not changed:
+        return None
+    brought: set[Hashable] = {label for pod in changed for label in (pod.metadata.labels or {}).items()}
+    brought.update(namespace_token(pod.metadata.namespace) for pod in changed)
+    if not isinstance(new, Pod):  # whom it shunned is free
+        for term in compile_pod_affinity(changed[0]).required_anti_affinity:
+            narrowings = term.narrowings()
+            if not narrowings:
+                return None
+            brought.update(map(_shunned, min(narrowings, key=lambda tokens: len(tokens))))
+    return brought
+
+
+def _shunned(token: Token) -> Hashable:
+    """Under these stand pods with their own labels and namespace, for the terms of others that mean them."""
+    return "shunned", *token
 
 
 def _as_pod(subject: object) -> Pod | None:

@@ -134,4 +134,7 @@ class InterPodAffinity:
     def events_to_register(self) -> Sequence[Registration]:
         of_pods = ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE)
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
-        return (Registration(of_pods, self._hints.after_pod), Registration(of_nodes, self._hints.after_node))
+        return (
+            Registration(of_pods, self._hints.after_pod, self._hints.for_pods),
+            Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
+        )

@@ -21,8 +21,9 @@ from kscheduler._fast import (
 )
 from kscheduler.api.resources import is_extended
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.noderesources.hints import Hints
 from kscheduler.framework.plugins.noderesources.strategies import LeastAllocated, Strategy, Use
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
@@ -56,6 +57,7 @@ class Fit:
         self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
         self._ignored = ignored
         self._ignored_groups = ignored_groups
+        self._hints = Hints(self._is_ignored)
 
     # --- filter ---
 
@@ -67,12 +69,14 @@ class Fit:
         request = self._table.request_of(pod)
         if not self._ignored and not self._ignored_groups:
             return request
-        kept = [(column, amount) for column, amount in request.entries if not self._is_ignored(column)]
+        names = self._table.resources.names
+        kept = [(column, amount) for column, amount in request.entries if not self._is_ignored(names[column])]
         return PodRequest(kept, request.non_zero_cpu, request.non_zero_memory)
 
-    def _is_ignored(self, column: int) -> bool:
+    def _is_ignored(self, name: str) -> bool:
         """Only extended resources can be ignored, whatever the arguments name."""
-        name = self._table.resources.names[column]
+        if not self._ignored and not self._ignored_groups:
+            return False
         group = name.partition("/")[0]
         return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
@@ -147,9 +151,10 @@ class Fit:
 
     # --- queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        of_pods = ClusterEvent(EventResource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
         return (
-            ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE),
-            ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCALE_DOWN),
-            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+            Registration(of_pods, self._hints.after_pod, self._hints.for_pods),
+            Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
         )

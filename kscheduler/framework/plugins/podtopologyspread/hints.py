@@ -6,10 +6,26 @@ have all topology keys change which domains there are. All else leaves the pod w
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from kscheduler.api.labels import Token
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.pod_affinity import namespace_token
 from kscheduler.errors import DecodeError
+from kscheduler.framework.events import Grouping
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.plugins.podtopologyspread.by_node import has_all_keys
 from kscheduler.framework.plugins.podtopologyspread.constraints import Compiler, Constraint
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+class Kind(NamedTuple):
+    """Pods that the same changes of pods help."""
+
+    namespace: str
+    stated: tuple[Constraint, ...] | None  # the hard constraints; None if it states none
+    look: Hashable = None  # what then decides which constraints it gets
 
 
 class Hints:
@@ -17,6 +33,21 @@ class Hints:
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
+        self.for_pods = Grouping(self._kind, lambda: Narrowing(_narrowings, _brought))
+        self.for_nodes = Grouping(self._topology_keys)
+
+    def _kind(self, pod: PodInfo) -> Kind | None:
+        metadata = pod.pod.metadata
+        if not pod.pod.spec.topology_spread_constraints:
+            return Kind(metadata.namespace, None, _look(pod.pod))
+        hard = self._hard(pod.pod)
+        return None if hard is None else Kind(metadata.namespace, hard)
+
+    def _topology_keys(self, pod: PodInfo) -> Hashable:
+        if not pod.pod.spec.topology_spread_constraints:
+            return _look(pod.pod)
+        hard = self._hard(pod.pod)
+        return None if hard is None else frozenset(constraint.topology_key for constraint in hard)
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
         """`old` is None for a pod that has come to a node, `new` for one that has gone; else the pod has changed."""
@@ -26,6 +57,8 @@ class Hints:
         if changed is None or constraints is None:
             return True
         if not _is_involved(changed, waiting, is_gone=after is None):
+            return False
+        if after is not None and before is not None and not _is_involved(before, waiting, is_gone=False):
             return False
         if before is None or after is None:
             return any(_matches(constraint, changed) for constraint in constraints)
@@ -56,6 +89,28 @@ class Hints:
             return self._compiler.compile(waiting).hard
         except DecodeError:
             return None
+
+
+def _look(pod: Pod) -> Hashable:
+    """What a pod's owners are told by; they may change while it waits, and so may the profile's constraints for it."""
+    metadata = pod.metadata
+    owners = tuple((owner.api_version, owner.kind, owner.name) for owner in metadata.owner_references or ())
+    return metadata.namespace, frozenset((metadata.labels or {}).items()), owners
+
+
+def _narrowings(kind: Hashable) -> Sequence[Options]:
+    """Only pods that one of the constraints counts can help."""
+    if not isinstance(kind, Kind):
+        raise TypeError(f"expected the kind of a pod, got {kind!r}")
+    if kind.stated is None:
+        return ([[namespace_token(kind.namespace)]],)
+    return [constraint.pods.narrow() for constraint in kind.stated]
+
+
+def _brought(old: object, new: object) -> Iterable[Token] | None:
+    changed = [pod for pod in (old, new) if isinstance(pod, Pod)]
+    labels = {label for pod in changed for label in (pod.metadata.labels or {}).items()}
+    return labels.union(namespace_token(pod.metadata.namespace) for pod in changed) if changed else None
 
 
 def _is_involved(changed: Pod, waiting: Pod, *, is_gone: bool) -> bool:

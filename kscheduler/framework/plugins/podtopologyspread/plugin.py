@@ -170,8 +170,8 @@ class PodTopologySpread:
         of_pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE | Action.UPDATE_POD_TOLERATION
         of_nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         return (
-            Registration(ClusterEvent(EventResource.POD, of_pods), self._hints.after_pod),
-            Registration(ClusterEvent(EventResource.NODE, of_nodes), self._hints.after_node),
+            Registration(ClusterEvent(EventResource.POD, of_pods), self._hints.after_pod, self._hints.for_pods),
+            Registration(ClusterEvent(EventResource.NODE, of_nodes), self._hints.after_node, self._hints.for_nodes),
         )
 
     # --- inside ---
