@@ -42,12 +42,15 @@ from kscheduler.framework.plugins.noderesources.strategies import (
     Strategy,
 )
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
+from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
 from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
+from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
+from kscheduler.framework.plugins.volumezone import VolumeZone
 
 Factory = Callable[[Profile, Handle], Plugin]
 
@@ -123,9 +126,12 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeAffinity": _node_affinity,
     "NodePorts": lambda profile, handle: NodePorts(handle),
     "NodeResourcesFit": _fit,
+    "VolumeRestrictions": lambda profile, handle: VolumeRestrictions(handle),
+    "NodeVolumeLimits": lambda profile, handle: NodeVolumeLimits(handle),
     "VolumeBinding": lambda profile, handle: VolumeBinding(
         handle, profile.args("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
     ),
+    "VolumeZone": lambda profile, handle: VolumeZone(handle),
     "PodTopologySpread": _spread,
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda profile, handle: ImageLocality(handle),
