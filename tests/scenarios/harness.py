@@ -23,14 +23,14 @@ from typing import Any, ParamSpec
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.api.resources import node_allocatable
 from kscheduler.cache.comparer import compare_nodes, compare_pods
-from kscheduler.client.protocol import Binding, Event
+from kscheduler.client.protocol import PODS, Binding, Event
 from kscheduler.config.load import default_config
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
-from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster import Cluster, grace_s
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node
@@ -176,6 +176,21 @@ class World:
         """What another scheduler does."""
         pod = self.pod(name)
         self.cluster.bind(Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name))
+
+    def run_kubelets(self) -> None:
+        """From here on, pods that are told to end do so when their time is over."""
+        self.cluster.store(PODS).subscribe(self._end_in_time)
+
+    def _end_in_time(self, before: Pod | None, after: Pod | None) -> None:
+        if before is None or after is None or before.metadata.deletion_timestamp is not None:
+            return
+        if after.metadata.deletion_timestamp is not None:
+            asyncio.get_running_loop().call_later(grace_s(after), self._end, after.key, after.metadata.uid)
+
+    def _end(self, key: str, uid: str) -> None:
+        pod = self.cluster.pods.get(key)
+        if pod is not None and pod.metadata.uid == uid:
+            self.cluster.delete_pod(key)
 
     # --- looking --------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod
 from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from kscheduler.client.protocol import POD_DISRUPTION_BUDGETS, PODS
+from kscheduler.client.protocol import POD_DISRUPTION_BUDGETS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
-from kscheduler.simulator.cluster import grace_s
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.pod_info import PodInfo
@@ -33,23 +32,6 @@ async def fill(world: World, *pods: PodBuilder) -> None:
     for pod in pods:
         world.add_pod(pod)
     await world.until(world.all_bound)
-
-
-def run_kubelets(world: World) -> None:
-    """Pods that are told to end do so when their time is over."""
-
-    def end(key: str, uid: str) -> None:
-        pod = world.cluster.pods.get(key)
-        if pod is not None and pod.metadata.uid == uid:
-            world.cluster.delete_pod(key, uid=uid)
-
-    def changed(before: Pod | None, after: Pod | None) -> None:
-        if before is None or after is None or before.metadata.deletion_timestamp is not None:
-            return
-        if after.metadata.deletion_timestamp is not None:
-            asyncio.get_running_loop().call_later(grace_s(after), end, after.key, after.metadata.uid)
-
-    world.cluster.store(PODS).subscribe(changed)
 
 
 def exists(world: World, name: str) -> bool:
@@ -93,7 +75,7 @@ async def test_a_critical_pod_takes_the_place_of_one_of_lower_priority() -> None
 @in_virtual_time
 async def test_while_its_victim_ends_the_pod_is_nominated_and_drives_out_nobody_else() -> None:
     async with World() as world:
-        run_kubelets(world)
+        world.run_kubelets()
         world.add_nodes(2)
         await fill(world, low("a").grace_period(20), low("b").grace_period(20))
         world.add_pod(critical())
@@ -187,7 +169,7 @@ async def test_where_preemption_is_no_help_the_pod_is_told_so() -> None:
 async def test_pods_of_equal_priority_do_not_take_the_room_that_was_made() -> None:
     """Another one comes while the victim ends: the room is promised."""
     async with World() as world:
-        run_kubelets(world)
+        world.run_kubelets()
         world.add_node("n1")
         await fill(world, low("a").grace_period(10))
         world.add_pod(critical())
@@ -203,7 +185,7 @@ async def test_pods_of_equal_priority_do_not_take_the_room_that_was_made() -> No
 @in_virtual_time
 async def test_many_critical_pods_at_once_each_find_their_place() -> None:
     async with World(latency=Latency(write_s=0.02, bind_s=0.02, watch_s=0.01)) as world:
-        run_kubelets(world)
+        world.run_kubelets()
         world.add_nodes(10)
         await fill(world, *(low(f"low-{index}", "1").grace_period(index % 4) for index in range(40)))
         for index in range(20):
@@ -215,7 +197,7 @@ async def test_many_critical_pods_at_once_each_find_their_place() -> None:
 @in_virtual_time
 async def test_a_still_more_critical_pod_takes_over_the_room_and_the_first_looks_again() -> None:
     async with World() as world:
-        run_kubelets(world)
+        world.run_kubelets()
         world.add_node("n1")
         await fill(world, low("a").grace_period(10))
         world.add_pod(critical())
@@ -362,7 +344,7 @@ async def test_a_victim_that_was_replaced_by_a_namesake_is_not_hit() -> None:
 @in_virtual_time
 async def test_a_node_that_vanishes_meanwhile_is_given_up() -> None:
     async with World() as world:
-        run_kubelets(world)
+        world.run_kubelets()
         world.add_nodes(2)
         await fill(world, low("a").grace_period(3600), low("b", priority=5))
         victim_node = world.node_of("a")

@@ -64,9 +64,11 @@ class PodShape:
     tolerant: bool
     gated: bool
     foreign: bool
+    grace_s: int  # how long it takes to end
 
     def build(self, name: str) -> PodBuilder:
         pod = make_pod(name).req(cpu=f"{self.cpu_milli}m", memory=f"{self.memory_mib}Mi").priority(self.priority)
+        pod = pod.grace_period(self.grace_s)
         if self.gpus:
             pod = pod.req(**{GPU: str(self.gpus)})
         if self.zone:
@@ -139,6 +141,7 @@ pod_shapes = st.builds(
     tolerant=maybe(4),
     gated=maybe(8),
     foreign=maybe(8),
+    grace_s=st.sampled_from([0, 0, 1, 5]),
 )
 ACTS = [
     "create", "create", "create", "delete", "delete gracefully", "finish", "recreate", "bind elsewhere",
@@ -155,7 +158,7 @@ steps = st.builds(
     pod=pod_shapes,
     node=node_shapes,
 )
-WRITES = (Verb.BIND, Verb.PATCH_STATUS, Verb.CREATE_EVENT)
+WRITES = (Verb.BIND, Verb.PATCH_STATUS, Verb.DELETE_POD, Verb.CREATE_EVENT)
 REFUSED = (FaultKind.CONFLICT, FaultKind.TOO_MANY_REQUESTS, FaultKind.SERVER_ERROR, FaultKind.TIMEOUT)
 kinds_and_verbs = st.one_of(
     st.just((FaultKind.LOST_ANSWER, Verb.BIND)),  # the one that tempts a scheduler to bind twice
@@ -267,6 +270,7 @@ async def execute(plan: Plan) -> None:
     options = Options(bind_concurrency=plan.bind_concurrency)
     async with World(seed=plan.seed, latency=plan.latency, options=options) as world:
         # 1. The cluster as it is when the scheduler starts.
+        world.run_kubelets()
         for index, node in enumerate(plan.nodes):
             world.add_node(node.build(f"n{index}"))
         for index, pod in enumerate(plan.pods):
