@@ -156,6 +156,7 @@ class Transport:
                 _keep_alive(connection.transport)
             if connection is not None and connection.protocol is not None:
                 connection.protocol.read_timeout = None  # was for the headers
+                connection.protocol.start_timeout()  # ends the one that runs
             yield ByteStream(self, path, response)
         finally:
             if connection is not None and connection.transport is not None:

@@ -206,6 +206,17 @@ async def test_a_silent_watch_is_unreachable(
         await watch_pods(client, timeout_s=0.2)
 
 
+@pytest.mark.slow
+async def test_a_watch_may_be_silent_for_longer_than_its_headers(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("kscheduler.client.kube.WATCH_GRACE_S", 0.5)
+    server.watches = [WatchScript([], then="hang")]
+    with pytest.raises(Unreachable, match="silent for"):
+        await watch_pods(client, timeout_s=0.5)
+
+
 async def test_a_watch_given_up_in_the_middle_closes_its_connection(server: FakeAPIServer, client: KubeClient) -> None:
     server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="hang")]
     stream = client.watch(PODS, resource_version="7")
