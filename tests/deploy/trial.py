@@ -1,8 +1,8 @@
 """One replica under some account, led through everything it ever asks of the apiserver.
 
 The steps, each ended by something the apiserver confirms: it stands by while another holds the Lease; takes the
-deleted Lease and renews it; places pods, of which one binding's answer is lost; says of a large pod that there is no
-room, and again after another pod has gone; and answers a reader of its metrics.
+deleted Lease and renews it; places pods, of which one binding's answer is lost and two have volumes to be bound first;
+says of a large pod that there is no room, and again after another pod has gone; and answers a reader of its metrics.
 """
 
 from __future__ import annotations
@@ -19,12 +19,23 @@ from tests.deploy.audit import AuditLog, Request
 from tests.deploy.manifests import Object
 from tests.deploy.replica import Replica
 from tests.deploy.rules import Right
+from tests.deploy.trial_volumes import PODS as PODS_WITH_VOLUMES
+from tests.deploy.trial_volumes import TrialVolumes
 
 STEP_LIMIT_S = 30.0  # generous: it matters only to a test that fails
 POLL_S = 0.05
 OTHER = "someone-else"  # who holds the Lease at first
 LOST = "answer-lost"  # the pod whose first binding is carried out, but never answered
 STUCK = "too-large"
+STORAGE = (
+    "storageclasses",
+    "csidrivers",
+    "csinodes",
+    "csistoragecapacities",
+    "volumeattachments",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+)
 GROUPS = ("namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets")
 
 
@@ -75,6 +86,7 @@ class Trial:
         control_plane.create_namespace(self.namespace)
         self._create_lease()
         self._create_pods()
+        self._volumes = TrialVolumes(self._api, self.namespace, scheduler_name)
         self.replica = Replica(control_plane, self.namespace, account.kubeconfig, flags)
 
     # --- what is asked ------------------------------------------------------------------------------------------
@@ -107,9 +119,13 @@ class Trial:
         """Go through all steps, or until `is_enough`."""
         steps: list[tuple[str, Callable[[], object], Callable[[], bool]]] = [
             ("it watches what groups pods", _nothing, lambda: all(self._asked(group, "watch") for group in GROUPS)),
+            ("it watches storage", _nothing, lambda: all(self._asked(kind, "watch") for kind in STORAGE)),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
             ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST]))),
+            ("a volume is promised", _nothing, lambda: self._asked("persistentvolumes", "patch")),
+            ("a node is chosen for a volume", _nothing, lambda: self._asked("persistentvolumeclaims", "patch")),
+            ("they have volumes", self._volumes.complete, lambda: all(map(self._is_bound, PODS_WITH_VOLUMES))),
             ("it asks what became of the lost answer", _nothing, lambda: self._asked("pods", "get")),
             ("bound pods have their event", _nothing, lambda: bool(self.events(self._fitting[0], "Scheduled"))),
             ("the large pod has its event", _nothing, lambda: bool(self.events(STUCK, "FailedScheduling"))),
@@ -131,6 +147,7 @@ class Trial:
         """Stop it, and leave no pods or Lease that would be in the way of others."""
         self.end()
         self._api.delete(self._pods_path)
+        self._volumes.clean()
         self._api.delete(f"{self._leases_path}/{self._lease.name}", missing_ok=True)
 
     def _wait(self, what: str, is_done: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
