@@ -53,6 +53,7 @@ class Volumes:
         self._capacities_by_class: _Index[CSIStorageCapacity] = _Index()
         self._attachments_by_node: _Index[VolumeAttachment] = _Index()
         self._listeners: list[Listener] = []
+        self._volume_listeners: list[Callable[[str], None]] = []
 
     def watch(self, listener: Listener) -> None:
         """`listener` is told of every report of a volume, claim, class, CSINode or attachment; not of assumptions."""
@@ -61,6 +62,14 @@ class Volumes:
     def _tell(self, kind: type, name: str) -> None:
         for listener in self._listeners:
             listener(kind, name)
+
+    def watch_volumes(self, listener: Callable[[str], None]) -> None:
+        """`listener` is told the name of every volume that changes, also by being assumed or restored."""
+        self._volume_listeners.append(listener)
+
+    def _tell_volume(self, name: str) -> None:
+        for listener in self._volume_listeners:
+            listener(name)
 
     # --- volumes ---
 
@@ -81,22 +90,26 @@ class Volumes:
         self._volumes.set(volume)
         self._volumes_by_class.set(class_of(volume), volume)
         self._tell(PersistentVolume, volume.key)
+        self._tell_volume(volume.key)
 
     def remove_volume(self, name: str) -> None:
         self.generation += 1
         self._volumes.remove(name)
         self._volumes_by_class.remove(name)
         self._tell(PersistentVolume, name)
+        self._tell_volume(name)
 
     def assume_volume(self, volume: PersistentVolume) -> None:
         """Raises InternalError unless it is a change of the version that was reported."""
         self.generation += 1
         self._volumes.assume(volume)
+        self._tell_volume(volume.key)
 
     def restore_volume(self, volume: PersistentVolume) -> None:
         """Take back an assumption of this version; a later one of another version stays."""
         self.generation += 1
         self._volumes.restore(volume)
+        self._tell_volume(volume.key)
 
     # --- claims ---
 

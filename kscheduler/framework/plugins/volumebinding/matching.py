@@ -1,80 +1,68 @@
 """Which existing volume a claim gets on a node: one that is reserved for it, else the smallest that will do.
 
-What does not depend on the node is asked once for each volume; then a node only looks for the first volume, by size,
-that it can reach. Volumes of one reach are looked at together, and those of single hosts from these hosts only.
+Of equal ones the first by name. What a claim asks of any node is its Wish; the shelves keep at hand which volumes meet
+it, so that a node only looks for the first one that it can reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
 from kscheduler.api.quantity import parse_milli
 from kscheduler.api.storage import AVAILABLE, STORAGE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import DecodeError
-from kscheduler.framework.plugins.volumebinding.reach import Labels, Reach, Reaches
-from kscheduler.snapshot.profiles import HOSTNAME
 
 FILESYSTEM = "Filesystem"
 
 
-class _Candidate(NamedTuple):
-    rank: int  # the smaller, the better
-    volume: PersistentVolume
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a claim asks of its volume, apart from the class. Claims of one wish can have the same volumes."""
+
+    size_milli: int
+    volume_mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    selector: CompiledLabelSelector | None
+
+    def is_met_by_reserved(self, volume: PersistentVolume) -> bool:
+        """Will a volume do that is reserved for the claim? Whoever reserved it has judged the rest."""
+        spec = volume.spec
+        size = size_milli(volume)
+        return (
+            size is not None
+            and size >= self.size_milli
+            and (spec.volume_mode or FILESYSTEM) == self.volume_mode
+            and (spec.volume_attributes_class_name or "") == self.attributes_class
+            and volume.metadata.deletion_timestamp is None
+        )
+
+    def is_met_by_free(self, volume: PersistentVolume) -> bool:
+        """Will a volume do that is reserved for nobody?"""
+        if volume.spec.claim_ref is not None:
+            return False
+        if volume.status.phase != AVAILABLE:
+            return False  # on its way there, or gone: binding it now would only meet a conflict
+        return (
+            self.is_met_by_reserved(volume)
+            and (self.selector is None or self.selector.matches(volume.metadata.labels or {}))
+            and self.access_modes.issubset(volume.spec.access_modes or ())
+        )
 
 
-class _Group(NamedTuple):
-    reach: Reach
-    candidates: list[_Candidate]  # best first
-
-
-class Choice:
-    """The volumes one claim can have. Raises DecodeError for a claim whose demands cannot be read."""
-
-    def __init__(self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], reaches: Reaches) -> None:
-        self.claim = claim
-        reserved, free = _suitable(claim, volumes)
-        self._reserved = [(volume, reaches.of(volume)) for volume in reserved]
-        groups: dict[Reach, _Group] = {}
-        for rank, volume in enumerate(free):
-            reach = reaches.of(volume)
-            groups.setdefault(reach, _Group(reach, [])).candidates.append(_Candidate(rank, volume))
-        self._anywhere = [group for group in groups.values() if group.reach.hosts is None]
-        self._by_host: dict[str, list[_Group]] = {}  # hostname -> groups that only such hosts can reach
-        for group in groups.values():
-            for host in group.reach.hosts or ():
-                self._by_host.setdefault(host, []).append(group)
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self._reserved or self._anywhere or self._by_host)
-
-    @property
-    def hosts(self) -> frozenset[str] | None:
-        """The hostnames that make a difference; None if any hostname can."""
-        others = [reach for _, reach in self._reserved] + [group.reach for group in self._anywhere]
-        found = set(self._by_host)
-        for reach in others:
-            if reach.hosts is not None:
-                found |= reach.hosts
-            elif reach.reads_hostname:
-                return None
-        return frozenset(found)
-
-    def best(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
-        """The volume for a node with these labels, leaving alone those that are taken."""
-        for volume, reach in self._reserved:
-            if volume.metadata.name not in taken:
-                # Reserved out of this node's reach: no other volume may stand in for it.
-                return volume if reach.matches(labels) else None
-        best: _Candidate | None = None
-        for groups in (self._anywhere, self._by_host.get(labels.get(HOSTNAME, ""), ())):
-            for group in groups:
-                first = next((some for some in group.candidates if some.volume.metadata.name not in taken), None)
-                if first is not None and (best is None or first.rank < best.rank) and group.reach.matches(labels):
-                    best = first
-        return None if best is None else best.volume
+def wish_of(claim: PersistentVolumeClaim) -> Wish:
+    """Raises DecodeError, with the claim and the field, for what cannot be read."""
+    spec, selector = claim.spec, None
+    if spec.selector is not None:
+        selector = compile_label_selector(spec.selector, f"claim {claim.key}: spec.selector")
+    return Wish(
+        requested_milli(claim),
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name or "",
+        frozenset(spec.access_modes or ()),
+        selector,
+    )
 
 
 def requested_milli(claim: PersistentVolumeClaim) -> int:
@@ -82,6 +70,15 @@ def requested_milli(claim: PersistentVolumeClaim) -> int:
     requests = claim.spec.resources.requests if claim.spec.resources else None
     amount = (requests or {}).get(STORAGE)
     return 0 if amount is None else parse_milli(amount, f"claim {claim.key}: spec.resources.requests.storage")
+
+
+def size_milli(volume: PersistentVolume) -> int | None:
+    """None if it cannot be read: nobody gets such a volume."""
+    amount = (volume.spec.capacity or {}).get(STORAGE)
+    try:
+        return 0 if amount is None else parse_milli(amount, f"persistent volume {volume.key}: spec.capacity.storage")
+    except DecodeError:
+        return None
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -93,53 +90,3 @@ def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
         and reference.namespace == claim.metadata.namespace
         and reference.uid in ("", claim.metadata.uid)
     )
-
-
-def _suitable(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
-) -> tuple[list[PersistentVolume], list[PersistentVolume]]:
-    """(those reserved for the claim, the free ones by size): all that will do on a node that reaches them."""
-    requested = requested_milli(claim)
-    selector = _selector(claim)
-    modes = frozenset(claim.spec.access_modes or ())
-    mode = claim.spec.volume_mode or FILESYSTEM
-    attributes_class = claim.spec.volume_attributes_class_name or ""
-    reserved: list[PersistentVolume] = []
-    free: list[tuple[int, PersistentVolume]] = []
-    for volume in volumes:
-        spec = volume.spec
-        is_reserved = spec.claim_ref is not None
-        if is_reserved and not is_reserved_for(volume, claim):
-            continue
-        if not is_reserved and volume.status.phase != AVAILABLE:
-            continue  # on its way there, or gone: binding it now would only meet a conflict
-        size = _size_milli(volume)
-        if size is None or size < requested:
-            continue
-        if (spec.volume_mode or FILESYSTEM) != mode or (spec.volume_attributes_class_name or "") != attributes_class:
-            continue
-        if volume.metadata.deletion_timestamp is not None:
-            continue
-        if is_reserved:
-            reserved.append(volume)
-        elif (selector is None or selector.matches(volume.metadata.labels or {})) and modes.issubset(
-            spec.access_modes or ()
-        ):
-            free.append((size, volume))
-    free.sort(key=lambda sized: sized[0])  # of equals the one reported first
-    return reserved, [volume for _, volume in free]
-
-
-def _selector(claim: PersistentVolumeClaim) -> CompiledLabelSelector | None:
-    if claim.spec.selector is None:
-        return None
-    return compile_label_selector(claim.spec.selector, f"claim {claim.key}: spec.selector")
-
-
-def _size_milli(volume: PersistentVolume) -> int | None:
-    """None if it cannot be read: nobody gets such a volume."""
-    amount = (volume.spec.capacity or {}).get(STORAGE)
-    try:
-        return 0 if amount is None else parse_milli(amount, f"persistent volume {volume.key}: spec.capacity.storage")
-    except DecodeError:
-        return None

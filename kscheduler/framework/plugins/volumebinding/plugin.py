@@ -23,6 +23,7 @@ from kscheduler.framework.plugins.volumebinding.obstacles import NODE_CONFLICT, 
 from kscheduler.framework.plugins.volumebinding.provisioning import Offers
 from kscheduler.framework.plugins.volumebinding.question import Question
 from kscheduler.framework.plugins.volumebinding.reach import Reaches
+from kscheduler.framework.plugins.volumebinding.shelves import Shelves
 from kscheduler.framework.plugins.volumebinding.writing import NotBound, Progress, write
 from kscheduler.framework.status import SKIP, Status, error_status
 from kscheduler.snapshot.node_info import NodeInfo
@@ -47,6 +48,7 @@ class VolumeBinding:
         self._volumes = handle.volumes
         self._bind_timeout_s = bind_timeout_s
         self._reaches = Reaches()
+        self._shelves = Shelves(handle.volumes, self._reaches)
         self._offers = Offers(handle.volumes)
         self._verdicts = handle.table.profiles.verdict_memo()
 
@@ -59,7 +61,7 @@ class VolumeBinding:
         if isinstance(claims, Status):
             return None, claims
         try:
-            question = Question(claims, self._volumes, self._reaches, self._offers)
+            question = Question(claims, self._volumes, self._reaches, self._shelves, self._offers)
         except DecodeError as error:
             return None, error_status(str(error), error)
         state.write(_QUESTION, question)
@@ -102,8 +104,8 @@ class VolumeBinding:
         """Profile id -> the obstacles for its nodes, but for single ones."""
         key = question.key
         if key is None:
-            return bytearray(question.plan(profile.labels, "").obstacles for profile in table.profiles.since(0))
-        return self._verdicts.answers(key, lambda profile: question.plan(profile.labels, "").obstacles)
+            return bytearray(question.obstacles(profile.labels, "") for profile in table.profiles.since(0))
+        return self._verdicts.answers(key, lambda profile: question.obstacles(profile.labels, ""))
 
     # --- reserve ---
 
@@ -172,7 +174,7 @@ class VolumeBinding:
 def _obstacles(question: Question, node: NodeInfo) -> int:
     """Raises CycleFault for a volume that nobody can judge."""
     try:
-        return question.plan(node.labels, node.name).obstacles
+        return question.obstacles(node.labels, node.name)
     except NotTranslatable as error:
         raise CycleFault(error_status(str(error)).of(NAME)) from error
 

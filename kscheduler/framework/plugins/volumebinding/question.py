@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim, class_of
+from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.plugins.volumebinding.claims import PodClaims
-from kscheduler.framework.plugins.volumebinding.matching import Choice, requested_milli
+from kscheduler.framework.plugins.volumebinding.matching import requested_milli
 from kscheduler.framework.plugins.volumebinding.migration import (
     NotTranslatable,
     in_tree_plugin,
@@ -21,7 +21,10 @@ from kscheduler.framework.plugins.volumebinding.migration import (
 from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NODE_CONFLICT, VOLUME_MISSING
 from kscheduler.framework.plugins.volumebinding.provisioning import Offer, Offers
 from kscheduler.framework.plugins.volumebinding.reach import EVERYWHERE, Labels, Reach, Reaches
+from kscheduler.framework.plugins.volumebinding.shelves import Choice, Shelves
 from kscheduler.snapshot.volumes import Volumes
+
+NOTHING: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
@@ -66,9 +69,8 @@ class BoundVolume:
 class Question:
     """Raises DecodeError for a claim whose demands cannot be read."""
 
-    def __init__(self, claims: PodClaims, volumes: Volumes, reaches: Reaches, offers: Offers) -> None:
+    def __init__(self, claims: PodClaims, volumes: Volumes, reaches: Reaches, shelves: Shelves, offers: Offers) -> None:
         self.claims = claims
-        self._offers = offers
         self._bound = [_bound_volume(claim, volumes, reaches) for claim in claims.bound]
         # Claims that a provisioner has been asked to serve for a node, and those that are free to choose.
         self._started = [claim for claim in claims.delayed if _selected_node(claim) is not None]
@@ -76,10 +78,21 @@ class Question:
         open_claims = [claim for claim in claims.delayed if _selected_node(claim) is None]
         # The smallest claim chooses first, so that none takes a volume that another needs more.
         open_claims.sort(key=requested_milli)
-        self._choices = [Choice(claim, volumes.volumes_of_class(class_of(claim)), reaches) for claim in open_claims]
+        self._choices = [Choice(claim, shelves, reaches) for claim in open_claims]
         self._offer_of = {claim.key: offers.for_claim(claim) for claim in claims.delayed}
 
     # --- one node ---
+
+    def obstacles(self, labels: Labels, node_name: str) -> int:
+        """Those of the plan. Raises NotTranslatable."""
+        if self._started or len(self._choices) > 1:
+            return self.plan(labels, node_name).obstacles
+        # The common case, asked of very many nodes: at most one claim that is open.
+        bound = self._bound_obstacle(labels, node_name) if self._bound else 0
+        for choice in self._choices:
+            if choice.best(labels, NOTHING) is None:
+                return bound | self._offer_of[choice.claim.key].obstacle(labels)
+        return bound
 
     def plan(self, labels: Labels, node_name: str) -> Plan:
         """Raises NotTranslatable."""

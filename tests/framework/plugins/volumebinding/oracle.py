@@ -83,7 +83,7 @@ def _match(
     claim: PersistentVolumeClaim, known: Volumes, labels: Labels, taken: list[PersistentVolume]
 ) -> PersistentVolume | None:
     smallest: PersistentVolume | None = None
-    for volume in known.volumes_of_class(class_of(claim)):
+    for volume in sorted(known.volumes_of_class(class_of(claim)), key=lambda each: each.metadata.name):
         if volume in taken:
             continue
         reference = volume.spec.claim_ref

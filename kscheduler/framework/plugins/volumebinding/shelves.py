@@ -1,0 +1,207 @@
+"""Volumes where claims look for them: by class, by what claims wish for, by where they can be reached from.
+
+Kept up to date as volumes change: with thousands of volumes of one class, a decision changes one of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim, class_of
+from kscheduler.framework.plugins.volumebinding.matching import Wish, is_reserved_for, size_milli, wish_of
+from kscheduler.framework.plugins.volumebinding.reach import MAX_KEPT, Labels, Reach, Reaches
+from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.volumes import Volumes
+
+MAX_STOCKS = 64  # wishes remembered for one class; claims of a StatefulSet share one
+
+
+class Candidate(NamedTuple):
+    """Ordered as claims prefer them; names tell all apart."""
+
+    size: int
+    name: str
+    volume: PersistentVolume
+
+
+class Stock:
+    """The free volumes of a class that meet one wish."""
+
+    def __init__(self, wish: Wish, reaches: Reaches) -> None:
+        self._wish = wish
+        self._reaches = reaches
+        self._placed: dict[str, tuple[Candidate, Reach]] = {}  # volume -> where it is below
+        self.anywhere: dict[Reach, list[Candidate]] = {}  # best first
+        self.by_host: dict[str, dict[Reach, list[Candidate]]] = {}  # hostname -> what only such hosts reach
+
+    def put(self, volume: PersistentVolume) -> None:
+        size = size_milli(volume)
+        if size is None or not self._wish.is_met_by_free(volume):
+            return
+        candidate, reach = Candidate(size, volume.metadata.name, volume), self._reaches.of(volume)
+        self._placed[candidate.name] = candidate, reach
+        for groups in self._groups(reach):
+            insort(groups.setdefault(reach, []), candidate)
+
+    def take(self, name: str) -> None:
+        """The volume is not there any more, or not as it was."""
+        placed = self._placed.pop(name, None)
+        if placed is None:
+            return
+        candidate, reach = placed
+        for groups in self._groups(reach):
+            found = groups[reach]
+            del found[bisect_left(found, candidate[:2])]
+            if not found:
+                del groups[reach]
+        for host in reach.hosts or ():
+            if not self.by_host[host]:
+                del self.by_host[host]
+
+    def _groups(self, reach: Reach) -> Iterable[dict[Reach, list[Candidate]]]:
+        if reach.hosts is None:
+            return (self.anywhere,)
+        return [self.by_host.setdefault(host, {}) for host in reach.hosts]
+
+    def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
+        best: Candidate | None = None
+        for groups in (self.anywhere, self.by_host.get(labels.get(HOSTNAME, ""))):
+            for reach, candidates in groups.items() if groups else ():
+                first = next((some for some in candidates if some.name not in taken), None) if taken else candidates[0]
+                if first is not None and (best is None or first < best) and reach.matches(labels):
+                    best = first
+        return None if best is None else best.volume
+
+
+class Shelf:
+    """The volumes of one class."""
+
+    def __init__(self, reaches: Reaches) -> None:
+        self._reaches = reaches
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._reserved: dict[str, dict[str, PersistentVolume]] = {}  # claim -> volumes that name it, by name
+        self._stocks: OrderedDict[Wish, Stock] = OrderedDict()
+
+    def put(self, volume: PersistentVolume) -> None:
+        """A volume that is not here."""
+        name, reference = volume.metadata.name, volume.spec.claim_ref
+        self._volumes[name] = volume
+        if reference is not None:
+            self._reserved.setdefault(f"{reference.namespace}/{reference.name}", {})[name] = volume
+        for stock in self._stocks.values():
+            stock.put(volume)
+
+    def take(self, name: str) -> None:
+        """A volume that is here."""
+        reference = self._volumes.pop(name).spec.claim_ref
+        if reference is not None:
+            claim = f"{reference.namespace}/{reference.name}"
+            del self._reserved[claim][name]
+            if not self._reserved[claim]:
+                del self._reserved[claim]
+        for stock in self._stocks.values():
+            stock.take(name)
+
+    def stock(self, wish: Wish) -> Stock:
+        found = self._stocks.get(wish)
+        if found is None:
+            if len(self._stocks) >= MAX_STOCKS:
+                self._stocks.popitem(last=False)
+            found = self._stocks[wish] = Stock(wish, self._reaches)
+            for volume in self._volumes.values():
+                found.put(volume)
+        else:
+            self._stocks.move_to_end(wish)
+        return found
+
+    def reserved_for(self, claim: PersistentVolumeClaim, wish: Wish) -> list[PersistentVolume]:
+        named = self._reserved.get(claim.key, {})
+        return [
+            volume
+            for _, volume in sorted(named.items())
+            if is_reserved_for(volume, claim) and wish.is_met_by_reserved(volume)
+        ]
+
+
+class Shelves:
+    """The shelves of classes that a claim has asked for."""
+
+    def __init__(self, volumes: Volumes, reaches: Reaches) -> None:
+        self._volumes = volumes
+        self._reaches = reaches
+        self._shelves: dict[str, Shelf] = {}  # class -> its volumes
+        self._class_of: dict[str, str] = {}  # volume -> the class on whose shelf it is
+        self._changed: set[str] = set()  # volumes to look at again
+        volumes.watch_volumes(self._on_change)
+
+    def _on_change(self, name: str) -> None:
+        if not self._shelves:
+            return
+        self._changed.add(name)
+        if len(self._changed) > MAX_KEPT:  # nobody asks any more
+            self._shelves.clear()
+            self._class_of.clear()
+            self._changed.clear()
+
+    def of(self, class_name: str) -> Shelf:
+        """Good for this decision."""
+        self._catch_up()
+        shelf = self._shelves.get(class_name)
+        if shelf is None:
+            shelf = self._shelves[class_name] = Shelf(self._reaches)
+            for volume in self._volumes.volumes_of_class(class_name):
+                self._put(shelf, class_name, volume)
+        return shelf
+
+    def _catch_up(self) -> None:
+        for name in self._changed:
+            old_class = self._class_of.pop(name, None)
+            if old_class is not None:
+                self._shelves[old_class].take(name)
+            volume = self._volumes.volume(name)
+            class_name = "" if volume is None else class_of(volume)
+            shelf = self._shelves.get(class_name)
+            if volume is not None and shelf is not None:
+                self._put(shelf, class_name, volume)
+        self._changed.clear()
+
+    def _put(self, shelf: Shelf, class_name: str, volume: PersistentVolume) -> None:
+        self._class_of[volume.metadata.name] = class_name
+        shelf.put(volume)
+
+
+class Choice:
+    """The volumes one claim can have. Raises DecodeError for a claim whose demands cannot be read."""
+
+    def __init__(self, claim: PersistentVolumeClaim, shelves: Shelves, reaches: Reaches) -> None:
+        self.claim = claim
+        wish = wish_of(claim)
+        shelf = shelves.of(class_of(claim))
+        self._stock = shelf.stock(wish)
+        self._reserved = [(volume, reaches.of(volume)) for volume in shelf.reserved_for(claim, wish)]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._reserved or self._stock.anywhere or self._stock.by_host)
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The hostnames that make a difference; None if any hostname can."""
+        found: set[str] = set(self._stock.by_host)
+        for reach in (*(reach for _, reach in self._reserved), *self._stock.anywhere):
+            if reach.hosts is not None:
+                found |= reach.hosts
+            elif reach.reads_hostname:
+                return None
+        return frozenset(found)
+
+    def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
+        """The volume for a node with these labels, leaving alone those that are taken."""
+        for volume, reach in self._reserved:
+            if volume.metadata.name not in taken:
+                # Reserved out of this node's reach: no other volume may stand in for it.
+                return volume if reach.matches(labels) else None
+        return self._stock.best(labels, taken)
