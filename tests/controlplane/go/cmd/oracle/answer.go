@@ -10,6 +10,7 @@ type answer struct {
 	Plugins    map[string][]weighed `json:"plugins"`    // profile/extension point -> plugins in order
 	QueueOrder []int                `json:"queueOrder"` // positions of the pending pods, as they leave the queue
 	Pods       []decision           `json:"pods"`
+	Changes    [][]happened         `json:"changes,omitempty"` // for each change the events it leads to
 }
 
 type weighed struct {

@@ -13,6 +13,7 @@ import (
 const (
 	modeEvaluate = "evaluate" // every pending pod against the same cluster
 	modeSequence = "sequence" // each pod that fits is assumed on its node, with its volumes, before the next
+	modeHints    = "hints"    // every change: whom of the pending pods it wakes
 )
 
 // request is a cluster and the pods to decide about, as the apiserver would give them but for its defaults.
@@ -21,6 +22,10 @@ type request struct {
 	Config  string    `json:"config"` // a KubeSchedulerConfiguration, YAML or JSON
 	Cluster cluster   `json:"cluster"`
 	Pending []*v1.Pod `json:"pending"`
+
+	// For hints.
+	Rejectors []string `json:"rejectors"` // the plugins that may have rejected the pending pods
+	Changes   []change `json:"changes"`
 }
 
 type cluster struct {
@@ -75,8 +80,8 @@ func (r *request) setDefaults() {
 }
 
 func (r *request) answer() (answer, error) {
-	if r.Mode != modeEvaluate && r.Mode != modeSequence {
-		return answer{}, fmt.Errorf("mode: expected %q or %q, got %q", modeEvaluate, modeSequence, r.Mode)
+	if r.Mode != modeEvaluate && r.Mode != modeSequence && r.Mode != modeHints {
+		return answer{}, fmt.Errorf("mode: expected %q, %q or %q, got %q", modeEvaluate, modeSequence, modeHints, r.Mode)
 	}
 	if err := r.store(); err != nil {
 		return answer{}, err
@@ -86,6 +91,10 @@ func (r *request) answer() (answer, error) {
 		return answer{}, err
 	}
 	defer world.stop()
+	if r.Mode == modeHints {
+		happened, err := world.hints(r)
+		return answer{Changes: happened}, err
+	}
 	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {
 		decision, state := world.decide(pod)
