@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kscheduler.binding_tasks import BindingTasks
+from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
+from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.simulator.virtual_time import run_virtual
 
 
@@ -82,5 +83,105 @@ def test_a_binding_that_raises_frees_its_place_and_is_reported() -> None:
         assert bench.tasks.has_room
         assert bench.changes == 1
         assert [str(context["exception"]) for context in reported] == ["a bug"]
+
+    run_virtual(scenario())
+
+
+def test_the_report_of_a_bug_names_the_kind_of_work() -> None:
+    async def scenario() -> None:
+        reported: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        tasks = BackgroundTasks("a preemption", lambda: None)
+
+        async def fail() -> None:
+            raise RuntimeError("a bug")
+
+        tasks.start(fail())
+        assert await tasks.drain(1) == 0
+        assert [context["message"] for context in reported] == ["a preemption raised"]
+
+    run_virtual(scenario())
+
+
+# --- PreBind ------------------------------------------------------------------------------------------------------
+
+
+async def answer_after(seconds: float, status: Status | None) -> Status | None:
+    await asyncio.sleep(seconds)
+    return status
+
+
+def test_the_answer_of_pre_bind_is_passed_on() -> None:
+    async def scenario() -> None:
+        steps = PreBindSteps()
+        assert await steps.run("u", answer_after(1, None)) is None
+        refusal = unschedulable("no")
+        assert await steps.run("u", answer_after(1, refusal)) is refusal
+        assert len(steps) == 0
+        assert not steps.break_off("u", "too late")
+
+    run_virtual(scenario())
+
+
+def test_breaking_off_cancels_the_plugins_and_the_binding_goes_on_with_an_error() -> None:
+    async def scenario() -> None:
+        steps = PreBindSteps()
+        cleaned: list[str] = []
+        slept: list[float] = []
+        loop = asyncio.get_running_loop()
+
+        async def pre_bind() -> Status | None:
+            try:
+                return await answer_after(60, None)
+            finally:
+                cleaned.append("up")
+
+        async def binding() -> None:
+            status = await steps.run("u", pre_bind())
+            assert status is not None
+            assert (status.code, status.message) == (Code.ERROR, "first reason")
+            await asyncio.wait_for(asyncio.sleep(5), 10)  # what follows is not cancelled
+            slept.append(loop.time())
+
+        task = asyncio.ensure_future(binding())
+        await asyncio.sleep(1)
+        assert steps.break_off("u", "first reason")
+        assert steps.break_off("u", "second reason")
+        await task
+        assert (cleaned, slept) == (["up"], [6.0])
+
+    run_virtual(scenario())
+
+
+def test_a_plugin_that_swallows_its_cancellation_does_not_save_the_binding() -> None:
+    async def scenario() -> None:
+        steps = PreBindSteps()
+
+        async def stubborn() -> Status | None:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                await asyncio.sleep(1)
+            return None
+
+        task = asyncio.ensure_future(steps.run("u", stubborn()))
+        await asyncio.sleep(1)
+        steps.break_off("u", "why")
+        status = await task
+        assert status is not None
+        assert status.message == "why"
+
+    run_virtual(scenario())
+
+
+def test_a_cancellation_from_outside_is_one() -> None:
+    async def scenario() -> None:
+        steps = PreBindSteps()
+        task = asyncio.ensure_future(steps.run("u", answer_after(60, None)))
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert len(steps) == 0
 
     run_virtual(scenario())

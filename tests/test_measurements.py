@@ -51,6 +51,18 @@ def test_extension_points_are_timed_by_point_status_and_profile() -> None:
     assert child.count == 2
 
 
+def test_preemptions_are_counted_with_their_victims_and_their_work() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.preemption_attempted()
+    measurements.preemption_chosen(4)
+    measurements.preemption_ended("success", 0.25)
+    assert metrics.preemption_attempts_total.value == 1
+    assert metrics.preemption_victims.sum == 4
+    assert metrics.preemption_goroutines_execution_total.labels("success").value == 1
+    assert metrics.preemption_goroutines_duration_seconds.labels("success").sum == 0.25
+
+
 def test_single_happenings_are_counted() -> None:
     metrics = Metrics()
     measurements = Measurements(metrics)

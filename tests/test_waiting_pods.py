@@ -16,7 +16,9 @@ from kscheduler.waiting_pods import WaitingPod, WaitingPods
 POD = PodInfo(make_pod("p").obj())
 
 
-def decide(waits: dict[str, float], *steps: tuple[float, Callable[[WaitingPod], None]]) -> tuple[Status | None, float]:
+def decide(
+    waits: dict[str, float], *steps: tuple[float, Callable[[WaitingPod], object]]
+) -> tuple[Status | None, float]:
     """What became of a pod, and when, after steps at these seconds."""
 
     async def scenario() -> tuple[Status | None, float]:
@@ -95,6 +97,22 @@ def test_a_cancelled_wait_leaves_no_timer_behind() -> None:
             await task
         await asyncio.sleep(10)
         assert waiting.pending_plugins == ["a"]
+
+    in_loop(check)
+
+
+def test_a_preempted_pod_goes_back_with_an_error_of_the_plugin_that_needs_its_room() -> None:
+    status, at_s = decide({"a": 10}, (2, lambda pod: pod.preempt("P", "preempted")))
+    assert status is not None
+    assert (status.code, status.message, status.plugin, at_s) == (Code.ERROR, "preempted", "P", 2)
+
+
+def test_a_pod_whose_wait_is_over_cannot_be_preempted_any_more() -> None:
+    async def check() -> None:
+        waiting = WaitingPods().add(POD, {"a": 5})
+        waiting.allow("a")
+        assert not waiting.preempt("P", "preempted")
+        assert await waiting.wait() is None
 
     in_loop(check)
 

@@ -139,7 +139,7 @@ class FakeAPIServer:
             return self._list(request)
         if verb == "POST":
             return status(201, "", "", success=True)
-        if verb == "PATCH":
+        if verb in ("PATCH", "DELETE"):
             return web.json_response({})
         if path == "/version":
             return web.json_response({"gitVersion": "v1.36.0"})

@@ -327,6 +327,16 @@ async def test_a_status_patch_carries_uid_and_condition(server: FakeAPIServer, c
     }
 
 
+async def test_deleting_a_pod_carries_its_uid(server: FakeAPIServer, client: KubeClient) -> None:
+    await client.delete_pod("default", "web", "u1")
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("DELETE", "/api/v1/namespaces/default/pods/web")
+    assert json.loads(request.body) == {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u1"}}
+    server.fail("DELETE", "/pods/web", status=409, reason="Conflict")
+    with pytest.raises(Conflict):
+        await client.delete_pod("default", "web", "u1")
+
+
 async def test_a_status_patch_that_meets_a_namesake_is_a_conflict(server: FakeAPIServer, client: KubeClient) -> None:
     body = json.dumps({"reason": "Invalid", "message": "metadata.uid: Invalid value: field is immutable"}).encode()
     server.fail("PATCH", "/status", status=422, body=body)

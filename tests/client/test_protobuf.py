@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.decode import APIStatus, StatusDetails
 from kscheduler.client import protobuf
-from kscheduler.client.protocol import Binding, Event, EventSeries
+from kscheduler.client.protocol import Binding, Event, EventSeries, Regarding
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -76,6 +76,7 @@ def test_an_event_reads_back() -> None:
         reporting_instance="host_1",
         event_time_s=1_700_000_000.25,
         series=EventSeries(300, 1_700_000_100.0),
+        related=Regarding("Pod", "v1", "ns2", "vip", "u2", "43"),
     )
     fields = unwrap(protobuf.encode_event(event), b"events.k8s.io/v1", b"Event")
     assert decode(fields[1]) == {1: b"web.17", 3: b"ns"}
@@ -92,6 +93,7 @@ def test_an_event_reads_back() -> None:
         11: b"Warning",
     }
     assert decode(fields[8]) == {1: b"Pod", 2: b"ns", 3: b"web", 4: b"u1", 5: b"v1", 6: b"42"}
+    assert decode(fields[9]) == {1: b"Pod", 2: b"ns2", 3: b"vip", 4: b"u2", 5: b"v1", 6: b"43"}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from kscheduler.api.objects import (
     PodCondition,
     PodSchedulingGate,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
 )
 from kscheduler.api.storage import (
@@ -146,6 +147,33 @@ def test_graceful_deletion_marks_first_and_removes_second(cluster: Cluster) -> N
     assert cluster.pods == {}
     with pytest.raises(NotFound):
         cluster.delete_pod("default/a")
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_left"),
+    [
+        (make_pod("a"), False),  # nothing runs yet
+        (make_pod("a", node_name="n0"), True),
+        (make_pod("a", node_name="n0", termination_grace_period_seconds=0), False),
+        (replace(make_pod("a", node_name="n0"), status=PodStatus(phase="Succeeded")), False),
+    ],
+    ids=["without a node", "running", "without grace", "finished"],
+)
+async def test_a_client_deletes_as_the_apiserver_does(cluster: Cluster, pod: Pod, is_left: bool) -> None:
+    created = cluster.create_pod(pod)
+    client = cluster.client()
+    with pytest.raises(Conflict, match="UID in precondition"):
+        await client.delete_pod("default", "a", "another")
+    await client.delete_pod("default", "a", created.metadata.uid)
+    assert ("default/a" in cluster.pods) is is_left
+    if is_left:
+        ending = cluster.pods["default/a"]
+        assert ending.metadata.deletion_timestamp == "2023-11-14T22:13:50Z"  # 30 s from now
+        await client.delete_pod("default", "a", created.metadata.uid)
+        assert cluster.pods["default/a"] == ending  # it is ending already
+    else:
+        with pytest.raises(NotFound):
+            await client.delete_pod("default", "a", created.metadata.uid)
 
 
 # --- binding and status -------------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ import pytest
 from kscheduler.api.objects import Container, Node, ObjectMeta, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
+from kscheduler.config.load import default_config
 from kscheduler.errors import InternalError
+from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, SchedulerFactory, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from tests.simulator.first_fit import FirstFit, make_node
@@ -144,3 +147,16 @@ def test_averages_weigh_by_time() -> None:
     assert books.used_integral[cpu] / books.capacity_integral[cpu] == pytest.approx((30 * 1 + 10 * 4) / (100 * 4))
     assert books.peak[cpu] == 1.0
     assert books.rows[0].integral[cpu] == 30 * 1000 + 10 * 4000
+
+
+def test_a_pod_that_is_told_to_end_is_gone_when_its_time_is_over() -> None:
+    """A pod of higher priority comes: the victim has its grace, longer than a scheduler that has nothing to do."""
+    arrivals = [
+        Arrival(0.0, pod("low", priority=0, termination_grace_period_seconds=100)),
+        Arrival(10.0, pod("high", priority=10)),
+    ]
+    outcome = simulate([make_node("n0", cpu="1")], arrivals, real_scheduler(default_config(), Options()))
+    assert lives(outcome) == {"low": (0.0, 110.0), "high": (110.0, None)}
+    assert outcome.ending is Ending.ALL_PLACED
+    assert outcome.events["Preempted"] == 1
+    assert outcome.violations == []
