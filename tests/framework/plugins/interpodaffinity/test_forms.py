@@ -21,6 +21,7 @@ from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.framework.plugins.interpodaffinity.affinities import NAMESPACES, TEAMS, with_pod_affinity
+from tests.framework.plugins.moves import check_moves
 
 NODES = 5
 PODS = 6
@@ -137,3 +138,17 @@ def test_both_forms_agree_through_any_changes(data: st.DataObject) -> None:
         cluster.check_filter(pod)
         cluster.check_score(pod)
     cluster.cache.check()
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_it_follows_pods_that_move_in_thought(data: st.DataObject) -> None:
+    cluster = Cluster(data)
+    for _ in range(data.draw(st.integers(2, 8))):
+        cluster.change()
+    pod = cluster.pod("new")
+    node = data.draw(st.sampled_from(sorted(cluster.cache.table, key=lambda node: node.name)))
+    leaving = [other for other in node.pods.values() if data.draw(st.booleans())]
+    coming = [cluster.pod(f"late{index}") for index in range(data.draw(st.integers(0, 2)))]
+    check_moves(cluster.cache, cluster.plugin, pod, node.name, leaving, coming)

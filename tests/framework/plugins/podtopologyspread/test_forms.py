@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
-from kscheduler.api.objects import Pod, TopologySpreadConstraint
+from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
@@ -25,7 +25,8 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, make_node, make_pod
-from tests.framework.plugins.podtopologyspread.spreads import HOSTNAME, with_spread
+from tests.framework.plugins.moves import check_moves
+from tests.framework.plugins.podtopologyspread.spreads import HOSTNAME, spread, with_spread
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = 6
@@ -172,3 +173,46 @@ def apply(world: World, data: st.DataObject, what: str, *which: int) -> None:
 
 def _on(pod: Pod, node: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=node))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_it_follows_pods_that_move_in_thought(data: st.DataObject) -> None:
+    world = World(Owners(), ())
+    for index in range(data.draw(st.integers(1, NODES))):
+        world.cache.set_node(data.draw(nodes(f"n{index}")).obj())
+    for change in data.draw(st.lists(changes.filter(lambda change: change[0] == "pod"), max_size=8)):
+        apply(world, data, *change)
+    pod = PodInfo(data.draw(pods("new").filter(_moves_as_it_rests)))
+    node = data.draw(st.sampled_from(sorted(world.cache.table, key=lambda node: node.name)))
+    leaving = [other for other in node.pods.values() if not _ends(other.pod) and data.draw(st.booleans())]
+    late = st.builds(PodInfo, pods("late").filter(lambda pod: not _ends(pod)))
+    check_moves(
+        world.cache, world.plugin, pod, node.name, leaving, [data.draw(late)] if data.draw(st.booleans()) else []
+    )
+
+
+def _moves_as_it_rests(pod: Pod) -> bool:
+    """Pods that move count also for a selector without requirements; pods at rest do not."""
+    return all(each.label_selector != LabelSelector() for each in pod.spec.topology_spread_constraints or ())
+
+
+def _ends(pod: Pod) -> bool:
+    """Of pods that are ending the same is true."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def test_pods_that_move_count_by_a_wider_rule_than_pods_at_rest() -> None:
+    world = World(Owners(), ())
+    for name in ("n1", "n2"):
+        world.cache.set_node(make_node(name).label(HOSTNAME, name).obj())
+    ending = PodInfo(make_pod("ending").uid("ending").label(app="web").node("n1").terminating().obj())
+    world.cache.set_pod(ending)
+    constraint = TopologySpreadConstraint(1, HOSTNAME, "DoNotSchedule", LabelSelector(match_labels={"app": "web"}))
+    pod, state = PodInfo(spread(make_pod("p").label(app="web").obj(), constraint)), CycleState()
+    assert world.plugin.pre_filter(state, pod)[1] is None
+    first, second = (node for node in world.cache.table)
+    assert world.plugin.filter(state, pod, second) is None
+    # It did not count while it was there, and leaves a hole all the same.
+    world.plugin.remove_pod(state, pod, ending, first)
+    assert world.plugin.filter(state, pod, second) is not None
