@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from kscheduler.config import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
+from tests.parity.generate_amounts import exaggerate
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector, pinned
 from tests.parity.generate_volumes import VOLUME_PLUGINS, generate_volumes, label_for_drivers
@@ -71,6 +72,8 @@ def generate(seed: int) -> Case:
     if SPREAD in IN_TREE:
         cluster |= _owners(rng)
     pending = [pods.pending(f"p{i}") for i in range(PENDING)]
+    if often(rng, 0.05):
+        exaggerate(rng, cluster["nodes"], [*cluster["pods"], *pending])
     if has_claims:
         for node in cluster["nodes"]:
             label_for_drivers(rng, node)

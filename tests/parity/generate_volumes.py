@@ -17,8 +17,14 @@ VOLUME_PLUGINS = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBin
 CLAIMS = tuple(f"c{i}" for i in range(8))
 RWO, RWX, ROX, RWOP = "ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"
 CSI, ZONAL, PD, EBS = "csi.example.com", "zonal.example.com", "pd.csi.storage.gke.io", "ebs.csi.aws.com"
-DRIVERS = (CSI, ZONAL, PD, EBS, "disk.csi.azure.com", "cinder.csi.openstack.org")
-IN_TREE_DISKS = ("kubernetes.io/gce-pd", "kubernetes.io/aws-ebs", "kubernetes.io/azure-disk", "kubernetes.io/cinder")
+DRIVERS = (CSI, ZONAL, PD, EBS, "disk.csi.azure.com", "cinder.csi.openstack.org", "pxd.portworx.com")
+IN_TREE_DISKS = (
+    "kubernetes.io/gce-pd",
+    "kubernetes.io/aws-ebs",
+    "kubernetes.io/azure-disk",
+    "kubernetes.io/cinder",
+    "kubernetes.io/portworx-volume",
+)
 PROVISIONERS = {  # class -> who makes its volumes
     "fast": CSI,
     "now": CSI,
@@ -29,8 +35,17 @@ PROVISIONERS = {  # class -> who makes its volumes
 CLASSES = (*["fast"] * 6, *["static"] * 5, *["zonal"] * 3, "now", "disk", "missing", "")  # as often as claims ask
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-DRIVER_ZONES = ("topology.gke.io/zone", "topology.ebs.csi.aws.com/zone")  # what migrated volumes ask of nodes
-ZONE_LABELS = ("a", "a", "b", "c", "a__b", "b__c", "a__b__c", "a____b", "")  # the last two name no zones, and count not
+DRIVER_ZONES = (  # what migrated volumes ask of nodes
+    "topology.gke.io/zone",
+    "topology.ebs.csi.aws.com/zone",
+    "topology.disk.csi.azure.com/zone",
+    "topology.cinder.csi.openstack.org/zone",
+)
+ZONE_LABELS = (
+    *("a", "a", "b", "c", "a__b", "b__c", "a__b__c"),
+    *("eu-x-a__eu-x-b", "a__eu-x-a"),  # as one driver wants several: of one region, or it has a fault
+    *("a____b", ""),  # no zones, and not counted
+)
 DELETED = "2026-01-01T00:00:00Z"
 VERSION = "5"  # of all volumes and claims
 
@@ -67,6 +82,9 @@ def disk(rng: random.Random, name: str) -> Object:
         {"rbd": {"monitors": some(rng, ("m1", "m2", "m3"), 2), "image": "i", "pool": "p", "readOnly": read_only}},
         {"azureDisk": {"diskName": f"d{number}", "diskURI": f"/d{number}", "kind": _azure_kind(rng)}},
         {"cinder": {"volumeID": f"d{number}"}},
+        {"azureFile": {"secretName": "s", "shareName": f"d{number}"}},
+        {"portworxVolume": {"volumeID": f"d{number}"}},
+        {"vsphereVolume": {"volumePath": f"d{number}"}},
         {"csi": {"driver": CSI}},
     )
     return {"name": name, **pick(rng, kinds)}
@@ -153,6 +171,9 @@ def _source(rng: random.Random, name: str) -> Object:
         {"awsElasticBlockStore": {"volumeID": pick(rng, ("vol-1", "aws://a/vol-2", "aws://a/nonsense"))}},
         {"azureDisk": {"diskName": "d1", "diskURI": "/d1", "kind": _azure_kind(rng)}},
         {"cinder": {"volumeID": "d1"}},
+        {"azureFile": {"secretName": "s", "shareName": "d1", "secretNamespace": "default"}},
+        {"portworxVolume": {"volumeID": "d1"}},
+        {"vsphereVolume": {"volumePath": "d1"}},
         {"nfs": {"server": "nfs", "path": "/"}},
         {"local": {"path": "/mnt"}},
     )
