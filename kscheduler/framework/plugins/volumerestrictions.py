@@ -7,15 +7,17 @@ removing its user helps. What follows from a claim that is missing, and from its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import PersistentVolumeClaim
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -108,10 +110,21 @@ class VolumeRestrictions:
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), _after_pod_deleted),
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE), _after_pod_deleted, _BY_VOLUMES),
             ClusterEvent(EventResource.NODE, Action.ADD),
-            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _after_claim_added),
+            Registration(
+                ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _after_claim_added, _BY_VOLUMES
+            ),
         )
+
+
+def _claim_names(pod: Pod) -> list[str]:
+    """With repetitions; without claims made for this pod alone."""
+    volumes = pod.spec.volumes or ()
+    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
+
+
+# --- hints ---
 
 
 def _after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
@@ -129,7 +142,33 @@ def _after_claim_added(waiting: Pod, old: object, new: object) -> bool:
     return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in _claim_names(waiting)
 
 
-def _claim_names(pod: Pod) -> list[str]:
-    """With repetitions; without claims made for this pod alone."""
-    volumes = pod.spec.volumes or ()
-    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
+class _WaitingFor(NamedTuple):
+    """What the hints read of a waiting pod."""
+
+    namespace: str
+    claims: frozenset[str]
+    mounts: frozenset[Mount]
+
+
+def _waiting_for(pod: PodInfo) -> Hashable:
+    made = pod.pod
+    return _WaitingFor(made.metadata.namespace, frozenset(_claim_names(made)), frozenset(mounts_of(made)))
+
+
+def _options(key: Hashable) -> Sequence[Options]:
+    """An event helps only if it brings one of the pod's disks or claims."""
+    if not isinstance(key, _WaitingFor):
+        return [[]]
+    return [[[*{mount.disk for mount in key.mounts}, *((key.namespace, name) for name in key.claims)]]]
+
+
+def _brought(old: object, new: object) -> Sequence[Hashable] | None:
+    if isinstance(new, PersistentVolumeClaim):
+        return [(new.metadata.namespace, new.metadata.name)]
+    if not isinstance(old, Pod):
+        return None
+    namespace = old.metadata.namespace
+    return [*{mount.disk for mount in mounts_of(old)}, *((namespace, name) for name in set(_claim_names(old)))]
+
+
+_BY_VOLUMES = Grouping(_waiting_for, lambda: Narrowing(_options, _brought))

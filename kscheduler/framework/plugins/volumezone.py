@@ -7,7 +7,7 @@ is in its profile, so each set of demands is judged once for a profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from kscheduler._fast import Verdicts, filter_profiles
 from kscheduler.api.objects import Pod
@@ -19,8 +19,9 @@ from kscheduler.api.storage import (
     class_of,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -104,10 +105,16 @@ class VolumeZone:
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
-            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added),
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added, ALL_ALIKE),
             ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), _after_claim),
-            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume),
+            Registration(
+                ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
+                _after_claim,
+                _BY_CLAIMS,
+            ),
+            Registration(
+                ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume, ALL_ALIKE
+            ),
         )
 
 
@@ -143,9 +150,7 @@ def _after_class_added(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _after_claim(waiting: Pod, old: object, new: object) -> bool:
-    if not isinstance(new, PersistentVolumeClaim):
-        return True
-    return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in _claim_names(waiting)
+    return not isinstance(new, PersistentVolumeClaim) or new.key in _claim_keys(waiting)
 
 
 def _after_volume(waiting: Pod, old: object, new: object) -> bool:
@@ -153,3 +158,21 @@ def _after_volume(waiting: Pod, old: object, new: object) -> bool:
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return True
     return list(_demands_of(old)) != list(_demands_of(new))
+
+
+# --- pods that are asked about together ---
+
+
+def _claim_keys(pod: Pod) -> frozenset[str]:
+    return frozenset(f"{pod.metadata.namespace}/{name}" for name in _claim_names(pod))
+
+
+def _options(claims: Hashable) -> Sequence[Options]:
+    return [[tuple(claims)]] if isinstance(claims, frozenset) else [[]]
+
+
+def _brought(old: object, new: object) -> Sequence[str] | None:
+    return [new.key] if isinstance(new, PersistentVolumeClaim) else None
+
+
+_BY_CLAIMS = Grouping(lambda pod: _claim_keys(pod.pod), lambda: Narrowing(_options, _brought))

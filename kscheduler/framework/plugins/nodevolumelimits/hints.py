@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment, claim_name_of
+from kscheduler.framework.events import Grouping
+from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.plugins.nodevolumelimits.attached import limits_of
 from kscheduler.framework.plugins.nodevolumelimits.counting import may_count
 from kscheduler.framework.plugins.nodevolumelimits.migration import NotTranslatable, translate_inline
+from kscheduler.snapshot.pod_info import PodInfo
 
 
 def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
@@ -23,24 +28,52 @@ def after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
 
 
 def after_claim_added(waiting: Pod, old: object, new: object) -> bool:
-    if not isinstance(new, PersistentVolumeClaim):
-        return True
-    if new.metadata.namespace != waiting.metadata.namespace:
-        return False
-    return any(claim_name_of(waiting, volume)[0] == new.metadata.name for volume in waiting.spec.volumes or ())
+    return not isinstance(new, PersistentVolumeClaim) or new.key in _claims(waiting)
 
 
 def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
     """Claims may need what has become free, in-tree volumes only what their own driver has given up."""
     if not isinstance(old, VolumeAttachment):
         return True
-    for volume in waiting.spec.volumes or ():
+    drivers = _drivers(waiting)
+    return drivers is None or old.spec.attacher in drivers
+
+
+def _claims(pod: Pod) -> frozenset[str]:
+    """namespace/name of the pod's claims."""
+    names = (claim_name_of(pod, volume)[0] for volume in pod.spec.volumes or ())
+    return frozenset(f"{pod.metadata.namespace}/{name}" for name in names if name)
+
+
+def _drivers(pod: Pod) -> frozenset[str] | None:
+    """The drivers whose attachments the pod may wait for; None: any. Claims of the pod's own do not count."""
+    drivers = set()
+    for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            return True
+            return None
         try:
             csi = translate_inline(volume)
         except NotTranslatable:
-            return True
-        if csi is not None and csi.driver == old.spec.attacher:
-            return True
-    return False
+            return None
+        if csi is not None:
+            drivers.add(csi.driver)
+    return frozenset(drivers)
+
+
+# --- pods that are asked about together ---
+
+
+def _options(claims: Hashable) -> Sequence[Options]:
+    return [[tuple(claims)]] if isinstance(claims, frozenset) else [[]]
+
+
+def _brought(old: object, new: object) -> Sequence[str] | None:
+    return [new.key] if isinstance(new, PersistentVolumeClaim) else None
+
+
+def _key_of_drivers(pod: PodInfo) -> Hashable:
+    return (_drivers(pod.pod),)
+
+
+BY_CLAIMS = Grouping(lambda pod: _claims(pod.pod), lambda: Narrowing(_options, _brought))
+BY_DRIVERS = Grouping(_key_of_drivers)

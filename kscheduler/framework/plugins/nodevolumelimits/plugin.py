@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.nodevolumelimits import hints
@@ -85,10 +85,18 @@ class NodeVolumeLimits:
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
             ClusterEvent(EventResource.CSI_NODE, Action.ADD),
-            Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated),
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted),
-            Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), hints.after_claim_added),
-            Registration(ClusterEvent(EventResource.VOLUME_ATTACHMENT, Action.DELETE), hints.after_attachment_deleted),
+            Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ALL_ALIKE),
+            Registration(
+                ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD),
+                hints.after_claim_added,
+                hints.BY_CLAIMS,
+            ),
+            Registration(
+                ClusterEvent(EventResource.VOLUME_ATTACHMENT, Action.DELETE),
+                hints.after_attachment_deleted,
+                hints.BY_DRIVERS,
+            ),
         )
 
 
