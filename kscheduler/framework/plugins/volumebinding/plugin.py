@@ -34,6 +34,7 @@ from kscheduler.snapshot.topology import NO_DOMAIN
 
 NAME = "VolumeBinding"
 DEFAULT_BIND_TIMEOUT_S = 600.0
+WORTH_A_LOOK = 64  # profiles or nodes: fewer are asked in the time it takes to look for the nodes with a label
 _QUESTION = "VolumeBinding/question"
 _ASSUMED = "VolumeBinding/assumed"
 
@@ -76,7 +77,7 @@ class VolumeBinding:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         question = state.read(_QUESTION, Question)
-        # 1. Volumes that few nodes reach: put out all others, and judge those few.
+        # 1. Bound volumes that few nodes reach: put out all others, and judge those few.
         few = _rows_in_reach(question, table)
         if few is not None:
             verdicts.keep_only(few, code, NODE_CONFLICT)
@@ -87,13 +88,14 @@ class VolumeBinding:
         if hosts is None:
             _judge_one_by_one(question, table, verdicts, verdicts.feasible_rows(), code)
             return
-        single = set(_rows_with(table, HOSTNAME, hosts))
-        single.update(row for name in question.started_nodes if (row := table.row_of(name)) is not None)
+        started = [row for name in question.started_nodes if (row := table.row_of(name)) is not None]
+        single = {*_rows_with(table, HOSTNAME, hosts), *started}
+        in_doubt = {*_rows_with(table, HOSTNAME, hosts.difference(question.sure_hosts)), *started}
         # 3. All others answer as their profile does.
         by_profile = self._by_profile(question, table)
         if single:
             _put_out_others(table, verdicts, by_profile, single, code)
-            _judge_one_by_one(question, table, verdicts, single, code)
+            _judge_one_by_one(question, table, verdicts, in_doubt, code)
         else:
             filter_profiles(table.columns, verdicts, by_profile, code)
 
@@ -193,12 +195,10 @@ def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
     if need is None:
         return None
     label, values = need
-    if label != HOSTNAME and len(values) * _FEW >= len(table.profiles):
+    if label != HOSTNAME and len(table.profiles) <= WORTH_A_LOOK:
         return None
-    return _rows_with(table, label, values)
-
-
-_FEW = 16  # profiles that are asked in the time it takes to look for the nodes with a label
+    rows = _rows_with(table, label, values)
+    return rows if label == HOSTNAME or len(rows) <= WORTH_A_LOOK else None
 
 
 def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
@@ -209,6 +209,8 @@ def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[in
     wanted = {column.id_of(value) for value in values} - {NO_DOMAIN}
     if not wanted:
         return []
+    if len(wanted) == 1 and column.ids.count(domain := min(wanted)) == 1:  # a host, as a rule
+        return [column.ids.index(domain)]
     return [row for row, domain in enumerate(column.ids) if domain in wanted]
 
 

@@ -7,9 +7,8 @@ found by the labels their selectors ask for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kscheduler.api.labels import (
     CompiledLabelSelector,
@@ -107,41 +106,67 @@ class Offers:
         name = storage_class.key
         published = list(self._volumes.capacities_of(name))
         known = self._capacities.get(name)
-        if known is None or not known.are(published):
+        if known is None or not known.catch_up(published, self._versions):
             if len(self._capacities) >= _MAX_KEPT:
                 self._capacities.clear()
-            known = self._capacities[name] = Capacities(published, next(self._versions))
+            known = self._capacities[name] = Capacities(published, self._versions)
         return known
 
 
-class _Room(NamedTuple):
+@dataclass(slots=True)
+class _Room:
     limit: int  # bytes: the largest volume that can be made
     selector: CompiledLabelSelector  # of the nodes that reach it
+
+    def is_enough(self, size: int, labels: Labels) -> bool:
+        return self.limit >= size and self.selector.matches(labels)
 
 
 class Capacities:
     """What is left of one class, as published: found by a label that a node must have to reach it."""
 
-    def __init__(self, published: list[CSIStorageCapacity], version: int) -> None:
+    def __init__(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> None:
         self._published = published
-        self.version = version  # another for any other list
+        self.version = next(versions)  # another for any other list
+        self._rooms = [_room(capacity) for capacity in published]  # None: no node reaches it
         self._by_label: dict[Token, list[_Room]] = {}
         self._others: list[_Room] = []  # asking for no label by its value
         self.reads_hostname = False
-        for room in _readable(published):
-            self._add(room)
+        for room in self._rooms:
+            if room is not None:
+                self._add(room)
         self._keys = frozenset(key for key, _ in self._by_label)
 
-    def are(self, published: list[CSIStorageCapacity]) -> bool:
-        """The same objects? Lists are compared by identity first, so this is cheap when nothing has changed."""
-        return self._published == published
+    def catch_up(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> bool:
+        """Take over what is left now; False, and nothing done, if the objects or their topologies are others.
+
+        Each volume that is made changes the amount of one of perhaps thousands of objects.
+        """
+        if len(published) != len(self._published):
+            return False
+        pairs = enumerate(zip(self._published, published, strict=True))
+        changed = [position for position, (old, new) in pairs if old is not new]
+        for position in changed:
+            old, new = self._published[position], published[position]
+            if old.key != new.key or old.node_topology != new.node_topology:
+                return False
+        for position in changed:
+            room = self._rooms[position]
+            if room is not None:
+                room.limit = _readable_limit(published[position])
+        if changed:
+            self._published = published
+            self.version = next(versions)
+        return True
 
     def has_room(self, size: int, labels: Labels) -> bool:
         for key in self._keys:
             value = labels.get(key)
-            if value is not None and _any_fits(self._by_label.get((key, value), ()), size, labels):
-                return True
-        return _any_fits(self._others, size, labels)
+            if value is not None:
+                for room in self._by_label.get((key, value), ()):
+                    if room.is_enough(size, labels):
+                        return True
+        return any(room.is_enough(size, labels) for room in self._others)
 
     def _add(self, room: _Room) -> None:
         if HOSTNAME in room.selector.label_keys:
@@ -154,10 +179,6 @@ class Capacities:
             self._by_label.setdefault(token, []).append(room)
 
 
-def _any_fits(rooms: Iterable[_Room], size: int, labels: Labels) -> bool:
-    return any(room.limit >= size and room.selector.matches(labels) for room in rooms)
-
-
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
     """The largest volume that can be made, in bytes; None if nothing is said of it. Raises DecodeError."""
     if capacity.maximum_volume_size is not None:
@@ -167,18 +188,23 @@ def volume_limit(capacity: CSIStorageCapacity) -> int | None:
     return None
 
 
-def _readable(published: Iterable[CSIStorageCapacity]) -> Iterable[_Room]:
-    """Of objects that some node may reach, those that can be read; the others offer nothing."""
-    for capacity in published:
-        if capacity.node_topology is None:
-            continue
-        try:
-            limit = volume_limit(capacity)
-            selector = compile_label_selector(capacity.node_topology, f"capacity {capacity.key}: nodeTopology")
-        except DecodeError:
-            continue
-        if limit is not None:
-            yield _Room(limit, selector)
+def _room(capacity: CSIStorageCapacity) -> _Room | None:
+    if capacity.node_topology is None:
+        return None
+    try:
+        selector = compile_label_selector(capacity.node_topology, f"capacity {capacity.key}: nodeTopology")
+    except DecodeError:
+        return None
+    return _Room(_readable_limit(capacity), selector)
+
+
+def _readable_limit(capacity: CSIStorageCapacity) -> int:
+    """Less than any volume needs, if nothing is said of it or it cannot be read."""
+    try:
+        limit = volume_limit(capacity)
+    except DecodeError:
+        limit = None
+    return -1 if limit is None else limit
 
 
 def _term(term: TopologySelectorTerm) -> NodeTerm:

@@ -6,7 +6,7 @@ on its name, if a provisioner is at work for a node already; and on what has bee
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
@@ -144,6 +144,13 @@ class Question:
                 return None
             hosts |= found
         return frozenset(hosts)
+
+    @property
+    def sure_hosts(self) -> Collection[str]:
+        """Hostnames, of those that get an answer of their own, that have nothing in the way."""
+        if self._bound or self._started or len(self._choices) != 1:
+            return ()
+        return self._choices[0].sure_hosts
 
     @property
     def narrowest(self) -> tuple[str, frozenset[str]] | None:

@@ -30,12 +30,14 @@ class Reach:
 
     affinity: RequiredNodeAffinity | None  # None: from everywhere
     reads_hostname: bool = field(init=False)
+    is_of_hosts: bool = field(init=False)  # does it ask for the hostname and nothing else?
     # (label, its values): no node without one of them can be among these. None: nothing so simple is known.
     needs: tuple[str, frozenset[str]] | None = field(init=False)
 
     def __post_init__(self) -> None:
         affinity = self.affinity
         object.__setattr__(self, "reads_hostname", affinity is not None and HOSTNAME in affinity.label_keys)
+        object.__setattr__(self, "is_of_hosts", affinity is not None and _asks_for_hosts_only(affinity))
         object.__setattr__(self, "needs", None if affinity is None else _needs(affinity))
 
     @property
@@ -88,6 +90,16 @@ def _term(term: NodeSelectorTerm) -> NodeTerm:
     except DecodeError:
         return NodeTerm()
     return NodeTerm(compiled.expressions, _OF_NO_NAME) if compiled.names else compiled
+
+
+def _asks_for_hosts_only(affinity: RequiredNodeAffinity) -> bool:
+    return all(
+        len(term.expressions) == 1
+        and not term.names
+        and term.expressions[0].key == HOSTNAME
+        and term.expressions[0].operator is Operator.IN
+        for term in affinity.terms or ()
+    )
 
 
 def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:

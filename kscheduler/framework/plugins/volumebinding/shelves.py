@@ -6,7 +6,7 @@ Kept up to date as volumes change: with thousands of volumes of one class, a dec
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ class Stock:
         self._placed: dict[str, tuple[Candidate, Reach]] = {}  # volume -> where it is below
         self.anywhere: dict[Reach, list[Candidate]] = {}  # best first
         self.by_host: dict[str, dict[Reach, list[Candidate]]] = {}  # hostname -> what only such hosts reach
+        self.sure_hosts: Counter[str] = Counter()  # hostname -> volumes that its node reaches, whatever else it is
 
     def put(self, volume: PersistentVolume) -> None:
         size = size_milli(volume)
@@ -45,6 +46,8 @@ class Stock:
         self._placed[candidate.name] = candidate, reach
         for groups in self._groups(reach):
             insort(groups.setdefault(reach, []), candidate)
+        if reach.is_of_hosts:
+            self.sure_hosts.update(reach.hosts or ())
 
     def take(self, name: str) -> None:
         """The volume is not there any more, or not as it was."""
@@ -60,6 +63,10 @@ class Stock:
         for host in reach.hosts or ():
             if not self.by_host[host]:
                 del self.by_host[host]
+            if reach.is_of_hosts:
+                self.sure_hosts[host] -= 1
+                if not self.sure_hosts[host]:
+                    del self.sure_hosts[host]
 
     def _groups(self, reach: Reach) -> Iterable[dict[Reach, list[Candidate]]]:
         if reach.hosts is None:
@@ -197,6 +204,11 @@ class Choice:
             elif reach.reads_hostname:
                 return None
         return frozenset(found)
+
+    @property
+    def sure_hosts(self) -> Collection[str]:
+        """Hostnames of nodes for which there is a volume."""
+        return () if self._reserved else self._stock.sure_hosts
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
         """The volume for a node with these labels, leaving alone those that are taken."""

@@ -367,6 +367,12 @@ def test_capacity_that_changes_is_seen_at_once() -> None:
     assert fits() == []
     known.set_capacity(make_capacity("k", on={"zone": "a"}))
     assert fits() == ["a1", "a2"]
+    known.set_capacity(make_capacity("k", capacity="1Gi", on={"zone": "a"}))
+    assert fits() == []
+    known.set_capacity(make_capacity("k", capacity=None, on={"zone": "a"}))
+    assert fits() == []
+    known.set_capacity(make_capacity("k", capacity="5Gi", on={"zone": "a"}))
+    assert fits() == ["a1", "a2"]
     known.set_capacity(make_capacity("k", on={"zone": "b"}))
     assert fits() == ["b1"]
     known.remove_capacity("kube-system", "k")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.plugins.volumebinding.obstacles import status_of
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node
 from tests.framework.plugins.volumebinding.both_forms import Judge
 from tests.framework.plugins.volumebinding.objects import (
@@ -26,6 +27,7 @@ NODES = tuple(f"n{i}" for i in range(6))
 KEYS = {"zone": ("a", "b"), "rack": tuple(f"r{i}" for i in range(40)), HOSTNAME: NODES}
 SIZES = ("1Gi", "2Gi", "5Gi")
 CLASSES = ("static", "dynamic")
+CHANGES = ("reserve", "reserve", "volume", "no volume", "claim", "class", "capacity", "no capacity", "node")
 CSI = "csi.example.com"
 
 
@@ -118,20 +120,32 @@ def test_both_forms_say_what_the_rules_say(judged: Judge, names: list[str]) -> N
 @given(st.data())
 def test_what_is_remembered_of_one_pod_is_right_for_the_next(data: st.DataObject) -> None:
     judged = data.draw(judges())
-    for _ in range(4):
+    for _ in range(6):
         names = data.draw(st.lists(st.sampled_from(["c0", "c1", "c2"]), min_size=1, max_size=2))
         found = judged.filter(pod_with(*names))
         for node in judged.cache.table:
             expected = judge(pod_with(*names).obj(), judged.volumes, node.labels, node.name)
             assert found[node.name] == (status_of(expected) if expected else None), node.name
-        change = data.draw(st.sampled_from(["volume", "claim", "class", "capacity", "node"]))
-        if change == "volume":
-            judged.volumes.set_volume(data.draw(volumes("v1")))
+        change = data.draw(st.sampled_from(CHANGES))
+        known = judged.volumes
+        if change == "reserve":
+            node_name = next((name for name, status in found.items() if status is None), "n0")
+            info = PodInfo(pod_with(*names).obj())
+            judged.plugin.reserve(judged.state, info, node_name)
+            if data.draw(st.booleans()):
+                judged.plugin.unreserve(judged.state, info, node_name)
+        elif change == "volume":
+            known.set_volume(data.draw(volumes(data.draw(st.sampled_from(["v0", "v1", "new"])))))
+        elif change == "no volume":
+            known.remove_volume("v0")
         elif change == "claim":
-            judged.volumes.set_claim(data.draw(claims("c0")))
+            known.set_claim(data.draw(claims("c0")))
         elif change == "class":
-            judged.volumes.set_storage_class(make_class("dynamic", CSI, "WaitForFirstConsumer", {"zone": ["b"]}))
+            known.set_storage_class(make_class("dynamic", CSI, "WaitForFirstConsumer", {"zone": ["b"]}))
         elif change == "capacity":
-            judged.volumes.set_capacity(make_capacity("k0", "dynamic", data.draw(st.sampled_from(SIZES)), {}))
+            topology = data.draw(st.sampled_from([{}, {"rack": "r2"}, {HOSTNAME: "n2"}]))
+            known.set_capacity(make_capacity("k0", "dynamic", data.draw(st.sampled_from(SIZES)), topology))
+        elif change == "no capacity":
+            known.remove_capacity("kube-system", "k0")
         else:
             judged.cache.set_node(make_node("n0").label("zone", data.draw(st.sampled_from(["a", "b", "new"]))).obj())
