@@ -1,346 +1,195 @@
-"""Pods and their volumes, from claims that nobody has looked at to pods that are bound with them."""
+"""Pods with volumes, from the claim to the binding, with the volume controller at work and with faults in between."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.api.objects import (
+    EphemeralVolumeSource,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeClaimVolumeSource,
+    ResourceRequirements,
+    SelectorRequirement,
+    Volume,
+)
 from kscheduler.api.storage import (
-    BIND_COMPLETED,
-    BOUND,
-    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    StorageClass,
+    VolumeNodeAffinity,
 )
-from kscheduler.client.protocol import CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
-from kscheduler.config.load import default_config
-from kscheduler.config.types import PluginConfig, SchedulerConfig, VolumeBindingArgs
+from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.volume_controller import VolumeController
-from kscheduler.testing import PodBuilder, make_node
-from tests.framework.plugins.volumebinding.objects import (
-    HOSTNAME,
-    make_capacity,
-    make_claim,
-    make_class,
-    make_driver,
-    make_volume,
-    pod_with,
-)
+from kscheduler.testing import PodBuilder, make_pod
+from kscheduler.testing.wrappers import HOSTNAME
 from tests.scenarios.harness import World, in_virtual_time
 
-CSI = "csi.example.com"
+LOCAL, DISKS = "local", "disks"
 
 
-class StorageWorld(World):
-    """With nodes n0 to n2 in zones z0 to z2, and the class `wait` for volumes that are there, `made` for others."""
+class VolumeWorld(World):
+    """With two nodes, a class of local volumes, a class of disks that are made, and who looks after them."""
 
-    def __init__(self, *, controller: bool = True, **options: Any) -> None:
-        super().__init__(**options)
-        if controller:
-            self.start_controller()
-        for index in range(3):
-            self.add_node(make_node(f"n{index}").label(zone=f"z{index}").capacity(cpu="4", memory="16Gi"))
-        self.cluster.create_storage(make_class())
-        self.cluster.create_storage(make_class("made", CSI))
+    def __init__(self) -> None:
+        super().__init__()
+        VolumeController(self.cluster, asyncio.get_running_loop().call_soon)
+        self.add_nodes(2)
+        for name, provisioner in ((LOCAL, "kubernetes.io/no-provisioner"), (DISKS, "disk.example.com")):
+            self.cluster.create_storage(StorageClass(ObjectMeta(name=name), provisioner, WAIT_FOR_FIRST_CONSUMER))
 
-    async def __aenter__(self) -> StorageWorld:
+    async def __aenter__(self) -> VolumeWorld:
         return self
 
-    def start_controller(self) -> None:
-        VolumeController(self.cluster, asyncio.get_running_loop().call_soon)
+    def add_volume(self, name: str, node: str, size: str = "1Gi") -> None:
+        """A local volume."""
+        term = NodeSelectorTerm(match_expressions=[SelectorRequirement(HOSTNAME, "In", [node])])
+        spec = PersistentVolumeSpec(
+            capacity={"storage": size},
+            access_modes=["ReadWriteOnce"],
+            storage_class_name=LOCAL,
+            node_affinity=VolumeNodeAffinity(NodeSelector([term])),
+        )
+        self.cluster.create_storage(PersistentVolume(ObjectMeta(name=name), spec))
 
-    def add(self, *items: Any) -> None:
-        """Storage objects; the cluster gives versions."""
-        for item in items:
-            self.cluster.create_storage(replace(item, metadata=replace(item.metadata, resource_version="", uid="")))
+    def add_claim(self, name: str, of_class: str = LOCAL, size: str = "1Gi") -> None:
+        metadata = ObjectMeta(name=name, namespace="default")
+        self.cluster.create_storage(PersistentVolumeClaim(metadata, claim_spec(of_class, size)))
 
-    def add_local_volumes(self, count: int = 3, **options: Any) -> None:
-        """Volume v<i> on node n<i>."""
-        self.add(*(make_volume(f"v{index}", on={HOSTNAME: [f"n{index}"]}, **options) for index in range(count)))
-
-    def add_pods(self, count: int, class_name: str = "wait") -> None:
-        """Pod p<i> with claim c<i>."""
-        for index in range(count):
-            self.add(make_claim(f"c{index}", class_name))
-            self.add_pod(pod(f"p{index}", f"c{index}"))
-
-    def claim(self, name: str = "c0") -> PersistentVolumeClaim:
-        return self._stored(PERSISTENT_VOLUME_CLAIMS, f"default/{name}")  # type: ignore[no-any-return]
-
-    def volume(self, name: str = "v0") -> PersistentVolume:
-        return self._stored(PERSISTENT_VOLUMES, name)  # type: ignore[no-any-return]
-
-    def _stored(self, resource: Resource[Any], key: str) -> Any:
-        return self.cluster.store(resource).objects[key]
-
-    def is_told(self, name: str, words: str) -> bool:
-        condition = self.condition(name)
-        return condition is not None and words in condition.message
-
-    def asked_for(self, name: str = "c0") -> str:
-        """The node that a claim's volume is to be made for."""
-        return (self.claim(name).metadata.annotations or {}).get(SELECTED_NODE, "")
-
-    def change_claim(self, name: str, annotations: dict[str, str], **spec: Any) -> None:
-        """What another controller does; it keeps the status unless the claim is bound."""
-        claim = self.claim(name)
-        status = replace(claim.status, phase=BOUND) if spec else claim.status
-        metadata = replace(claim.metadata, annotations=annotations)
-        changed = replace(claim, metadata=metadata, spec=replace(claim.spec, **spec), status=status)
-        self.cluster.update_storage(changed)
-
-    def check_state(self) -> None:
-        super().check_state()
-        self._check_assumptions()
-
-    def _check_assumptions(self) -> None:
-        """Nothing is assumed any more, and each bound pod has bound claims, in reach."""
-        known = self.scheduler.volumes
-        for key in self.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects:
-            namespace, _, name = key.partition("/")
-            assert known.claim(namespace, name) is known.reported_claim(namespace, name), key
-        for name in self.cluster.store(PERSISTENT_VOLUMES).objects:
-            assert known.volume(name) is known.reported_volume(name), name
+    def volume_of(self, claim: str) -> str:
+        found: PersistentVolumeClaim = self.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects[f"default/{claim}"]
+        return found.spec.volume_name if found.status.phase == "Bound" else ""
 
 
-def pod(name: str, *claims: str) -> PodBuilder:
-    return pod_with(*claims, name=name).req(cpu="100m")
+def claim_spec(of_class: str = LOCAL, size: str = "1Gi") -> PersistentVolumeClaimSpec:
+    resources = ResourceRequirements(requests={"storage": size})
+    return PersistentVolumeClaimSpec(["ReadWriteOnce"], resources=resources, storage_class_name=of_class)
 
 
-def timing_out_after(seconds: int) -> SchedulerConfig:
-    config = default_config()
-    entry = PluginConfig("VolumeBinding", VolumeBindingArgs(bind_timeout_seconds=seconds))
-    profile = config.profiles[0]
-    others = tuple(each for each in profile.plugin_config if each.name != "VolumeBinding")
-    return replace(config, profiles=(replace(profile, plugin_config=(*others, entry)),))
+def with_claim(name: str, claim: str | None = None) -> PodBuilder:
+    """A pod with a claim, of its own name unless told otherwise."""
+    return with_volume(name, Volume("v", PersistentVolumeClaimVolumeSource(claim or name)))
 
 
-# --- the ways of volumes ------------------------------------------------------------------------------------------
+def with_volume(name: str, volume: Volume) -> PodBuilder:
+    pod = make_pod(name).req(cpu="1").obj()
+    return PodBuilder(replace(pod, spec=replace(pod.spec, volumes=[volume])))
 
 
 @in_virtual_time
-async def test_pods_go_where_the_volumes_are_each_to_its_own() -> None:
-    async with StorageWorld() as world:
-        world.add_local_volumes()
-        world.add_pods(3)
+async def test_a_pod_goes_to_its_volume_and_the_volume_to_its_claim() -> None:
+    async with VolumeWorld() as world:
+        world.add_volume("pv", "n1")
+        world.add_claim("p")
+        world.add_pod(with_claim("p"))
         await world.until(world.all_bound)
-        for index in range(3):
-            volume = world.volume(world.claim(f"c{index}").spec.volume_name)
-            assert volume.metadata.name == world.node_of(f"p{index}").replace("n", "v")
-            assert volume.status.phase == BOUND
-
-
-@in_virtual_time
-async def test_pods_without_a_volume_wait_until_one_comes() -> None:
-    async with StorageWorld() as world:
-        world.add_local_volumes(2)
-        world.add_pods(3)
-        await world.until(lambda: len(world.pending()) == 1)
-        (left,) = world.pending()
-        words = "node(s) didn't find available persistent volumes to bind"
-        await world.until(lambda: world.is_told(left.metadata.name, words))
-        world.add(make_volume("v2", on={HOSTNAME: ["n2"]}))
-        await world.until(world.all_bound)
-        assert world.node_of(left.metadata.name) == "n2"
+        assert (world.node_of("p"), world.volume_of("p")) == ("n1", "pv")
 
 
 @in_virtual_time
 async def test_a_volume_is_made_for_the_node_of_the_pod() -> None:
-    async with StorageWorld() as world:
-        world.add(make_class("zonal", CSI, "WaitForFirstConsumer", {"zone": ["z1"]}))
-        world.add_pods(3, "zonal")
+    async with VolumeWorld() as world:
+        world.add_claim("p", DISKS)
+        world.add_pod(with_claim("p"))
         await world.until(world.all_bound)
-        for index in range(3):
-            assert world.node_of(f"p{index}") == world.asked_for(f"c{index}") == "n1"
-            assert BIND_COMPLETED in (world.claim(f"c{index}").metadata.annotations or {})
+        assert world.volume_of("p").startswith("pvc-")
 
 
 @in_virtual_time
-async def test_a_claim_that_is_bound_at_once_leads_the_pod_to_its_volume() -> None:
-    async with StorageWorld() as world:
-        world.add(make_class("now", mode="Immediate"))
-        world.add_pods(1, "now")
-        await world.until(lambda: world.is_told("p0", "pod has unbound immediate PersistentVolumeClaims"))
-        world.add(make_volume("v", "now", on={"zone": ["z2"]}))
+async def test_a_generic_ephemeral_volume_comes_with_its_pod() -> None:
+    async with VolumeWorld() as world:
+        template = PersistentVolumeClaimTemplate(spec=claim_spec(DISKS))
+        world.add_pod(with_volume("p", Volume("v", ephemeral=EphemeralVolumeSource(template))))
         await world.until(world.all_bound)
-        assert world.node_of("p0") == "n2"
+        assert world.volume_of("p-v")
 
 
 @in_virtual_time
-async def test_a_pod_waits_for_its_claim() -> None:
-    async with StorageWorld() as world:
-        world.add_pod(pod("p", "c"))
-        await world.until(lambda: world.is_told("p", 'persistentvolumeclaim "c" not found'))
-        world.add_local_volumes()
-        world.add(make_claim("c"))
+async def test_no_two_pods_are_promised_the_same_volume() -> None:
+    async with VolumeWorld() as world:
+        for name in ("a", "b", "c"):
+            world.add_claim(name)
+            world.add_pod(with_claim(name))
+        world.add_volume("pv-0", "n0")
+        world.add_volume("pv-1", "n1")
+        await world.until(lambda: len(world.pending()) == 1)
+        bound = [name for name in ("a", "b", "c") if world.node_of(name)]
+        assert sorted(world.volume_of(name) for name in bound) == ["pv-0", "pv-1"]
+
+
+@in_virtual_time
+async def test_a_pod_that_waits_for_a_claim_or_a_volume_is_woken_by_it() -> None:
+    async with VolumeWorld() as world:
+        world.add_pod(with_claim("p"))
+        await world.until(lambda: world.condition("p") is not None)
+        condition = world.condition("p")
+        assert condition is not None
+        assert 'persistentvolumeclaim "p" not found' in condition.message
+        world.add_claim("p")
+        await world.sleep(20)
+        condition = world.condition("p")
+        assert condition is not None
+        assert "didn't find available persistent volumes to bind" in condition.message
+        world.add_volume("pv", "n0")
+        await world.until(world.all_bound, within_s=15)
+        assert world.node_of("p") == "n0"
+
+
+@pytest.mark.parametrize("kind", [FaultKind.CONFLICT, FaultKind.LOST_ANSWER, FaultKind.SERVER_ERROR])
+@pytest.mark.parametrize("of_class", [LOCAL, DISKS])
+def test_a_write_that_fails_is_decided_anew(kind: FaultKind, of_class: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with VolumeWorld() as world:
+            world.faults.add(kind, {Verb.PATCH_VOLUME, Verb.PATCH_CLAIM}, count=1)
+            world.add_volume("pv", "n1")
+            world.add_claim("p", of_class)
+            world.add_pod(with_claim("p"))
+            await world.until(world.all_bound)
+            assert world.faults.struck(kind) == 1
+            assert world.volume_of("p")
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_volume_that_cannot_be_read_is_nobodys_until_it_can() -> None:
+    async with VolumeWorld() as world:
+        world.add_volume("pv", "n0")
+        world.add_claim("p")
+        volumes: dict[str, PersistentVolume] = world.cluster.store(PERSISTENT_VOLUMES).objects
+        await world.sleep(1)
+        sound = volumes["pv"]
+        world.cluster.update_storage(replace(sound, spec=replace(sound.spec, capacity={"other": "much"})))
+        await world.sleep(1)
+        world.add_pod(with_claim("p"))
+        await world.until(lambda: world.condition("p") is not None)
+        assert world.metrics.informer_bad_objects_total.labels("persistentvolumes").value == 1
+        world.cluster.update_storage(replace(volumes["pv"], spec=sound.spec))
         await world.until(world.all_bound)
+        assert world.volume_of("p") == "pv"
 
 
 @in_virtual_time
-async def test_a_pod_waits_for_room_in_storage() -> None:
-    async with StorageWorld() as world:
-        world.add(make_driver(CSI), make_capacity("k", "made", "1Mi", {"zone": "z1"}))
-        world.add_pods(1, "made")
-        await world.until(lambda: world.is_told("p0", "node(s) did not have enough free storage"))
-        grown = world.cluster.store(CSI_STORAGE_CAPACITIES).objects["kube-system/k"]
-        world.cluster.update_storage(replace(grown, capacity="10Gi"))
+async def test_what_is_known_of_volumes_is_what_the_cluster_has() -> None:
+    async with VolumeWorld() as world:
+        for number in range(6):
+            world.add_claim(f"p{number}", DISKS if number % 2 else LOCAL)
+            world.add_volume(f"pv{number}", f"n{number % 2}")
+            world.add_pod(with_claim(f"p{number}"))
         await world.until(world.all_bound)
-        assert world.node_of("p0") == "n1"
-
-
-@in_virtual_time
-async def test_pods_that_share_a_claim_share_its_node() -> None:
-    async with StorageWorld() as world:
-        world.add_local_volumes()
-        world.add(make_claim("c"))
-        for index in range(4):
-            world.add_pod(pod(f"p{index}", "c"))
-        await world.until(world.all_bound)
-        name = world.claim("c").spec.volume_name.replace("v", "n")
-        assert [world.node_of(f"p{index}") for index in range(4)] == [name] * 4
-
-
-@in_virtual_time
-async def test_more_pods_than_one_round_of_decisions_each_get_a_volume() -> None:
-    async with StorageWorld() as world:
-        for index in range(60):
-            world.add(make_volume(f"v{index}", on={HOSTNAME: [f"n{index % 3}"]}, size=f"{index + 1}Gi"))
-        world.add_pods(40)
-        world.add(*(make_claim(f"d{index}", "made") for index in range(10)))
-        for index in range(10):
-            world.add_pod(pod(f"q{index}", f"d{index}"))
-        await world.until(world.all_bound, within_s=120)
-        taken = [world.claim(f"c{index}").spec.volume_name for index in range(40)]
-        assert len(set(taken)) == 40
-
-
-# --- what goes wrong ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("class_name", ["wait", "made"])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        FaultKind.CONFLICT,
-        FaultKind.NOT_FOUND,
-        FaultKind.SERVER_ERROR,
-        FaultKind.TOO_MANY_REQUESTS,
-        FaultKind.TIMEOUT,
-        FaultKind.LOST_ANSWER,
-        FaultKind.SLOW,
-    ],
-)
-@in_virtual_time
-async def test_a_write_that_fails_is_decided_anew(kind: FaultKind, class_name: str) -> None:
-    async with StorageWorld() as world:
-        world.faults.add(kind, {Verb.PATCH_VOLUME, Verb.PATCH_CLAIM}, count=2, delay_s=5.0)
-        world.add_local_volumes()
-        world.add_pods(3, class_name)
-        await world.until(world.all_bound, within_s=120)
-        assert world.faults.struck(kind) == 2
-        assert len({world.claim(f"c{index}").spec.volume_name for index in range(3)}) == 3
-
-
-@in_virtual_time
-async def test_watches_that_are_late_delay_the_pod_and_no_more() -> None:
-    async with StorageWorld() as world:
-        world.faults.add(FaultKind.DELAYED, Verb.DELIVER, resource="persistentvolumes", delay_s=3.0)
-        world.faults.add(FaultKind.DELAYED, Verb.DELIVER, resource="persistentvolumeclaims", delay_s=1.5)
-        world.add_local_volumes()
-        world.add_pods(3)
-        await world.until(world.all_bound, within_s=120)
-
-
-@in_virtual_time
-async def test_a_volume_that_is_not_bound_in_time_lets_the_pod_be_decided_anew() -> None:
-    async with StorageWorld(controller=False, config=timing_out_after(5)) as world:
-        world.add_pods(1, "made")
-        await world.until(lambda: world.is_told("p0", "binding volumes: context deadline exceeded"))
-        node_name = world.asked_for()
-        assert node_name
-        await world.until(lambda: len(world.scheduler.bindings) == 1)  # tried again, for the same node
-        world.start_controller()
-        # The controller looks at what changes from now on.
-        world.change_claim("c0", {**(world.claim().metadata.annotations or {}), "touched": "yes"})
-        await world.until(world.all_bound)
-        assert world.node_of("p0") == node_name
-
-
-@in_virtual_time
-async def test_a_provisioner_that_refuses_a_node_makes_the_pod_look_elsewhere() -> None:
-    async with StorageWorld(controller=False) as world:
-        world.add_pods(1, "made")
-        await world.until(lambda: world.asked_for() != "")
-        first = world.asked_for()
-        world.change_claim("c0", {})
-        world.change_node(first, lambda node: replace(node, spec=replace(node.spec, unschedulable=True)))
-        await world.until(lambda: world.asked_for() not in ("", first))
-        assert world.is_told("p0", 'binding volumes: provisioning failed for PVC "c0"')
-        second = world.asked_for()
-        world.add(make_volume("v", "made", on={HOSTNAME: [second]}, claim="c0"))
-        annotations = {SELECTED_NODE: second, BIND_COMPLETED: "yes"}
-        world.change_claim("c0", annotations, volume_name="v")
-        await world.until(world.all_bound)
-        assert world.node_of("p0") == second
-
-
-@in_virtual_time
-async def test_a_volume_made_out_of_reach_is_noticed() -> None:
-    async with StorageWorld(controller=False) as world:
-        world.add_pods(1, "made")
-        await world.until(lambda: world.asked_for() != "")
-        other = next(name for name in ("n0", "n1") if name != world.asked_for())
-        world.add(make_volume("v", "made", on={HOSTNAME: [other]}, claim="c0"))
-        world.change_claim("c0", {SELECTED_NODE: world.asked_for(), BIND_COMPLETED: "yes"}, volume_name="v")
-        await world.until(world.all_bound)
-        assert world.node_of("p0") == other
-
-
-@in_virtual_time
-async def test_a_pod_deleted_while_its_volume_is_made_is_let_go() -> None:
-    async with StorageWorld(controller=False) as world:
-        world.add_pods(1, "made")
-        await world.until(lambda: world.asked_for() != "")
-        world.cluster.delete_pod("default/p0")
-        await world.until(lambda: not len(world.scheduler.bindings), within_s=5)
-        assert not world.events("p0", "Scheduled")
-
-
-@in_virtual_time
-async def test_a_node_that_goes_while_a_volume_is_made_for_it() -> None:
-    async with StorageWorld(controller=False) as world:
-        world.add_pods(1, "made")
-        await world.until(lambda: world.asked_for() != "")
-        gone = world.asked_for()
-        world.cluster.delete_node(gone)
-        await world.until(lambda: not len(world.scheduler.bindings), within_s=5)
-        await world.until(lambda: world.is_told("p0", "node(s) didn't find available persistent volumes to bind"))
-        world.change_claim("c0", {})  # as the volume controller does for a node that has gone
-        await world.until(lambda: world.asked_for() not in ("", gone))
-        await world.until(lambda: len(world.scheduler.bindings) == 1)
-        world.cluster.delete_pod("default/p0")
-
-
-@pytest.mark.parametrize("seed", range(4))
-@in_virtual_time
-async def test_with_any_faults_every_pod_gets_its_own_volumes_in_the_end(seed: int) -> None:
-    async with StorageWorld(seed=seed) as world:
-        writes: Sequence[Verb] = (Verb.PATCH_VOLUME, Verb.PATCH_CLAIM, Verb.BIND)
-        for kind in (FaultKind.CONFLICT, FaultKind.SERVER_ERROR, FaultKind.LOST_ANSWER, FaultKind.SLOW):
-            world.faults.add(kind, writes, probability=0.1, delay_s=2.0)
-        world.faults.add(FaultKind.CUT, Verb.DELIVER, probability=0.05)
-        world.add_local_volumes()
-        world.add(*(make_volume(f"w{index}", on={"zone": [f"z{index % 3}"]}) for index in range(12)))
-        for index in range(10):
-            world.add(make_claim(f"c{index}"), make_claim(f"d{index}", "made"))
-            world.add_pod(pod(f"p{index}", f"c{index}", f"d{index}"))
-        await world.until(world.all_bound, within_s=900)
-        world.faults.clear()
-        assert len({world.claim(f"c{index}").spec.volume_name for index in range(10)}) == 10
-        for index in range(10):
-            assert world.asked_for(f"d{index}") == world.node_of(f"p{index}")
+        await world.sleep(5)
+        known = world.scheduler.volumes
+        volumes: dict[str, PersistentVolume] = world.cluster.store(PERSISTENT_VOLUMES).objects
+        claims: dict[str, PersistentVolumeClaim] = world.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
+        assert {name: known.volume(name) for name in volumes} == volumes
+        assert {key: known.claim(*key.split("/")) for key in claims} == claims
