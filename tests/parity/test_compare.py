@@ -23,7 +23,7 @@ from tests.parity.oracle import Decision, PluginScores, Status
         ([5, 7, 7], "n1"),  # of equal children the left one
         ([1, 2, 2, 3, 3], "n3"),
         ([1, 1, 1, 1, 9], "n4"),
-        ([2, 1, 9, 9, 9], "n2"),  # the left half is ordered first, and then loses to no better one
+        ([2, 1, 9, 9, 9], "n3"),  # behind n2, but it has come up on the left by then
     ],
 )
 def test_the_heap_brings_up_one_of_the_best(totals: list[int], expected: str) -> None:
