@@ -19,14 +19,14 @@ from kscheduler.clock import ManualClock
 from kscheduler.config.load import default_config
 from kscheduler.errors import APIError, Conflict, NotFound
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle, Plugin
+from kscheduler.framework.interface import Handle, Plugin, PostFilterResult
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Code, Status, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
-from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.simulator.cluster import Cluster
@@ -54,7 +54,15 @@ class Events(EventRecorder):
         self.said: list[Said] = []
 
     def record(
-        self, regarding: Pod | Regarding, *, type: str, reason: str, action: str, note: str, controller: str = ""
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
     ) -> None:
         assert isinstance(regarding, Pod)
         self.said.append(Said(regarding.key, type, reason, action, note, controller))
@@ -377,3 +385,191 @@ async def test_a_pod_told_to_wait_is_bound_when_it_is_allowed() -> None:
     assert bench.bound == [("default/p", "n1")]
     assert len(bench.waiting) == 0
     assert bench.metrics.permit_wait_duration_seconds.labels("Success").count == 1
+
+
+# --- nominations --------------------------------------------------------------------------------------------------
+
+
+class Promise:
+    """PostFilter: this nomination."""
+
+    name = "Promise"
+
+    def __init__(self, node_name: str | None) -> None:
+        self._node_name = node_name
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        return PostFilterResult(self._node_name), None
+
+
+BIG = make_pod("p").req(cpu="9")
+
+
+@pytest.mark.parametrize(
+    ("before", "promise", "written", "known"),
+    [("", "n1", "n1", "n1"), ("n1", "", "", ""), ("n1", None, None, "n1"), ("", None, None, "")],
+)
+def test_what_post_filter_plugins_promise_is_known_at_once_and_written_with_the_condition(
+    before: str, promise: str | None, written: str | None, known: str
+) -> None:
+    bench = Bench({"postFilter": [Promise(promise)]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(BIG.nominated_node(before))) is None
+    assert bench.conditions.nominations == [written]
+    assert bench.nominator.node_of("uid-default-p") == known
+
+
+def test_without_preemption_a_pod_that_fits_nowhere_loses_its_nomination() -> None:
+    bench = Bench()
+    bench.node("n1")
+    queued = bench.pop(BIG.nominated_node("n1"))
+    bench.nominator.nominate(queued.pod_info, None)
+    assert bench.one.schedule(queued) is None
+    assert bench.conditions.nominations == [""]
+    assert bench.nominator.node_of("uid-default-p") == ""
+
+
+def test_a_pod_that_fits_on_the_nominated_node_goes_there_and_claims_it_no_longer() -> None:
+    bench = Bench()
+    for name in ("n1", "n2", "n3"):
+        bench.node(name, cpu="4" if name == "n2" else "64")
+    queued = bench.pop(make_pod("p").nominated_node("n2"))
+    bench.nominator.nominate(queued.pod_info, None)
+    cycle = bench.one.schedule(queued)
+    assert cycle is not None
+    assert cycle.node_name == "n2"
+    assert len(bench.nominator) == 0
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_pod_turned_away_after_the_decision_loses_its_nomination(point: str) -> None:
+    answers = {point: unschedulable("not here")}
+    steps = Steps(**answers)
+    bench = Bench({"reserve": [steps], "permit": [steps], "postFilter": [Promise("n1")]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p").nominated_node("n1"))) is None
+    assert bench.conditions.nominations == [""]
+    assert len(bench.nominator) == 0
+
+
+async def test_a_pod_whose_binding_failed_loses_its_nomination() -> None:
+    bench = Bench()
+    bench.node("n1")
+    bench.answer = Conflict("taken", status=409)
+    await bench.one.bind(bench.decide(make_pod("p").nominated_node("n1")))
+    assert bench.conditions.nominations == [""]
+    assert len(bench.nominator) == 0
+
+
+def test_a_pod_that_was_deleted_meanwhile_is_nominated_no_more() -> None:
+    bench = Bench({"postFilter": [Promise("n1")]})
+    bench.node("n1")
+    queued = bench.pop(BIG)
+    bench.nominator.nominate(queued.pod_info, "n1")
+    bench.watched.clear()
+    assert bench.one.schedule(queued) is None
+    assert len(bench.nominator) == 0
+
+
+class Before:
+    """PreBind: work to do or not, or a fault at its flight check; and who asked for what, in order."""
+
+    name = "Before"
+
+    def __init__(self, flight: Status | None, outcome: Status | None = None) -> None:
+        self._flight, self._outcome = flight, outcome
+        self.asked: list[str] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.asked.append("flight")
+        return self._flight
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.asked.append("work")
+        await self.may_end.wait()
+        return self._outcome
+
+
+@pytest.mark.parametrize(
+    ("flight", "permit", "nominated"),
+    [(SKIP, None, False), (None, None, True), (SKIP, Status(Code.WAIT), True), (None, Status(Code.WAIT), True)],
+)
+async def test_a_pod_that_cannot_be_bound_at_once_is_nominated_first(
+    flight: Status | None, permit: Status | None, nominated: bool
+) -> None:
+    before, steps = Before(flight), Steps(permit=permit)
+    bench = Bench({"preBind": [before], "permit": [steps]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    assert bench.conditions.nominated == ([("default/p", "n1")] if nominated else [])
+    waiting = bench.waiting.get("uid-default-p")
+    assert (waiting is not None) == (permit is not None)
+    if waiting is not None:
+        assert before.asked == ["flight"]
+        waiting.allow("Steps")
+    await binding
+    assert before.asked == (["flight"] if flight == SKIP else ["flight", "work"])
+    assert bench.bound == [("default/p", "n1")]
+    assert len(bench.waiting) == len(bench.pre_binds) == 0
+
+
+async def test_a_fault_before_pre_bind_ends_the_binding_before_anybody_waits() -> None:
+    before, steps = Before(Status(Code.ERROR, ("out of order",))), Steps(permit=Status(Code.WAIT))
+    bench = Bench({"preBind": [before], "permit": [steps]})
+    bench.node("n1")
+    await bench.one.bind(bench.decide(make_pod("p")))
+    assert bench.conditions.nominated == bench.bound == []
+    assert before.asked == ["flight"]
+    ((_, condition),) = bench.conditions.patched
+    assert condition.message == 'running PreBindPreFlight plugin "Before": out of order'
+    assert not bench.cache.is_assumed("uid-default-p")
+
+
+async def test_a_pod_whose_room_is_needed_can_be_stopped_in_pre_bind() -> None:
+    before = Before(None)
+    before.may_end.clear()
+    bench = Bench({"preBind": [before]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    assert bench.pre_binds.break_off("uid-default-p", "preempted")
+    await binding
+    assert bench.bound == []
+    assert bench.queue.counts().backoff == 1
+    assert not bench.pre_binds.break_off("uid-default-p", "too late")
+
+
+# --- pods that plugins activate -----------------------------------------------------------------------------------
+
+
+class Activating(Steps):
+    """Names a pod at Reserve, and another one when bound."""
+
+    def __init__(self, first: PodInfo, second: PodInfo) -> None:
+        super().__init__()
+        self._first, self._second = first, second
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        state.pods_to_activate[self._first.uid] = self._first
+        return None
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        state.pods_to_activate[self._second.uid] = self._second
+
+
+async def test_pods_that_plugins_name_are_activated_with_the_decision_and_with_the_binding() -> None:
+    steps = Activating(*(PodInfo(make_pod(name).uid(name).obj()) for name in ("first", "second")))
+    bench = Bench({"reserve": [steps], "postBind": [steps]})
+    bench.node("n1")
+    waiting = [bench.pop(make_pod(name).uid(name)) for name in ("first", "second")]
+    for queued in waiting:
+        bench.queue.add_unschedulable_if_not_present(queued, bench.clock.now(), {"NodeAffinity"})
+    cycle = bench.decide(make_pod("p"))
+    assert [queued.pool for queued in waiting] == [Pool.ACTIVE, Pool.UNSCHEDULABLE]
+    await bench.one.bind(cycle)
+    assert [queued.pool for queued in waiting] == [Pool.ACTIVE, Pool.ACTIVE]
