@@ -7,9 +7,9 @@ read again only after something it was read from has changed, and is found by ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kscheduler.api.storage import CSINode, PersistentVolume, VolumeAttachment
 from kscheduler.errors import InternalError
@@ -76,6 +76,39 @@ def _attachments(counting: Counting, volumes: Volumes, node_name: str) -> Counte
     return found
 
 
+_K = TypeVar("_K", bound=Hashable)
+
+
+class _RowsOf(Generic[_K]):
+    """Key -> rows. Nearly every key has one row only, which is kept without a set."""
+
+    def __init__(self) -> None:
+        self._one: dict[_K, int] = {}
+        self._several: dict[_K, set[int]] = {}  # two or more; these keys are not in `_one`
+
+    def of(self, key: _K) -> Collection[int]:
+        row = self._one.get(key)
+        return (row,) if row is not None else self._several.get(key, ())
+
+    def add(self, key: _K, row: int) -> None:
+        several = self._several.get(key)
+        if several is not None:
+            several.add(row)
+        elif self._one.setdefault(key, row) != row:
+            self._several[key] = {self._one.pop(key), row}
+
+    def discard(self, key: _K, row: int) -> None:
+        if self._one.get(key) == row:
+            del self._one[key]
+        elif (several := self._several.get(key)) is not None:
+            several.discard(row)
+            if len(several) == 1:
+                self._one[key] = self._several.pop(key).pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RowsOf) and (self._one, self._several) == (other._one, other._several)
+
+
 class AttachedVolumes:
     """Call `refresh` before reading."""
 
@@ -85,9 +118,9 @@ class AttachedVolumes:
         self._stale: set[int] = {info.row for info in table}  # rows to read again, those without a node included
         self._rows: dict[int, NodeVolumes] = {}  # row -> its volumes, if it has limits
         self._by_free: dict[str, dict[int, set[int]]] = {}  # driver -> how many more volumes -> rows
-        self._by_volume: dict[str, set[int]] = {}  # unique name -> rows where pods use the volume
+        self._by_volume: _RowsOf[str] = _RowsOf()  # unique name -> rows where pods use the volume
         self._read_from: dict[int, set[tuple[type, str]]] = {}  # row -> what it was read from
-        self._readers: dict[tuple[type, str], set[int]] = {}  # the same the other way round
+        self._readers: _RowsOf[tuple[type, str]] = _RowsOf()  # the same the other way round
         self.faulty: set[int] = set()  # rows whose volumes cannot be counted
         self.with_csi_node: set[int] = set()  # rows where in-tree volumes count
         table.volume_users.watch(self._stale.add)
@@ -99,7 +132,7 @@ class AttachedVolumes:
             if row is not None:
                 self._stale.add(row)
         else:
-            self._stale.update(self._readers.get((kind, name), ()))
+            self._stale.update(self._readers.of((kind, name)))
 
     # --- reading ---
 
@@ -113,7 +146,7 @@ class AttachedVolumes:
             for free, at in self._by_free.get(driver, {}).items():
                 if free < count:
                     rows |= at
-        sharing = {row for volume in new for row in self._by_volume.get(volume, ())}
+        sharing = {row for volume in new for row in self._by_volume.of(volume)}
         return sorted(row for row in rows if row not in sharing or not self._rows[row].takes(new))
 
     # --- keeping up ---
@@ -137,13 +170,13 @@ class AttachedVolumes:
         self._rows[row] = node
         self._read_from[row] = counting.read_from
         for key in counting.read_from:
-            self._readers.setdefault(key, set()).add(row)
+            self._readers.add(key, row)
         if node.fault is not None:
             self.faulty.add(row)
         for driver, free in node.free.items():
             self._by_free.setdefault(driver, {}).setdefault(free, set()).add(row)
         for volume in node.used:
-            self._by_volume.setdefault(volume, set()).add(row)
+            self._by_volume.add(volume, row)
 
     def _drop(self, row: int) -> None:
         self.with_csi_node.discard(row)
@@ -152,13 +185,16 @@ class AttachedVolumes:
         if node is None:
             return
         for key in self._read_from.pop(row):
-            _discard(self._readers, key, row)
+            self._readers.discard(key, row)
         for driver, free in node.free.items():
-            _discard(self._by_free[driver], free, row)
-            if not self._by_free[driver]:
+            by_free = self._by_free[driver]
+            by_free[free].discard(row)
+            if not by_free[free]:
+                del by_free[free]
+            if not by_free:
                 del self._by_free[driver]
         for volume in node.used:
-            _discard(self._by_volume, volume, row)
+            self._by_volume.discard(volume, row)
 
     # --- self-test ---
 
@@ -171,13 +207,3 @@ class AttachedVolumes:
             found, expected = getattr(self, noun), getattr(fresh, noun)
             if found != expected:
                 raise InternalError(f"attached volumes: {noun}: expected {expected}, found {found}")
-
-
-_K = TypeVar("_K")
-
-
-def _discard(rows: dict[_K, set[int]], key: _K, row: int) -> None:
-    at = rows[key]
-    at.discard(row)
-    if not at:
-        del rows[key]
