@@ -216,6 +216,19 @@ def test_an_existing_volume_serves_the_nodes_that_reach_it() -> None:
     assert found == {"a1": (BIND_CONFLICT,), "a2": (), "b1": ()}
 
 
+def test_a_host_that_a_volume_names_must_meet_the_rest_of_its_affinity_too() -> None:
+    assert feasible(static(make_claim("c"), make_volume("v", on={HOSTNAME: ["a1", "b1"], "zone": ["a"]}))) == ["a1"]
+
+
+def test_a_volume_on_the_host_does_not_make_up_for_a_bound_one_elsewhere() -> None:
+    def fill(known: Volumes) -> None:
+        static(make_claim("c"), make_volume("v", on={HOSTNAME: ["b1"]}))(known)
+        known.set_claim(make_claim("mine", volume="mine"))
+        known.set_volume(make_volume("mine", on={"zone": ["a"]}, claim="mine"))
+
+    assert feasible(fill, pod_with("c", "mine")) == []
+
+
 def test_a_volume_reserved_out_of_reach_cannot_be_replaced_by_another() -> None:
     volumes = [make_volume("v1", on={"zone": ["b"]}, claim="c"), make_volume("v2")]
     assert feasible(static(make_claim("c"), *volumes)) == ["b1"]
