@@ -19,8 +19,8 @@ from kscheduler.framework.plugins.interpodaffinity.own_terms import own_terms
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.interpodaffinity.affinities import NAMESPACES, TEAMS, with_pod_affinity
+from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.framework.plugins.interpodaffinity.affinities import APPS, NAMESPACES, TEAMS, with_pod_affinity
 from tests.framework.plugins.moves import check_moves
 
 NODES = 5
@@ -140,15 +140,32 @@ def test_both_forms_agree_through_any_changes(data: st.DataObject) -> None:
     cluster.cache.check()
 
 
-@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_it_follows_pods_that_move_in_thought(data: st.DataObject) -> None:
-    cluster = Cluster(data)
-    for _ in range(data.draw(st.integers(2, 8))):
-        cluster.change()
-    pod = cluster.pod("new")
-    node = data.draw(st.sampled_from(sorted(cluster.cache.table, key=lambda node: node.name)))
-    leaving = [other for other in node.pods.values() if data.draw(st.booleans())]
-    coming = [cluster.pod(f"late{index}") for index in range(data.draw(st.integers(0, 2)))]
-    check_moves(cluster.cache, cluster.plugin, pod, node.name, leaving, coming)
+@given(st.integers(0, 1 << 32))
+def test_it_follows_pods_that_move_in_thought(seed: int) -> None:
+    rng = random.Random(seed)
+    cache = Cache()
+    names = [f"n{index}" for index in range(4)]
+    for name in names:
+        cache.set_node(make_node(name).label(zone=rng.choice("ab"), host=name).obj())
+    made = [_near_or_far(rng, make_pod(f"p{index}").uid(f"p{index}"), 0.3) for index in range(8)]
+    for pod in made[:5]:
+        cache.set_pod(PodInfo(pod.node(rng.choice(names)).obj()))
+    incoming = PodInfo(_near_or_far(rng, make_pod("new"), 0.9).obj())
+    there = cache.table.get(name := rng.choice(names))
+    assert there is not None
+    leaving = [other for other in there.pods.values() if rng.random() < 0.7]
+    coming = [PodInfo(pod.obj()) for pod in made[5:] if rng.random() < 0.3]
+    plugin = InterPodAffinity(Handle(cache.table, random.Random(0), bind_nothing), InterPodAffinityArgs())
+    check_moves(cache, plugin, incoming, name, leaving, coming)
+
+
+def _near_or_far(rng: random.Random, pod: PodBuilder, share: float) -> PodBuilder:
+    """With a label, and up to two terms that mean others by it; each with this probability."""
+    pod = pod.label(app=rng.choice(APPS))
+    if rng.random() < share:
+        pod = pod.pod_anti_affinity(rng.choice(["zone", "host"]), {"app": rng.choice(APPS)})
+    if rng.random() < share / 2:
+        for _ in range(rng.randint(1, 2)):
+            pod = pod.pod_affinity(rng.choice(["zone", "host"]), {"app": rng.choice(APPS)})
+    return pod
