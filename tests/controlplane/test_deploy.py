@@ -261,9 +261,9 @@ def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Sta
     try:
         trial.exercise()
         assert is_ours(trial.holder())
-        [failed] = trial.events(STUCK, "FailedScheduling")
-        assert failed["reportingController"] == case.scheduler_name
-        assert failed["series"]["count"] >= 2
+        told = trial.events(STUCK, "FailedScheduling")
+        assert {event["reportingController"] for event in told} == {case.scheduler_name}
+        assert max(event["series"]["count"] for event in told if event.get("series")) >= 2
         assert verify(stage.api, trial.namespace).problems == [f"{trial.namespace}/{STUCK} is not bound"]
         assert trial.end() == 0
         assert trial.holder() == "", "the lease is released"

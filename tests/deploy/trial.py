@@ -2,7 +2,8 @@
 
 The steps, each ended by something the apiserver confirms: it stands by while another holds the Lease; takes the
 deleted Lease and renews it; places pods, of which one binding's answer is lost and two have volumes to be bound first;
-says of a large pod that there is no room, and again after another pod has gone; and answers a reader of its metrics.
+says of a large pod that there is no room, and again after another pod has gone; drives out a pod for a critical one;
+and answers a reader of its metrics.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ STORAGE = (
     "persistentvolumes",
     "persistentvolumeclaims",
 )
-GROUPS = ("namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets")
+PORT = 30_123
+VICTIM, CRITICAL = "gives-way", "critical"  # both want one port of one node
+GROUPS = ("poddisruptionbudgets", "namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class Trial:
             ("it watches storage", _nothing, lambda: all(self._asked(kind, "watch") for kind in STORAGE)),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
-            ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST]))),
+            ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST, VICTIM]))),
             ("a volume is promised", _nothing, lambda: self._asked("persistentvolumes", "patch")),
             ("a node is chosen for a volume", _nothing, lambda: self._asked("persistentvolumeclaims", "patch")),
             ("they have volumes", self._volumes.complete, lambda: all(map(self._is_bound, PODS_WITH_VOLUMES))),
@@ -130,7 +133,10 @@ class Trial:
             ("bound pods have their event", _nothing, lambda: bool(self.events(self._fitting[0], "Scheduled"))),
             ("the large pod has its event", _nothing, lambda: bool(self.events(STUCK, "FailedScheduling"))),
             ("the large pod has its condition", _nothing, lambda: self._reason_of(STUCK) == "Unschedulable"),
+            ("its event is told anew, since its condition is", self._make_room, lambda: self._times_told(STUCK) >= 2),
             ("the event is counted on", self._make_room, lambda: self._asked("events", "patch")),
+            ("room is made for a critical pod", self._create_critical, lambda: self._is_bound(CRITICAL)),
+            ("the victim has its event", _nothing, lambda: bool(self.events(VICTIM, "Preempted"))),
             ("the metrics are readable", _nothing, lambda: self.replica.get("/metrics", self._reader)[0] == 200),
         ]
         for what, act, is_done in steps:
@@ -177,12 +183,30 @@ class Trial:
     def _create_pods(self) -> None:
         for name in [*self._fitting, LOST]:
             self._api.create(self._pods_path, workload.pod(name, scheduler_name=self._scheduler_name))
+        self._api.create(self._pods_path, self._at_the_port(VICTIM))
         large = workload.pod(STUCK, scheduler_name=self._scheduler_name, requests={"cpu": "1000"})
         self._api.create(self._pods_path, large)
 
+    def _create_critical(self) -> None:
+        """It cannot have the port but by driving out the pod that has it."""
+        assert self._is_bound(VICTIM)
+        critical = self._at_the_port(CRITICAL)
+        critical["spec"]["priorityClassName"] = "system-cluster-critical"
+        self._api.create(self._pods_path, critical)
+
+    def _at_the_port(self, name: str) -> Object:
+        """A pod for one port of one node. It ends at once when it is told to: there is no kubelet to wait for."""
+        further = {"nodeSelector": {"kubernetes.io/hostname": "node-0"}, "terminationGracePeriodSeconds": 0}
+        pod = workload.pod(name, scheduler_name=self._scheduler_name, spec=further)
+        pod["spec"]["containers"][0]["ports"] = [{"containerPort": PORT, "hostPort": PORT}]
+        return pod
+
     def _make_room(self) -> None:
         """A pod goes: reason enough to try the large one again, in vain."""
-        self._api.delete(f"{self._pods_path}/{self._fitting[0]}")
+        self._api.delete(f"{self._pods_path}/{self._fitting.pop()}")
+
+    def _times_told(self, name: str) -> int:
+        return len(self.events(name, "FailedScheduling"))
 
     def _is_bound(self, name: str) -> bool:
         return bool(self.pod(name)["spec"].get("nodeName"))
