@@ -295,9 +295,14 @@ def _conditions(node: Node) -> dict[str, str]:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Does the pod ask for less of any resource than before? Quantities are parsed only if something was touched."""
+    """Does the pod ask for less of any resource than before, or does it not speak of it any more?
+
+    Quantities are parsed only if something was touched.
+    """
     if _sources_of_requests(old) == _sources_of_requests(new):
         return False
+    if _names_requested(old) - _names_requested(new):
+        return True
     before, after = pod_resources(old).total, pod_resources(new).total
     return (
         before.cpu_milli > after.cpu_milli
@@ -305,6 +310,14 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         or before.ephemeral_storage > after.ephemeral_storage
         or any(amount > after.scalars.get(name, 0) for name, amount in before.scalars.items())
     )
+
+
+def _names_requested(pod: Pod) -> set[str]:
+    spec, status = pod.spec, pod.status
+    parts = [container.resources for container in (*spec.containers, *(spec.init_containers or ()))]
+    parts += [each.resources for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))]
+    named = {name for part in (*parts, spec.resources) if part is not None for name in part.requests or ()}
+    return named.union(spec.overhead or ())
 
 
 def _sources_of_requests(pod: Pod) -> tuple[object, ...]:

@@ -72,12 +72,21 @@ class WeighedPlugin(msgspec.Struct):
     weight: int
 
 
+class Happened(msgspec.Struct, rename="camel"):
+    """An event that a change led to, and whom it woke."""
+
+    event: str
+    woken: dict[str, list[int]]  # plugin -> positions of the pending pods that woke, had it rejected them
+    faults: dict[str, list[int]] = {}  # plugin -> positions of the pending pods for which its hint failed
+
+
 class Answer(msgspec.Struct, rename="camel", kw_only=True):
     error: str = ""
     node_order: list[str] | None = None
     plugins: dict[str, list[WeighedPlugin]] | None = None  # "profile/point" -> plugins in order
     queue_order: list[int] = []  # positions of the pending pods, as they leave the queue
     pods: list[Decision] | None = None
+    changes: list[list[Happened]] | None = None  # of a case of hints: for each change the events it led to
 
 
 class Oracle:

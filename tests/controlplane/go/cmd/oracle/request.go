@@ -31,6 +31,7 @@ type request struct {
 type cluster struct {
 	Nodes                  []*v1.Node                      `json:"nodes"`
 	Pods                   []*v1.Pod                       `json:"pods"`
+	Nominated              []*v1.Pod                       `json:"nominated"` // pods that wait, and are not decided about
 	Namespaces             []*v1.Namespace                 `json:"namespaces"`
 	Services               []*v1.Service                   `json:"services"`
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
@@ -49,7 +50,8 @@ type cluster struct {
 // canonical form: in another form ("1.5Gi") it is a pointer in memory, and what is added to a sum is added to the pod.
 func (r *request) store() error {
 	r.setDefaults()
-	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods), canonical(&r.Pending))
+	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods),
+		canonical(&r.Cluster.Nominated), canonical(&r.Pending))
 }
 
 func canonical[T any](objects *[]T) error {
@@ -69,7 +71,7 @@ func (r *request) setDefaults() {
 	for _, node := range r.Cluster.Nodes {
 		corev1.SetObjectDefaults_Node(node)
 	}
-	for _, pods := range [][]*v1.Pod{r.Cluster.Pods, r.Pending} {
+	for _, pods := range [][]*v1.Pod{r.Cluster.Pods, r.Cluster.Nominated, r.Pending} {
 		for _, pod := range pods {
 			corev1.SetObjectDefaults_Pod(pod)
 		}
@@ -93,7 +95,7 @@ func (r *request) answer() (answer, error) {
 	defer world.stop()
 	if r.Mode == modeHints {
 		happened, err := world.hints(r)
-		return answer{Changes: happened}, err
+		return answer{QueueOrder: []int{}, Changes: happened}, err
 	}
 	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {

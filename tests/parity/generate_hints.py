@@ -1,0 +1,221 @@
+"""Cases for queueing hints: pods that wait, and changes of nodes and pods that may or may not wake them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from dataclasses import dataclass, field
+
+from tests.parity.case import Case, Object
+from tests.parity.generate import generate
+from tests.parity.generate_nodes import generate_node
+from tests.parity.words import (
+    EFFECTS,
+    GPU,
+    HOSTNAME,
+    KUBELET_FEATURES,
+    LABELS,
+    POD_LABELS,
+    REGION,
+    REGIONS,
+    TAINT_KEYS,
+    TAINT_VALUES,
+    ZONE,
+    ZONES,
+    often,
+    pick,
+    some,
+)
+
+HINTS = "hints"
+WAITING = 12  # pods of a case
+CHANGES = 24  # of nodes and of pods on nodes
+OWN_CHANGES = 12  # of waiting pods
+MOST_NODES = 12
+
+
+@dataclass(slots=True)
+class Change:
+    """Before and after; None where there is none. `own`: the position of the waiting pod that changes."""
+
+    kind: str
+    old: Object | None
+    new: Object | None
+    own: int | None = None
+
+    def as_json(self) -> Object:
+        return {"kind": self.kind, "old": self.old, "new": self.new, "own": self.own}
+
+
+@dataclass(slots=True)
+class HintCase(Case):
+    rejectors: list[str] = field(default_factory=list)  # each in turn is taken to have rejected the pending pods
+    changes: list[Change] = field(default_factory=list)
+
+    def request(self) -> bytes:
+        asked = {
+            "mode": HINTS,
+            "config": json.dumps(self.config),
+            "cluster": self.cluster,
+            "pending": self.pending,
+            "rejectors": self.rejectors,
+            "changes": [change.as_json() for change in self.changes],
+        }
+        return json.dumps(asked).encode()
+
+    def __str__(self) -> str:
+        return json.dumps({"config": self.config, "rejectors": self.rejectors}, indent=1)
+
+
+def generate_hints(seed: int) -> HintCase:
+    base = generate(seed)
+    rng = random.Random(f"hints {seed}")
+    config = {**base.config, "profiles": base.config["profiles"][:1]}
+    cluster = base.cluster | {"nodes": base.cluster.get("nodes", [])[:MOST_NODES]}
+    names = {node["metadata"]["name"] for node in cluster["nodes"]}
+    cluster["pods"] = [pod for pod in cluster.get("pods", []) if pod["spec"]["nodeName"] in names]
+    case = HintCase(seed, HINTS, config, cluster, [_waiting(pod) for pod in base.pending[:WAITING]])
+    for number in range(CHANGES):
+        case.changes.append(_of_node(rng, cluster, number) if often(rng, 0.55) else _of_pod(rng, case, number))
+    for _ in range(OWN_CHANGES):
+        case.changes.append(_own(rng, case))
+    return case
+
+
+def _waiting(pod: Object) -> Object:
+    """As a plugin may have rejected it: in the first profile, and not gated."""
+    spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "schedulerName")}
+    spec.pop("schedulingGates", None)
+    return {**pod, "spec": spec}
+
+
+# --- nodes ---
+
+
+def _of_node(rng: random.Random, cluster: dict[str, list[Object]], number: int) -> Change:
+    name = f"new{number}"
+    if not cluster["nodes"] or often(rng, 0.3):
+        return Change("Node", None, _stored(generate_node(rng, name, calm=often(rng, 0.6))))
+    old = _stored(pick(rng, cluster["nodes"]))
+    if often(rng, 0.1):
+        return Change("Node", old, None)
+    new = copy.deepcopy(old)
+    for alter in some(rng, (_labels, _taints, _amounts, _cordon, _features, _condition, _annotation), 2):
+        alter(rng, new)
+    return Change("Node", old, new) if often(rng, 0.5) else Change("Node", new, old)
+
+
+def _stored(node: Object) -> Object:
+    node = copy.deepcopy(node)
+    node["status"].setdefault("allocatable", dict(node["status"]["capacity"]))
+    node["spec"].setdefault("taints", [])
+    return node
+
+
+def _labels(rng: random.Random, node: Object) -> None:
+    labels = node["metadata"]["labels"]
+    for key in some(rng, [*LABELS, ZONE, REGION, HOSTNAME], 2):
+        values = {**LABELS, ZONE: ZONES, REGION: REGIONS, HOSTNAME: ("n1", "moved")}[key]
+        if key in labels and often(rng, 0.4):
+            del labels[key]
+        else:
+            labels[key] = pick(rng, values)
+
+
+def _taints(rng: random.Random, node: Object) -> None:
+    taints = node["spec"]["taints"]
+    if taints and often(rng, 0.6):
+        del taints[rng.randrange(len(taints))]
+        return
+    taint = {"key": pick(rng, TAINT_KEYS), "effect": pick(rng, EFFECTS), "value": pick(rng, TAINT_VALUES)}
+    if all((taint["key"], taint["effect"]) != (other["key"], other["effect"]) for other in taints):
+        taints.append(taint)
+
+
+def _amounts(rng: random.Random, node: Object) -> None:
+    amounts = node["status"]["allocatable"]
+    for name in some(rng, ("cpu", "memory", "ephemeral-storage", "pods", GPU), 2):
+        amounts[name] = pick(rng, {"memory": ("0", "1Gi", "700Gi"), "ephemeral-storage": ("1Gi", "9Ti")}.get(
+            name, ("0", "1", "3", "300")
+        ))  # fmt: skip
+
+
+def _cordon(rng: random.Random, node: Object) -> None:
+    if not node["spec"].pop("unschedulable", False):
+        node["spec"]["unschedulable"] = True
+
+
+def _features(rng: random.Random, node: Object) -> None:
+    node["status"]["declaredFeatures"] = sorted(some(rng, KUBELET_FEATURES, 2))
+
+
+def _condition(rng: random.Random, node: Object) -> None:
+    status = pick(rng, ("True", "False", "Unknown"))
+    node["status"]["conditions"] = [{"type": "Ready", "status": status, "reason": pick(rng, ("A", "B"))}]
+
+
+def _annotation(rng: random.Random, node: Object) -> None:
+    node["metadata"]["annotations"] = {"note": pick(rng, ("1", "2"))}
+
+
+# --- pods ---
+
+
+def _of_pod(rng: random.Random, case: HintCase, number: int) -> Change:
+    """A pod on a node comes, goes, or changes."""
+    running = case.cluster["pods"]
+    pod = copy.deepcopy(pick(rng, running if running and often(rng, 0.5) else case.pending))
+    pod["metadata"] |= {"name": f"other{number}", "uid": f"other{number}"}
+    pod["spec"].setdefault("nodeName", "n0")
+    if often(rng, 0.3):
+        return Change("Pod", None, pod)
+    if often(rng, 0.5):
+        return Change("Pod", pod, None)
+    new = copy.deepcopy(pod)
+    for alter in some(rng, (_pod_labels, _requests, _tolerate, _pod_annotation), 2):
+        alter(rng, new)
+    # The other way round a request may vanish, which the apiserver refuses for a pod that runs.
+    is_reversible = "containerStatuses" not in pod.get("status", {})
+    return Change("Pod", new, pod) if is_reversible and often(rng, 0.5) else Change("Pod", pod, new)
+
+
+def _own(rng: random.Random, case: HintCase) -> Change:
+    position = rng.randrange(len(case.pending))
+    new = copy.deepcopy(case.pending[position])
+    for alter in some(rng, (_pod_labels, _requests, _tolerate, _pod_annotation, _users), 2):
+        alter(rng, new)
+    return Change("Pod", None, new, own=position)
+
+
+def _pod_labels(rng: random.Random, pod: Object) -> None:
+    labels = pod["metadata"].setdefault("labels", {})
+    key = pick(rng, list(POD_LABELS))
+    if key in labels and often(rng, 0.4):
+        del labels[key]
+    else:
+        labels[key] = pick(rng, POD_LABELS[key])
+
+
+def _requests(rng: random.Random, pod: Object) -> None:
+    resources = pick(rng, pod["spec"]["containers"]).setdefault("resources", {})
+    for name in some(rng, ("cpu", "memory", GPU), 2):
+        resources.get("limits", {}).pop(name, None)
+        resources.setdefault("requests", {})[name] = pick(rng, ("0", "1", "2"))
+
+
+def _tolerate(rng: random.Random, pod: Object) -> None:
+    toleration = {"key": pick(rng, TAINT_KEYS), "operator": "Exists"}
+    pod["spec"]["tolerations"] = [*pod["spec"].get("tolerations", ()), toleration]
+
+
+def _pod_annotation(rng: random.Random, pod: Object) -> None:
+    pod["metadata"]["annotations"] = {"note": pick(rng, ("1", "2"))}
+
+
+def _users(rng: random.Random, pod: Object) -> None:
+    """Decides whether the pod needs a feature of the kubelet."""
+    pod["spec"] |= {"hostNetwork": True, "hostUsers": often(rng, 0.5)}
+    for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
+        for port in container.get("ports", ()):
+            port.pop("hostPort", None)

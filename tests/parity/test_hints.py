@@ -1,0 +1,196 @@
+"""Whom an event wakes: the real kube-scheduler's queue and ours, with the same pods rejected by the same plugin.
+
+KSCHEDULER_PARITY_HINTS says how many fresh cases are tried (some 7,000 answers each), KSCHEDULER_PARITY_SEED from which
+seed on. Ours may wake more pods where RATIONALE.md says so. It wakes fewer only if a hint of kube-scheduler's failed on a
+node affinity term that cannot be read: such a term matches no node, so that no node can help.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+import pytest
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.config import parse_config
+from kscheduler.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    ClusterEvent,
+    node_events,
+    pod_events,
+)
+from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.pod_info import Pool
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.controlplane.conftest import unavailable
+from tests.controlplane.harness import MissingTool, ensure
+from tests.parity.detours import read_node, read_pod
+from tests.parity.generate_hints import Change, HintCase, generate_hints
+from tests.parity.oracle import Happened, Oracle
+from tests.parity.ours import BY_TABLE, World
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
+
+FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_HINTS", "40"))
+FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
+FIXED_SEEDS = range(10)
+ENOUGH = 2_000  # answers, of each kind of plugin together
+
+# What RATIONALE.md says of each: we look at more of what may help.
+WAKES_MORE = frozenset({"InterPodAffinity", "NodeAffinity", "NodeResourcesFit"})
+UNKNOWN_TO_US = frozenset({"Unsupported"})
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    try:
+        binary = ensure(["oracle"]).path("oracle")
+    except MissingTool as error:
+        unavailable(str(error))
+    running = Oracle(binary)
+    yield running
+    running.close()
+
+
+def test_events_wake_the_same_pods_on_fixed_seeds(oracle: Oracle) -> None:
+    compare(oracle, FIXED_SEEDS)
+
+
+def test_events_wake_the_same_pods_on_fresh_seeds(oracle: Oracle) -> None:
+    answers = compare(oracle, range(FRESH_SEED, FRESH_SEED + FRESH_CASES))
+    assert answers["asked"] >= ENOUGH or FRESH_CASES < 10
+    assert answers["woken"] > answers["asked"] // 100
+
+
+def compare(oracle: Oracle, seeds: Iterable[int]) -> Counter[str]:
+    """Tells how many answers were compared, and how many pods woke."""
+    counted: Counter[str] = Counter()
+    for seed in seeds:
+        case = generate_hints(seed)
+        ours = OurQueue(case)
+        case.rejectors = ours.plugins
+        theirs = oracle.ask(case).changes or []
+        assert len(theirs) == len(case.changes)
+        for change, expected in zip(case.changes, theirs, strict=True):
+            found = ours.happen(change)
+            if different := differences(case, expected, found):
+                pytest.fail(f"seed {seed}:\n{different}\n{change}\n{case}", pytrace=False)
+            for event in expected:
+                counted["asked"] += len(case.rejectors) * (len(case.pending) if change.own is None else 1)
+                counted["woken"] += sum(map(len, event.woken.values()))
+    return counted
+
+
+def differences(case: HintCase, expected: list[Happened], found: list[Happened]) -> str:
+    # A node that is uncordoned and loses a taint at once makes two events of one kind there, which are one here.
+    expected = list({each.event: each for each in expected}.values())
+    if [each.event for each in expected] != [each.event for each in found]:
+        return f"events: expected {[each.event for each in expected]}, got {[each.event for each in found]}"
+    lines = []
+    for theirs, ours in zip(expected, found, strict=True):
+        for plugin in case.rejectors:
+            wanted, woken = set(theirs.woken.get(plugin, ())), set(ours.woken.get(plugin, ()))
+            if plugin == "NodeAffinity":
+                wanted -= set(theirs.faults.get(plugin, ())) - woken
+            if wanted - woken or (woken - wanted and plugin not in WAKES_MORE):
+                pods = [case.pending[position] for position in sorted(wanted ^ woken)]
+                lines.append(
+                    f"{theirs.event}, {plugin}: expected {sorted(wanted)} to wake, got {sorted(woken)} "
+                    f"(hints failed for {theirs.faults.get(plugin, [])}): {pods[0]}"
+                )
+    return "\n".join(lines[:3])
+
+
+class OurQueue:
+    """This program's queue, with the plugins of the case's profile."""
+
+    def __init__(self, case: HintCase) -> None:
+        handle = World(case, BY_TABLE).handle
+        profile = parse_config(json.dumps(case.config)).profiles[0]
+        framework = Framework(
+            profile.scheduler_name, build(profile, handle), handle, observer=NoObserver(), stopwatch=lambda: 0.0
+        )
+        registered = framework.events_by_plugin()
+        self.plugins = sorted(registered.keys() - UNKNOWN_TO_US)
+        self._pods = [read_pod(pod) for pod in case.pending]
+        self._queue = SchedulingQueue(
+            lambda queued: framework.sort_key(queued.pod_info.priority, queued.timestamp),
+            framework.run_pre_enqueue,
+            registered={profile.scheduler_name: registered},
+        )
+
+    def happen(self, change: Change) -> list[Happened]:
+        if change.own is not None:
+            assert change.new is not None
+            return [self._update(change.own, read_pod(change.new))]
+        old, new, events = read(change)
+        return [
+            Happened(event.label, {plugin: self._woken(plugin, event, old, new) for plugin in self.plugins})
+            for event in events
+        ]
+
+    def _woken(self, plugin: str, event: ClusterEvent, old: object, new: object) -> list[int]:
+        for pod in self._pods:
+            self._reject(pod, plugin)
+        self._queue.move_all_to_active_or_backoff(event, old, new, 0.0)
+        return self._take_woken(self._pods)
+
+    def _update(self, position: int, new: PodInfo) -> Happened:
+        pod = self._pods[position]
+        woken = {}
+        for plugin in self.plugins:
+            self._reject(pod, plugin)
+            self._queue.update(pod.pod, new, 0.0)
+            woken[plugin] = [position] if self._take_woken([new]) else []
+        return Happened(" ".join(event.label for event in pod_events(pod.pod, new.pod)), woken)
+
+    def _reject(self, pod: PodInfo, plugin: str) -> None:
+        self._queue.add(pod, 0.0)
+        queued = self._queue.pop(0.0)
+        assert queued is not None
+        assert queued.pod_info is pod
+        self._queue.add_unschedulable_if_not_present(queued, 0.0, {plugin})
+
+    def _take_woken(self, pods: Collection[PodInfo]) -> list[int]:
+        self._queue.flush(0.0)  # also what was left undone
+        self._queue.check()
+        woken = []
+        for position, pod in enumerate(pods):
+            queued = self._queue.get(pod.uid)
+            assert queued is not None
+            if queued.pool is not Pool.UNSCHEDULABLE:
+                woken.append(position)
+            self._queue.delete(pod.uid)
+        return woken
+
+
+def read(change: Change) -> tuple[object, object, list[ClusterEvent]]:
+    if change.kind == "Node":
+        before = None if change.old is None else read_node(change.old)
+        after = None if change.new is None else read_node(change.new)
+        return before, after, _events_of_node(before, after)
+    was = None if change.old is None else read_pod(change.old).pod
+    now = None if change.new is None else read_pod(change.new).pod
+    return was, now, _events_of_pod(was, now)
+
+
+def _events_of_node(before: Node | None, after: Node | None) -> list[ClusterEvent]:
+    if before is None:
+        return [NODE_ADD]
+    return [NODE_DELETE] if after is None else node_events(before, after)
+
+
+def _events_of_pod(before: Pod | None, after: Pod | None) -> list[ClusterEvent]:
+    if before is None:
+        return [ASSIGNED_POD_ADD]
+    return [ASSIGNED_POD_DELETE] if after is None else pod_events(before, after)
