@@ -12,6 +12,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.clock import ManualClock
 from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
@@ -28,9 +29,10 @@ class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock(now=50.0)
         self.cache = Cache()
+        self.gate: Status | None = None  # what PreEnqueue says
         self.queue = SchedulingQueue(
             lambda queued: (-queued.pod_info.priority, queued.timestamp),
-            lambda pod: None,
+            lambda pod: self.gate,
             registered={
                 ANY_PROFILE: {
                     "Nodes": [ClusterEvent(EventResource.NODE, Action.ALL)],
@@ -342,3 +344,67 @@ def test_events_are_timed_under_kube_schedulers_names() -> None:
     found = {labels[0]: child.sum for labels, child in family.items()}
     assert found == {"UnschedulablePodAdd": 1.0, "AssignedPodUpdate": 1.0, "AssignedPodDelete": 1.0}
     assert node_event_name(node()) == "Node"
+
+
+# --- nominated pods -----------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_pod_whose_status_names_a_node_is_nominated_there(bench: Bench) -> None:
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    assert bench.nominator.node_of(P) == N
+    bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
+    assert bench.nominator.node_of(P) == "n2"
+    bench.pods.on_delete(pending("2").nominated_node("n2").obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_gated_pod_and_one_of_another_scheduler_claim_nothing(bench: Bench) -> None:
+    bench.gate = unschedulable("closed").of("Gate")
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    bench.pods.on_add(make_pod("theirs").scheduler_name("other").nominated_node(N).obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_pod_that_gets_a_node_or_becomes_unreadable_claims_none(bench: Bench) -> None:
+    claiming = pending().nominated_node(N)
+    bench.pods.on_add(claiming.obj())
+    bench.pods.on_update(claiming.obj(), claiming.node("n2").obj())
+    assert len(bench.nominator) == 0
+    bench.pods.on_delete(claiming.node("n2").obj())
+    bench.pods.on_add(claiming.obj())
+    bench.pods.on_update(claiming.obj(), claiming.req(cpu="nonsense").obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_change_of_a_pod_in_flight_leaves_its_nomination_to_its_cycle(bench: Bench) -> None:
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    bench.pop()
+    bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
+    assert bench.nominator.node_of(P) == N
+
+
+@pytest.mark.parametrize(("priority", "wakes"), [(0, True), (1, True), (-1, False)])
+@pytest.mark.parametrize("how", ["deleted", "taken back", "moved"])
+def test_a_nomination_that_goes_wakes_those_who_had_to_leave_it_the_room(
+    bench: Bench, how: str, priority: int, wakes: bool
+) -> None:
+    bench.wait_for("Rooms")  # of priority 0
+    claiming = pending().priority(priority).nominated_node(N)
+    bench.pods.on_add(claiming.obj())
+    assert not bench.woke
+    if how == "deleted":
+        bench.pods.on_delete(claiming.obj())
+    else:
+        bench.pods.on_update(claiming.obj(), claiming.nominated_node("n2" if how == "moved" else "").obj())
+    assert bench.woke == wakes
+
+
+@pytest.mark.parametrize("binding", [False, True])
+def test_a_nomination_written_or_one_of_a_pod_being_bound_wakes_nobody(bench: Bench, binding: bool) -> None:
+    bench.wait_for("Rooms")
+    before = pending().nominated_node(N) if binding else pending()
+    bench.pods.on_add(before.obj())
+    if binding:
+        bench.cache.assume(bench.pop().pod_info, "n2")
+    bench.pods.on_update(before.obj(), pending("2").nominated_node("n2").obj())
+    assert not bench.woke

@@ -205,3 +205,99 @@ def test_beyond_the_limit_the_oldest_condition_is_dropped(monkeypatch: pytest.Mo
         assert [bench.said(f"p{index}") for index in range(3)] == ["", "no room", "no room"]
 
     run(scenario)
+
+
+# --- nominations --------------------------------------------------------------------------------------------------
+
+
+def nominated(bench: Bench) -> str:
+    return bench.cluster.get_pod("default", "p").status.nominated_node_name
+
+
+def test_a_nomination_goes_with_the_condition_and_alone_if_that_is_told() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("no room"), "n1")
+        await asyncio.sleep(1)
+        assert (bench.said(), nominated(bench), bench.writes) == ("no room", "n1", 1)
+        bench.lane.patch(bench.cluster.get_pod("default", "p"), waits("no room"), "n2")
+        await asyncio.sleep(1)
+        assert (bench.said(), nominated(bench), bench.writes) == ("no room", "n2", 2)
+
+    run(scenario)
+
+
+def test_a_nomination_that_is_written_or_none_of_the_patchs_business_is_left_alone() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.lane.patch(bench.pod(), waits("no room"), "n1")
+        await asyncio.sleep(1)
+        seen = bench.cluster.get_pod("default", "p")
+        bench.lane.patch(seen, waits("no room"), "n1")
+        bench.lane.patch(seen, waits("no room"), None)
+        await asyncio.sleep(1)
+        assert (nominated(bench), bench.writes) == ("n1", 1)
+        bench.lane.patch(seen, waits("still none"), None)
+        await asyncio.sleep(1)
+        assert (bench.said(), nominated(bench)) == ("still none", "n1")
+
+    run(scenario)
+
+
+def test_a_nomination_is_taken_back_even_if_the_watch_has_not_shown_it_yet() -> None:
+    async def scenario(bench: Bench) -> None:
+        stale = bench.pod()
+        bench.lane.patch(stale, waits("no room"), "n1")
+        await asyncio.sleep(1)
+        bench.lane.patch(stale, waits("no room"), "")
+        await asyncio.sleep(1)
+        assert nominated(bench) == ""
+
+    run(scenario)
+
+
+def test_patches_of_a_pod_that_wait_become_one_that_forgets_nothing() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("old"), "n1")
+        bench.lane.patch(pod, waits("new"), None)
+        await asyncio.sleep(1)
+        assert (bench.said(), nominated(bench), bench.writes) == ("new", "n1", 1)
+
+    run(scenario)
+
+
+def test_a_pod_about_to_be_bound_is_nominated_before_the_call_returns() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("no room"), "")
+        await bench.lane.nominate(pod, "n1")
+        assert nominated(bench) == "n1"
+        await asyncio.sleep(1)
+        assert nominated(bench) == "n1"
+        await bench.lane.nominate(bench.cluster.get_pod("default", "p"), "n1")
+        assert bench.writes <= 2
+
+    run(scenario)
+
+
+def test_an_older_word_on_the_nomination_does_not_come_after_a_newer_one() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=1)
+        bench.lane.patch(pod, waits("no room"), "n9")
+        await asyncio.sleep(0.5)  # the lane has failed once, and will try again
+        await bench.lane.nominate(pod, "n1")
+        await asyncio.sleep(60)
+        assert nominated(bench) == "n1"
+
+    run(scenario)
+
+
+def test_a_nomination_that_cannot_be_written_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=1)
+        await bench.lane.nominate(bench.pod(), "n1")
+        assert nominated(bench) == ""
+
+    run(scenario)
+    assert [record.message for record in caplog.records] == ["nominated node not written"]
