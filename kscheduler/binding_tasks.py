@@ -54,15 +54,20 @@ class BackgroundTasks:
 
 
 class BindingTasks(BackgroundTasks):
-    """Binding cycles: whenever one ends, there is room for another."""
+    """Binding cycles: whenever one ends, there is room for another.
 
-    def __init__(self, limit: int, on_change: Callable[[], None]) -> None:
+    `waiting`: how many of them wait for others, for minutes perhaps. Those take no room: a provisioner that is slow,
+    or a gang that is not complete, must not keep other pods from being decided.
+    """
+
+    def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
         super().__init__("a binding cycle", on_change)
         self._limit = limit
+        self._waiting = waiting
 
     @property
     def has_room(self) -> bool:
-        return len(self._tasks) < self._limit
+        return len(self._tasks) - self._waiting() < self._limit
 
 
 @dataclass(slots=True)
@@ -74,9 +79,13 @@ class _Step:
 
 
 class PreBindSteps:
-    """The pods whose binding cycle is in PreBind: the last point at which it can be broken off."""
+    """The pods whose binding cycle is in PreBind: the last point at which it can be broken off.
 
-    def __init__(self) -> None:
+    `on_change` is called whenever one begins.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
         self._steps: dict[str, _Step] = {}  # pod uid -> its PreBind
 
     def __len__(self) -> int:
@@ -87,6 +96,7 @@ class PreBindSteps:
         task = asyncio.current_task()
         assert task is not None
         step = self._steps[uid] = _Step(task)
+        self._on_change()
         try:
             status = await pre_bind
         except asyncio.CancelledError:

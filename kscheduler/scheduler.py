@@ -90,7 +90,7 @@ class Options:
     """What the command line decides beyond kube-scheduler's configuration file."""
 
     first_on_tie: bool = False  # among equal scores take the first node, not a random one
-    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # binding cycles in flight; decisions wait when it is reached
+    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # binding cycles at work; decisions wait when it is reached
     max_in_unschedulable_s: float = 300.0
     assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
     identity: str = "kscheduler"  # reporting instance of Events
@@ -133,8 +133,8 @@ class Scheduler:
         self._rng = rng
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominator = Nominator()
-        self.waiting_pods = WaitingPods()
         self._work = asyncio.Event()
+        self.waiting_pods = WaitingPods(self._work.set)
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
@@ -145,7 +145,7 @@ class Scheduler:
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
-        self._pre_binds = PreBindSteps()
+        self._pre_binds = PreBindSteps(self._work.set)
         self._evictions = self._build_evictions(client)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
@@ -158,7 +158,9 @@ class Scheduler:
             max_queued=MAX_QUEUED_EVENTS,
         )
         self.statuses = PodStatusLane(client)
-        self.bindings = BindingTasks(options.bind_concurrency, self._work.set)
+        self.bindings = BindingTasks(
+            options.bind_concurrency, self._work.set, lambda: len(self._pre_binds) + len(self.waiting_pods)
+        )
         self.pods, self.nodes = self._build_informers(client, stopwatch)
         self.informers: tuple[Informer[Any], ...] = (
             self.nodes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -59,9 +60,10 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All waiting pods, for the plugins that decide about them."""
+    """All waiting pods, for the plugins that decide about them. `on_change` is called whenever one begins to wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
         self._pods: dict[str, WaitingPod] = {}  # pod uid -> its wait
 
     def __len__(self) -> int:
@@ -72,6 +74,7 @@ class WaitingPods:
 
     def add(self, pod: PodInfo, waits: dict[str, float]) -> WaitingPod:
         waiting = self._pods[pod.uid] = WaitingPod(pod, waits)
+        self._on_change()
         return waiting
 
     def remove(self, uid: str) -> None:

@@ -28,6 +28,11 @@ class Bench:
         self.ended.append(name)
 
 
+def has_room(tasks: BindingTasks) -> bool:
+    """As above."""
+    return tasks.has_room
+
+
 def test_there_is_room_up_to_the_limit_and_again_when_one_ends() -> None:
     async def scenario() -> None:
         bench = Bench(limit=2)
@@ -39,6 +44,29 @@ def test_there_is_room_up_to_the_limit_and_again_when_one_ends() -> None:
         assert bench.has_room()
         assert (len(bench.tasks), bench.changes) == (1, 1)
         await bench.tasks.drain(10)
+
+    run_virtual(scenario())
+
+
+def test_those_that_wait_for_others_take_no_room() -> None:
+    async def scenario() -> None:
+        began: list[str] = []
+        steps = PreBindSteps(lambda: began.append("step"))
+        tasks = BindingTasks(1, lambda: None, steps.__len__)
+
+        async def never() -> Status | None:
+            await asyncio.sleep(60)
+            return None
+
+        async def bind() -> None:
+            await steps.run("uid", never())
+
+        tasks.start(bind())
+        assert not has_room(tasks)
+        await asyncio.sleep(1)
+        assert (began, len(tasks), len(steps)) == (["step"], 1, 1)
+        assert has_room(tasks)
+        await tasks.cancel()
 
     run_virtual(scenario())
 
