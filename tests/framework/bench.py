@@ -14,6 +14,7 @@ from kscheduler.framework.interface import Handle, Plugin, extension_points
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -25,7 +26,8 @@ class Bench:
     def __init__(self, plugins: Mapping[str, Sequence[Any]], **options: Any) -> None:
         self.cache = Cache()
         self.bound: list[tuple[str, str]] = []
-        self.handle = Handle(table=self.cache.table, rng=random.Random(1), bind=self._bind)
+        self.nominator = Nominator()
+        self.handle = Handle(table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominator)
         self._plugins = plugins
         self._options = options
         self.state = CycleState()
@@ -61,6 +63,10 @@ class Bench:
     def place(self, pod: PodBuilder, node_name: str) -> None:
         """A pod that is there already."""
         self.cache.set_pod(PodInfo(pod.node(node_name).obj()))
+
+    def nominate(self, pod: PodBuilder, node_name: str) -> None:
+        """A pod that waits, and is expected on the node."""
+        self.nominator.nominate(PodInfo(pod.obj()), node_name)
 
     def schedule(self, pod: PodBuilder | None = None) -> Decision | Rejection:
         self.state = CycleState()

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler._fast import Verdicts
 from kscheduler.errors import PluginError
 from kscheduler.framework.algorithm import Decision, Rejection, feasible_nodes_to_find
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.framework.bench import Bench, Only
@@ -346,6 +348,131 @@ def test_after_a_fault_the_next_pod_is_judged_as_if_nothing_had_happened() -> No
     assert bench.choose(make_pod("good")) == "n2"
 
 
+# --- nominated pods -----------------------------------------------------------------------------------------------
+
+
+class Alone:
+    """Filter, in both forms: no pod beside another. Rejects rows with the number of pods there as detail."""
+
+    name = "Alone"
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return self.explain(state, pod, len(node.pods)) if node.pods else None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        for node in table:
+            if node.pods:
+                verdicts.reject(node.row, code, len(node.pods))
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return unschedulable(f"{detail} here")
+
+
+class Witness:
+    """PostFilter: keeps what it is told."""
+
+    name = "Witness"
+    statuses: Mapping[str, Status]
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        self.statuses = dict(statuses)
+        return None, NO
+
+
+def test_the_nominated_node_is_taken_without_a_look_at_the_others_if_it_fits() -> None:
+    plugin, scores = Only("n2", "n3", status=NO), Table({"n3": 100})
+    bench = Bench({"filter": [plugin], "score": [scores]})
+    bench.nodes("n1", "n2", "n3")
+    assert bench.schedule(make_pod("p").nominated_node("n2")) == Decision("n2", evaluated=1, feasible=1)
+    assert (plugin.asked, scores.asked) == (["n2"], [])
+    assert dict(bench.framework._algorithm._node_statuses(bench.state, PodInfo(make_pod("p").obj()))) == {}
+
+
+@pytest.mark.parametrize("nominated", ["n1", "gone"])
+def test_a_nominated_node_that_does_not_fit_or_is_gone_leaves_the_search_as_it_is(nominated: str) -> None:
+    bench = Bench({"filter": [Only("n2", "n3", status=NO)], "score": [Table({"n3": 100})]})
+    bench.nodes("n1", "n2", "n3")
+    assert bench.schedule(make_pod("p").nominated_node(nominated)) == Decision("n3", evaluated=3, feasible=2)
+
+
+def test_a_nominated_node_that_cannot_be_judged_alone_is_judged_with_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Once(Only):
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+            if not self.asked:
+                self.asked.append(node.name)
+                raise RuntimeError("not yet")
+            return super().filter(state, pod, node)
+
+    bench = Bench({"filter": [Once("n2", status=NO)]})
+    bench.nodes("n1", "n2")
+    assert bench.choose(make_pod("p").nominated_node("n2")) == "n2"
+    assert [record.message for record in caplog.records] == ["the pod's nominated node could not be judged"]
+
+
+def test_the_nominated_node_is_judged_even_if_no_pre_filter_named_it() -> None:
+    after = Witness()
+    bench = Bench({"preFilter": [Names("n1")], "filter": [Only("n2", status=NO)], "postFilter": [after]})
+    bench.nodes("n1", "n2", "n3")
+    assert bench.choose(make_pod("p").nominated_node("n2")) == "n2"
+    rejection = bench.reject(make_pod("p").nominated_node("n3"))
+    assert rejection.message == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [Names], 2 no. no"
+    assert after.statuses["n3"] == NO.of("Only")
+    bench.reject()
+    assert after.statuses["n3"].reasons == ("node(s) didn't satisfy plugin(s) [Names]",)
+
+
+def test_nodes_are_kept_for_pods_of_the_same_or_a_higher_priority_that_are_nominated_to_them() -> None:
+    after = Witness()
+    bench = Bench({"filter": [Alone()], "postFilter": [after]})
+    bench.nodes("n1", "n2", "n3")
+    bench.place(make_pod("old").uid("old"), "n2")
+    bench.nominate(make_pod("a").uid("a").priority(5), "n1")
+    bench.nominate(make_pod("b").uid("b").priority(5), "n2")
+    bench.nominate(make_pod("c").uid("c").priority(5), "gone")
+    assert bench.feasible(make_pod("p").priority(5)) == ["n3"]
+    assert bench.feasible(make_pod("p").priority(6)) == ["n1", "n3"]
+    assert bench.feasible(make_pod("a").uid("a").priority(5)) == ["n1", "n3"]
+    bench.cache.remove_node("n3")
+    rejection = bench.reject(make_pod("p").priority(5))
+    assert rejection.message == "0/2 nodes are available: 1 1 here, 1 2 here. no"
+    assert after.statuses == {"n1": unschedulable("1 here").of("Alone"), "n2": unschedulable("2 here").of("Alone")}
+    assert rejection.diagnosis.unschedulable_plugins == {"Alone"}
+    assert bench.choose(make_pod("p").priority(6)) == "n1"
+
+
+def test_the_nominated_node_too_is_kept_for_others_that_are_nominated_to_it() -> None:
+    bench = Bench({"filter": [Alone()]})
+    bench.nodes("n1", "n2")
+    bench.nominate(make_pod("other").uid("other"), "n1")
+    assert bench.choose(make_pod("p").nominated_node("n1")) == "n2"
+
+
+def test_nodes_that_pre_filters_left_out_are_not_judged_for_nominated_pods() -> None:
+    plugin = Only("n1", status=NO)
+    bench = Bench({"preFilter": [Names("n1")], "filter": [plugin]})
+    bench.nodes("n1", "n2")
+    bench.nominate(make_pod("other").uid("other"), "n2")
+    assert bench.choose() == "n1"
+    assert plugin.asked == ["n1"]
+
+
+def test_a_filter_that_fails_with_nominated_pods_there_is_a_fault() -> None:
+    class Shy(Alone):
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+            raise RuntimeError("boom")
+
+    bench = Bench({"filter": [Shy()]})
+    bench.nodes("n1", "n2")
+    assert bench.choose() == "n1"
+    bench.nominate(make_pod("other").uid("other"), "n1")
+    status = bench.reject().status
+    assert (status.code, status.plugin) == (Code.ERROR, "Alone")
+
+
 # --- PostFilter ---------------------------------------------------------------------------------------------------
 
 
@@ -404,6 +531,45 @@ def test_a_fault_of_a_post_filter_is_told_and_the_pod_fits_nowhere_all_the_same(
         assert rejection.diagnosis.unschedulable_plugins == {"Only"}
         assert rejection.nomination is None
         assert [record.message for record in caplog.records] == ["post-filter plugin failed"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "nomination", "words"),
+    [
+        ([("n1", None), ("n2", None)], "n1", ""),
+        ([(None, NO), ("n2", None)], "n2", ""),
+        ([("n1", NO), (None, NO)], "n1", " no, no"),
+        ([("n1", NO), ("", NO)], "", " no, no"),
+        ([("n1", NO), (None, unresolvable("end"))], None, " end"),
+        ([("n1", NO), ("n2", Status(Code.ERROR, ("boom",)))], None, " boom"),
+        ([], "", ""),
+    ],
+)
+def test_a_nomination_is_that_of_the_plugin_that_ended_the_chain_or_the_last_one_made(
+    answers: list[tuple[str | None, Status | None]], nomination: str | None, words: str
+) -> None:
+    class Nominating(After):
+        def __init__(self, name: str, node: str | None, status: Status | None) -> None:
+            super().__init__(status, name)
+            self._node = node
+
+        def post_filter(
+            self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+        ) -> tuple[PostFilterResult | None, Status | None]:
+            return None if self._node is None else PostFilterResult(self._node), self._status
+
+    plugins = [Nominating(f"P{index}", *answer) for index, answer in enumerate(answers)]
+    bench = Bench({"filter": [Only(status=NO)], "postFilter": plugins})
+    bench.nodes("n1", "n2")
+    rejection = bench.reject()
+    assert (rejection.nomination, rejection.message) == (nomination, f"0/2 nodes are available: 2 no.{words}")
+
+
+def test_faults_and_a_cluster_without_nodes_take_a_nomination_back() -> None:
+    assert Bench({"postFilter": [After(None)]}).reject().nomination == ""
+    bench = Bench({"preFilter": [Broken(RuntimeError("boom"))], "postFilter": [After(None)]})
+    bench.nodes("n1")
+    assert bench.reject().nomination == ""
 
 
 def test_a_node_that_left_no_longer_counts() -> None:
