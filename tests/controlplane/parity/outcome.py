@@ -80,8 +80,11 @@ class Outcome:
         return [*self.given_up, *self.wrong]
 
 
-def collect(stage: Stage, placements: Placements, may_say: str = "") -> Outcome:
-    """Look at a play once nothing moves any more."""
+def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, int], int]) -> Outcome:
+    """Look at a play once nothing moves any more.
+
+    `what_counts` is told of words that Events have and how many have them, and answers how many are to be compared.
+    """
     pods = stage.pods()
     bindings = {key: pod["spec"]["nodeName"] for key, pod in sorted(pods.items()) if pod["spec"].get("nodeName")}
     uids = {pod["metadata"]["uid"]: pod for pod in pods.values()}
@@ -90,13 +93,13 @@ def collect(stage: Stage, placements: Placements, may_say: str = "") -> Outcome:
         placements=placements(bindings, stage.nodes()),
         conditions={key: _condition(stage, pod) for key, pod in pods.items()},
         nominated={key: pod["status"].get("nominatedNodeName", "") for key, pod in pods.items()},
-        events=dict(
-            Counter(
-                _event(stage, each, uids)
-                for each in stage.events()
-                if _profile(stage, each) and not (may_say and may_say in each.get("note", ""))
-            )
-        ),
+        events={
+            words: count
+            for words, found in Counter(
+                _event(stage, each, uids) for each in stage.events() if _profile(stage, each)
+            ).items()
+            if (count := what_counts(words, found))
+        },
         claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
         given_up=dict.fromkeys(stage.given_up, "so"),
         wrong=dict.fromkeys(stage.wrong, "so"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.controlplane.parity.manifests import (
     HOST,
     ZONE,
@@ -24,6 +26,15 @@ from tests.controlplane.parity.manifests import (
 from tests.controlplane.parity.outcome import in_each, label_of_each, shape
 from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.steps import bound, namespace, node, pod, pods, refused, thing
+
+
+def _with_init(cpu: str, *, restarts: bool = False) -> dict[str, Any]:
+    """A pod's spec with an init container, or a sidecar."""
+    container: dict[str, Any] = {"name": "init", "image": "pause:3.10", "resources": {"requests": {"cpu": cpu}}}
+    if restarts:
+        container["restartPolicy"] = "Always"
+    return {"initContainers": [container]}
+
 
 WEB = {"app": "web"}
 DB = {"app": "db"}
@@ -115,6 +126,19 @@ NODES = (
         placements=lambda bindings, nodes: {pod: node for pod, node in bindings.items() if "tolerant" not in pod},
     ),
     Scenario(
+        "Sidecars, first steps and limits of a whole pod count",
+        (
+            node("a", cpu="1"),
+            node("b", cpu="2"),
+            pod("sidecar", _with_init(cpu="950m", restarts=True)),
+            bound("sidecar", "b"),
+            pod("first-step", _with_init(cpu="1")),
+            bound("first-step"),
+            pod("whole", {"resources": {"requests": {"cpu": "1500m"}, "limits": {"cpu": "2"}}}),
+            refused("whole", "2 Insufficient cpu"),
+        ),
+    ),
+    Scenario(
         "Extended resources run out",
         (
             node("a", gpu="2"),
@@ -194,6 +218,19 @@ SPREADING = (
             refused("sixth", "2 node(s) didn't match pod topology spread constraints"),
         ),
         placements=in_each(HOST),
+    ),
+    Scenario(
+        "Hard spread over zones and hosts at once",
+        (
+            node("a1", zone="a"),
+            node("a2", zone="a"),
+            node("b1", zone="b"),
+            node("b2", zone="b", cpu="100m"),
+            *pods(4, "web", spreads(spread(ZONE, WEB), spread(HOST, WEB)), labels=WEB, cpu="50m"),
+            *pods(4, "more", spreads(spread(ZONE, WEB), spread(HOST, WEB)), labels=WEB),
+            refused("more-3", "node(s) didn't match pod topology spread constraints"),
+        ),
+        placements=in_each(ZONE),
     ),
     Scenario(
         "Fewer zones than the least number of domains",

@@ -21,6 +21,7 @@ class Scenario:
     needs: frozenset[str] = frozenset()  # plugins that kscheduler may not have yet
     starts_cold: bool = False  # are the pods there before the scheduler starts?
     pardons: str = ""  # what the judge finds, and a profile wants
+    retries_vary: bool = False  # does it depend on a controller's pace how often a pod is refused in the same words?
     may_say: str = ""  # Events with these words depend on chance and are not compared
 
     @property
@@ -53,9 +54,20 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
         if scenario.pardons:
             stage.wrong = [each for each in stage.wrong if scenario.pardons not in each]
         # 3. Look.
-        return collect(stage, scenario.placements, scenario.may_say)
+        return collect(stage, scenario.placements, _what_counts(scenario))
     finally:
         stage.clear()
+
+
+def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
+    """How often Events of the same words count."""
+
+    def count(words: str, found: int) -> int:
+        if scenario.may_say and scenario.may_say in words:
+            return 0
+        return 1 if scenario.retries_vary and "FailedScheduling" in words else found
+
+    return count
 
 
 def is_told(stage: Stage) -> bool:

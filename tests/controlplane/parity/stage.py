@@ -88,7 +88,7 @@ class Stage:
         self.wrong: list[str] = []  # bindings that the judge finds infeasible
         self._number = next(_numbers)
         self._namespaces: dict[str, str] = {}  # logical name -> real name
-        self._created: list[str] = []  # paths of cluster-wide objects
+        self._created: list[str] = []  # paths of objects other than nodes and pods
         self._node_names: set[str] = set()
         self._judged: set[str] = set()  # uids of pods whose binding was judged
         self._probes = itertools.count(1)
@@ -137,10 +137,10 @@ class Stage:
         resource = plural(document["kind"])
         if document["kind"] in CLUSTER_WIDE:
             self._name_claimant(document)
-            self.api.create(f"{base}/{resource}", document)
-            self._created.append(f"{base}/{resource}/{document['metadata']['name']}")
-            return
-        self.api.create(f"{base}/namespaces/{self._namespaces[namespace]}/{resource}", document)
+        else:
+            base = f"{base}/namespaces/{self._namespaces[namespace]}"
+        self.api.create(f"{base}/{resource}", document)
+        self._created.append(f"{base}/{resource}/{document['metadata']['name']}")
 
     def _name_claimant(self, document: Object) -> None:
         """A volume that is meant for a claim names its namespace."""

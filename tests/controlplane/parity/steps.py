@@ -105,6 +105,34 @@ def change_pod(name: str, patch: Object) -> Step:
     return lambda stage: _ignore(stage.api.patch(stage.path("pods", name), patch, MERGE))
 
 
+def resize(name: str, **requests: str) -> Step:
+    """A pod's container asks for something else, as in-place resize does. Nobody runs it, so it is done at once."""
+
+    def play(stage: Stage) -> None:
+        container = {"name": "pause", "resources": {"requests": requests}}
+        stage.api.patch(f"{stage.path('pods', name)}/resize", {"spec": {"containers": [container]}})
+
+    return play
+
+
+def budget(name: str, labels: Mapping[str, str], *, allowed: int) -> Step:
+    """A PodDisruptionBudget, with the status that its controller would give it."""
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(labels)}},
+    }
+    status = {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+
+    def play(stage: Stage) -> None:
+        stage.create(copy.deepcopy(document))
+        path = stage.path("poddisruptionbudgets", name, group="apis/policy/v1")
+        stage.api.patch(f"{path}/status", {"status": {**status, "observedGeneration": 1}}, MERGE)
+
+    return play
+
+
 def tolerate(name: str, toleration: Object) -> Step:
     """A pod gets one more toleration; those it has must stay."""
 
@@ -199,6 +227,23 @@ def bound(name: str, *nodes: str) -> Step:
             stage.given_up.append(f"{name} is on {found}, expected on {' or '.join(nodes)}")
 
     return play
+
+
+def nominated(name: str, node: str) -> Step:
+    """The pod waits for room on a node that others are about to leave."""
+
+    def is_so(stage: Stage) -> bool:
+        found = stage.pod(name)
+        return bool(not node_of(found) and found.get("status", {}).get("nominatedNodeName") == node)
+
+    return lambda stage: _ignore(stage.wait(lambda: is_so(stage), f"{name} is nominated for {node}"))
+
+
+def evicting(name: str) -> Step:
+    """The pod has been asked to go, and stays until somebody removes it: nobody runs it."""
+    return lambda stage: _ignore(
+        stage.wait(lambda: "deletionTimestamp" in stage.pod(name).get("metadata", {}), f"{name} is asked to go")
+    )
 
 
 def refused(name: str, containing: str) -> Step:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.framework.plugins.registry import IN_TREE
-from tests.controlplane.parity import placing, volumes, waking
+from tests.controlplane.parity import placing, preempting, volumes, waking
 from tests.controlplane.parity.outcome import Outcome, differences
 from tests.controlplane.parity.scenario import Scenario
 
@@ -17,7 +17,7 @@ SCENARIOS = (
     *placing.TOGETHER,
     *placing.PROFILES,
     *waking.WAKING,
-    *waking.PREEMPTING,
+    *preempting.PREEMPTING,
     *volumes.VOLUMES,
 )
 

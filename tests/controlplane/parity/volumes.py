@@ -77,6 +77,8 @@ VOLUMES = (
         refused("waiting", "2 node(s) didn't find available persistent volumes to bind"),
         thing(volume("disk-a", "local", node="a")),
         bound("waiting", "a"),
+        # A new volume wakes the pod, and again when the controller has found it available.
+        retries_vary=True,
     ),
     scenario(
         "The smallest volume that fits is taken",

@@ -12,7 +12,6 @@ from tests.controlplane.parity.manifests import (
     host_port,
     needs_node,
     needs_pods,
-    priority_class,
     shuns_pods,
     spread,
     spreads,
@@ -31,8 +30,8 @@ from tests.controlplane.parity.steps import (
     refused,
     remove_node,
     remove_pod,
+    resize,
     settle,
-    thing,
     tolerate,
 )
 
@@ -130,6 +129,29 @@ WAKING = (
             remove_pod("second"),
             settle,
             remove_pod("first"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A pod that needs less leaves room",
+        (
+            node("a", cpu="1"),
+            pod("first", cpu="600m"),
+            pod("waiting", cpu="600m"),
+            refused("waiting", "1 Insufficient cpu"),
+            resize("first", cpu="500m"),
+            settle,
+            resize("first", cpu="300m"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A pod that learns to need less",
+        (
+            node("a", cpu="500m"),
+            pod("waiting", cpu="600m"),
+            refused("waiting", "1 Insufficient cpu"),
+            resize("waiting", cpu="400m"),
             bound("waiting", "a"),
         ),
     ),
@@ -249,63 +271,5 @@ WAKING = (
             node("a", cpu="2"),
             bound("waiting", "a"),
         ),
-    ),
-)
-
-PREEMPTION = frozenset({"DefaultPreemption"})
-
-PREEMPTING = (
-    Scenario(
-        "A more important pod takes the room of a lesser one",
-        (
-            node("a", cpu="1"),
-            thing(priority_class("important", 1000)),
-            pod("lesser", {"terminationGracePeriodSeconds": 0}, cpu="900m"),
-            bound("lesser", "a"),
-            pod("greater", {"priorityClassName": "important"}, cpu="900m", wait=False),
-            bound("greater", "a"),
-        ),
-        needs=PREEMPTION,
-    ),
-    Scenario(
-        "The least important are preempted",
-        (
-            node("a", cpu="1"),
-            node("b", cpu="1"),
-            thing(priority_class("important", 1000)),
-            thing(priority_class("middling", 100)),
-            pod("middling", {"priorityClassName": "middling", "nodeSelector": {HOST: "a"}}, cpu="900m"),
-            pod(
-                "lesser",
-                {"terminationGracePeriodSeconds": 0, "nodeSelector": {HOST: "b"}},
-                cpu="900m",
-            ),
-            pod("greater", {"priorityClassName": "important"}, cpu="900m", wait=False),
-            bound("greater", "b"),
-        ),
-        needs=PREEMPTION,
-    ),
-    Scenario(
-        "A pod that never preempts waits",
-        (
-            node("a", cpu="1"),
-            thing(priority_class("polite", 1000, preempts=False)),
-            pod("lesser", cpu="900m"),
-            pod("greater", {"priorityClassName": "polite"}, cpu="900m"),
-            refused("greater", "1 Insufficient cpu"),
-        ),
-        needs=PREEMPTION,
-    ),
-    Scenario(
-        "Preemption would not help",
-        (
-            node("a", cpu="1"),
-            node("b", {"disk": "hdd"}),
-            thing(priority_class("important", 1000)),
-            pod("lesser", {"nodeSelector": {HOST: "a"}}, cpu="900m"),
-            pod("greater", {"priorityClassName": "important", "nodeSelector": {HOST: "a"}}, cpu="2"),
-            refused("greater", "1 Insufficient cpu"),
-        ),
-        needs=PREEMPTION,
     ),
 )

@@ -1,0 +1,139 @@
+"""Scenarios of preemption: who has to go, in what words, and what a nominated pod keeps to itself.
+
+Nobody runs the pods, so one that is asked to go with a period of grace stays until a scenario removes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.controlplane.harness.api import Object
+from tests.controlplane.parity.manifests import HOST, priority_class, shuns_pods, term
+from tests.controlplane.parity.scenario import Scenario
+from tests.controlplane.parity.steps import (
+    Step,
+    bound,
+    budget,
+    evicting,
+    node,
+    nominated,
+    pod,
+    refused,
+    remove_pod,
+    settle,
+    thing,
+)
+
+NEEDS = frozenset({"DefaultPreemption"})
+
+WEB = {"app": "web"}
+DB = {"app": "db"}
+
+IMPORTANT = {"priorityClassName": "important"}
+MIDDLING = {"priorityClassName": "middling"}
+AT_ONCE = {"terminationGracePeriodSeconds": 0}
+
+CLASSES: list[Step | list[Step]] = [
+    thing(priority_class("important", 1000)),
+    thing(priority_class("middling", 100)),
+    thing(priority_class("polite", 1000, preempts=False)),
+]
+
+
+def on(name: str, spec: Object | None = None) -> dict[str, Any]:
+    """A pod's spec that keeps it to a node."""
+    return {"nodeSelector": {HOST: name}, **(spec or {})}
+
+
+def scenario(name: str, *steps: Step | list[Step]) -> Scenario:
+    return Scenario(name, (*CLASSES, *steps), needs=NEEDS)
+
+
+PREEMPTING = (
+    scenario(
+        "A more important pod takes the room of a lesser one",
+        node("a", cpu="1"),
+        pod("lesser", AT_ONCE, cpu="900m"),
+        bound("lesser", "a"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        bound("greater", "a"),
+    ),
+    scenario(
+        "The least important are preempted",
+        node("a", cpu="1"),
+        node("b", cpu="1"),
+        pod("middling", on("a", MIDDLING), cpu="900m"),
+        pod("lesser", on("b", AT_ONCE), cpu="900m"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        bound("greater", "b"),
+    ),
+    scenario(
+        "As few as possible are preempted",
+        node("a", cpu="1"),
+        node("b", cpu="1"),
+        pod("one-of-two", on("a", AT_ONCE), cpu="450m"),
+        pod("two-of-two", on("a", AT_ONCE), cpu="450m"),
+        pod("only", on("b", AT_ONCE), cpu="500m"),
+        pod("small", on("b", AT_ONCE), cpu="50m"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        bound("greater", "b"),
+    ),
+    scenario(
+        "A budget protects its pods",
+        node("a", cpu="1"),
+        node("b", cpu="1"),
+        pod("protected", on("a", AT_ONCE), labels=DB, cpu="900m"),
+        pod("middling", on("b", {**AT_ONCE, **MIDDLING}), labels=WEB, cpu="900m"),
+        budget("db", DB, allowed=0),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        bound("greater", "b"),
+    ),
+    scenario(
+        "A pod that is shunned has to go",
+        node("a"),
+        pod("lesser", AT_ONCE, labels=DB),
+        pod("greater", {**IMPORTANT, **shuns_pods(term(DB, HOST))}, wait=False),
+        bound("greater", "a"),
+    ),
+    scenario(
+        "A nominated pod waits for its victim, and nobody takes its room",
+        node("a", cpu="1"),
+        pod("lesser", cpu="900m"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        nominated("greater", "a"),
+        evicting("lesser"),
+        pod("late", cpu="900m"),
+        refused("late", "1 Insufficient cpu"),
+        pod("small", cpu="100m"),
+        refused("small", "1 Insufficient cpu"),
+        settle,
+        remove_pod("lesser"),
+        bound("greater", "a"),
+    ),
+    scenario(
+        "A pod that waits for its victim is in the way of none more important",
+        node("a", cpu="1"),
+        pod("lesser", cpu="900m"),
+        pod("middling", MIDDLING, cpu="900m", wait=False),
+        nominated("middling", "a"),
+        pod("greater", IMPORTANT, cpu="900m"),
+        settle,
+        remove_pod("lesser"),
+        bound("greater", "a"),
+    ),
+    scenario(
+        "A pod that never preempts waits",
+        node("a", cpu="1"),
+        pod("lesser", cpu="900m"),
+        pod("greater", {"priorityClassName": "polite"}, cpu="900m"),
+        refused("greater", "1 Insufficient cpu"),
+    ),
+    scenario(
+        "Preemption would not help",
+        node("a", cpu="1"),
+        node("b", {"disk": "hdd"}),
+        pod("lesser", on("a"), cpu="900m"),
+        pod("greater", on("a", IMPORTANT), cpu="2"),
+        refused("greater", "1 Insufficient cpu"),
+    ),
+)
