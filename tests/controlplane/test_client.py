@@ -99,6 +99,24 @@ async def test_a_status_patch_spares_a_namesake(workspace: Workspace, client: Ku
     assert (await client.get_pod(workspace.namespace, "one")).metadata.uid == pod.metadata.uid
 
 
+async def test_deleting_a_pod_spares_a_namesake_and_leaves_a_bound_pod_its_grace(
+    workspace: Workspace, client: KubeClient
+) -> None:
+    workspace.create_nodes(1)
+    workspace.create_pod("one")
+    workspace.create_pod("two")
+    pods = await pods_of(client, workspace.namespace)
+    with pytest.raises(Conflict, match="UID"):
+        await client.delete_pod(workspace.namespace, "one", pods["two"].metadata.uid)
+    await client.bind(binding(pods["one"], "node-0"))
+    for _ in range(2):
+        await client.delete_pod(workspace.namespace, "one", pods["one"].metadata.uid)
+        assert (await client.get_pod(workspace.namespace, "one")).metadata.deletion_timestamp
+    await client.delete_pod(workspace.namespace, "two", pods["two"].metadata.uid)
+    with pytest.raises(NotFound):
+        await client.delete_pod(workspace.namespace, "two", pods["two"].metadata.uid)
+
+
 async def test_events_read_back_as_written(workspace: Workspace, client: KubeClient) -> None:
     workspace.create_pod("one")
     pod = (await pods_of(client, workspace.namespace))["one"]
