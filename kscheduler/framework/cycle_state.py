@@ -24,7 +24,7 @@ class CycleState:
         self.pods_to_activate: dict[str, PodInfo] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        self.skip_pre_bind: set[str] = set()
+        self.skip_pre_bind: frozenset[str] = frozenset()
 
     def write(self, key: str, value: object) -> None:
         self._data[key] = value
@@ -47,7 +47,7 @@ class CycleState:
         other.pods_to_activate = self.pods_to_activate
         other.skip_filter = set(self.skip_filter)
         other.skip_score = set(self.skip_score)
-        other.skip_pre_bind = set(self.skip_pre_bind)
+        other.skip_pre_bind = self.skip_pre_bind
         return other
 
 

@@ -175,7 +175,10 @@ class Framework:
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. To be asked before PreBind."""
+        if not self._pre_bind:
+            return SKIP
         answer: Status | None = SKIP
+        idle: list[str] = []
         for plugin in self._pre_bind:
             try:
                 status = plugin.pre_bind_pre_flight(state, pod, node_name)
@@ -183,11 +186,12 @@ class Framework:
             except Exception as error:
                 return raised(plugin, "PreBindPreFlight", error)
             if code is Code.SKIP:
-                state.skip_pre_bind.add(plugin.name)
+                idle.append(plugin.name)
             elif status is None or code is Code.SUCCESS:
                 answer = None
             else:  # a rejection is none of its answers either
                 return running("PreBindPreFlight", plugin, status)
+        state.skip_pre_bind = frozenset(idle)
         return answer
 
     async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

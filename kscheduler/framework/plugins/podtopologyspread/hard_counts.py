@@ -20,7 +20,7 @@ from kscheduler.snapshot.summed_domains import SummedDomains
 class HardCounts:
     """One pod's, on the nodes its constraints look at. Counted when first needed: most cycles never ask."""
 
-    __slots__ = ("_changes", "_constraints", "_count", "_counted", "inclusion")
+    __slots__ = ("_constraints", "_count", "_counted", "inclusion")
 
     def __init__(
         self, constraints: tuple[Constraint, ...], inclusion: Inclusion, count: Callable[[], Sequence[SummedDomains]]
@@ -29,19 +29,19 @@ class HardCounts:
         self._constraints = constraints
         self.inclusion = inclusion
         self._count = count
-        self._counted: Sequence[SummedDomains] | None = None
-        # for each constraint: domain -> how many pods more there are than were counted
-        self._changes: list[dict[str, int]] = [{} for _ in constraints]
+        # For each constraint what was counted, and: domain -> how many pods more there are by now.
+        self._counted: list[tuple[SummedDomains, dict[str, int]]] | None = None
 
     def clone(self) -> HardCounts:
+        """What was counted is shared, the changes are not."""
         other = HardCounts(self._constraints, self.inclusion, self._count)
-        other._counted = self._summed()
-        other._changes = [dict(changes) for changes in self._changes]
+        other._counted = [(summed, dict(changes)) for summed, changes in self._summed()]
         return other
 
     def is_too_many(self, position: int, domain: str, own: int) -> bool:
         """Would the pod, counting for `own`, make the domain too full for the constraint at `position`?"""
-        constraint, summed, changes = self._constraints[position], self._summed()[position], self._changes[position]
+        constraint = self._constraints[position]
+        summed, changes = self._summed()[position]
         least = _least(summed, changes) if summed.present >= constraint.min_domains else 0
         return summed.of(domain) + changes.get(domain, 0) + own - least > constraint.max_skew
 
@@ -52,15 +52,14 @@ class HardCounts:
         if not has_all_keys(node.labels, self._constraints):
             return
         labels = other.pod.metadata.labels or {}
-        self._summed()
-        for constraint, changes in zip(self._constraints, self._changes, strict=True):
+        for constraint, (_, changes) in zip(self._constraints, self._summed(), strict=True):
             if constraint.pods.selector.matches(labels) and self.inclusion.includes(constraint, node):
                 domain = node.labels[constraint.topology_key]
                 changes[domain] = changes.get(domain, 0) + by
 
-    def _summed(self) -> Sequence[SummedDomains]:
+    def _summed(self) -> list[tuple[SummedDomains, dict[str, int]]]:
         if self._counted is None:
-            self._counted = self._count()
+            self._counted = [(summed, {}) for summed in self._count()]
         return self._counted
 
 
