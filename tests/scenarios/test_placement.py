@@ -220,13 +220,15 @@ async def test_without_nodes_pods_are_told_so_and_placed_when_one_comes() -> Non
 @in_virtual_time
 async def test_repeated_failures_make_one_event_that_counts_and_one_condition() -> None:
     async with World() as world:
-        world.add_node("n1", cpu="1")
+        world.add_node("n1", cpu="4")
+        world.add_pod(make_pod("first").req(cpu="3"))
+        await world.until(world.all_bound)
         world.add_pod(make_pod("p").req(cpu="2"))
         await world.until(lambda: world.condition("p") is not None)
         version = world.pod("p").metadata.resource_version
-        for step in range(5):
+        for step in range(1, 6):
             await world.sleep(15)
-            world.change_node("n1", resize(pods=str(100 + step)))
+            world.change_node("n1", resize(cpu=f"{4000 + 100 * step}m"))  # it grows, and stays too small
         await world.sleep(15)
         (event,) = world.events("p", "FailedScheduling")
         series = world.cluster.series_of(event)
