@@ -222,7 +222,7 @@ class Algorithm:
         if node_names is not None:
             rows = [row for name in node_names if (row := table.row_of(name)) is not None]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
-            nodes = len(rows)
+            nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if nobody named it
         for position, (plugin, by_table) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
@@ -273,8 +273,11 @@ class Algorithm:
             return True
         if not status.is_rejected:
             log.error("the pod's nominated node could not be judged", extra={"pod": pod.key, "err": status.message})
-        elif named is not None and node_name not in named:
-            self._judged_alone[node.row] = status  # the filters below will not be asked about it
+        elif named is not None:
+            # As in kube-scheduler, whoever turns this node down is then held to have left out the others, too.
+            self._node_names_from = sorted({*self._node_names_from, status.plugin})
+            if node_name not in named:
+                self._judged_alone[node.row] = status  # the filters below will not be asked about it
         return False
 
     def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:

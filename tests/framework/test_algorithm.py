@@ -390,6 +390,13 @@ def test_the_nominated_node_is_taken_without_a_look_at_the_others_if_it_fits() -
     assert dict(bench.framework._algorithm._node_statuses(bench.state, PodInfo(make_pod("p").obj()))) == {}
 
 
+def test_a_sampled_search_goes_on_by_as_many_nodes_as_prefilters_named() -> None:
+    bench = Bench({"preFilter": [Names("n007", "n008")]}, percentage_of_nodes_to_score=50)
+    bench.nodes(*(f"n{index:03}" for index in range(300)))
+    assert bench.schedule() == Decision("n007", evaluated=2, feasible=2)
+    assert bench.framework._algorithm._next_start_row == 2
+
+
 @pytest.mark.parametrize("nominated", ["n1", "gone"])
 def test_a_nominated_node_that_does_not_fit_or_is_gone_leaves_the_search_as_it_is(nominated: str) -> None:
     bench = Bench({"filter": [Only("n2", "n3", status=NO)], "score": [Table({"n3": 100})]})
@@ -419,7 +426,8 @@ def test_the_nominated_node_is_judged_even_if_no_pre_filter_named_it() -> None:
     bench.nodes("n1", "n2", "n3")
     assert bench.choose(make_pod("p").nominated_node("n2")) == "n2"
     rejection = bench.reject(make_pod("p").nominated_node("n3"))
-    assert rejection.message == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [Names], 2 no. no"
+    # Whoever turns down the nominated node is held to have left out the others, too.
+    assert rejection.message == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [Names Only], 2 no. no"
     assert after.statuses["n3"] == NO.of("Only")
     bench.reject()
     assert after.statuses["n3"].reasons == ("node(s) didn't satisfy plugin(s) [Names]",)

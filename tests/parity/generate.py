@@ -64,7 +64,7 @@ def generate(seed: int) -> Case:
     theme = often(rng, 0.8 if has_claims else 0.5)
     pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=theme, claims=has_claims)
     running = rng.randint(0, 3 * min(len(nodes), 40))
-    cluster = {
+    cluster: dict[str, list[Object]] = {
         "nodes": [generate_node(rng, name, calm=theme) for name in nodes],
         "pods": [pods.running(f"r{i}") for i in range(running)],
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
@@ -72,12 +72,17 @@ def generate(seed: int) -> Case:
     if SPREAD in IN_TREE:
         cluster |= _owners(rng)
     pending = [pods.pending(f"p{i}") for i in range(PENDING)]
+    if often(rng, 0.25):
+        cluster["nominated"] = [pods.nominated(f"w{i}") for i in range(rng.randint(1, 2 * min(len(nodes), 10) + 1))]
+        for pod in pending:
+            if often(rng, 0.1):
+                pods.nominate(pod)
     if often(rng, 0.05):
         exaggerate(rng, cluster["nodes"], [*cluster["pods"], *pending])
     if has_claims:
         for node in cluster["nodes"]:
             label_for_drivers(rng, node)
-        cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *pending])
+        cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *cluster.get("nominated", ()), *pending])
     return Case(seed, mode, _config(rng, profiles, has_claims=has_claims), cluster, pending)
 
 

@@ -88,6 +88,18 @@ class PodGenerator:
             pod["spec"]["nodeName"] = pick(rng, self._nodes)
         return pod
 
+    def nominated(self, name: str) -> Object:
+        """A pod that waits for room on one of the nodes."""
+        pod = self._pod(name)
+        if len(self._profiles) > 1:
+            pod["spec"]["schedulerName"] = pick(self._rng, self._profiles)
+        pod["spec"]["priority"] = pick(self._rng, (-5, 0, 10, 100))
+        self.nominate(pod)
+        return pod
+
+    def nominate(self, pod: Object) -> None:
+        pod["status"] = {"nominatedNodeName": pick(self._rng, self._nodes)}
+
     def running(self, name: str) -> Object:
         """A pod on one of the nodes."""
         rng = self._rng

@@ -35,6 +35,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
+from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -67,7 +68,10 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
+        nominator = Nominator()
+        for pod in case.cluster.get("nominated", ()):
+            nominator.nominate(read_pod(pod), None)
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominator)
         config = _read_config(json.dumps(case.config))
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
@@ -173,7 +177,7 @@ class _Profile:
             found.host, found.evaluated = outcome.node_name, outcome.evaluated
             algorithm = self.framework._algorithm
             found.found = [table.at(row).name for row in algorithm._verdicts.feasible_rows()]
-            if self._is_sampled:  # what is not looked at has no status
+            if self._is_sampled or pod.pod.status.nominated_node_name:  # what is not looked at has no status
                 statuses: Mapping[str, OurStatus] = {}
             else:
                 statuses = algorithm._node_statuses(state, pod)

@@ -54,8 +54,20 @@ func (w *world) schedule(state fwk.CycleState, pod *v1.Pod, found *decision) {
 	var fit *framework.FitError
 	if errors.As(err, &fit) {
 		found.IsFitError = true
+		found.tell(w.nodeOrder(), pod, fit.Diagnosis)
 		found.RejectedBy = sets.List(fit.Diagnosis.UnschedulablePlugins)
 		found.PendingOn = sets.List(fit.Diagnosis.PendingPlugins)
+	}
+}
+
+// tell puts down why nodes were turned down, if one of them is nominated: it is asked about even if PreFilter leaves it
+// out, and what is said of the others then names more plugins.
+func (found *decision) tell(nodes []string, pod *v1.Pod, diagnosis framework.Diagnosis) {
+	if pod.Status.NominatedNodeName == "" || diagnosis.PreFilterMsg != "" {
+		return
+	}
+	for _, name := range nodes {
+		found.Statuses[name] = statusOf(diagnosis.NodeToStatus.Get(name))
 	}
 }
 
@@ -91,7 +103,7 @@ func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
 		}
 		if why.IsSuccess() {
 			feasible = append(feasible, node)
-		} else {
+		} else if _, told := found.Statuses[name]; !told {
 			found.Statuses[name] = statusOf(why)
 		}
 	}

@@ -101,6 +101,9 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 			return err
 		}
 	}
+	for _, pod := range cluster.Nominated {
+		made.SchedulingQueue.Add(w.ctx, pod)
+	}
 	w.snapshot = anyProfile(made.Profiles).SnapshotSharedLister().(*internalcache.Snapshot)
 	if err := made.Cache.UpdateSnapshot(w.logger, w.snapshot); err != nil {
 		return err
@@ -163,6 +166,7 @@ func fillStores(factory informers.SharedInformerFactory, cluster *cluster) error
 	core, apps, storage := factory.Core().V1(), factory.Apps().V1(), factory.Storage().V1()
 	return firstError(
 		fill(core.Nodes().Informer(), cluster.Nodes),
+		fill(core.Pods().Informer(), cluster.Nominated), // the nominator asks whether they are still there
 		fill(core.Namespaces().Informer(), cluster.Namespaces),
 		fill(core.Services().Informer(), cluster.Services),
 		fill(core.ReplicationControllers().Informer(), cluster.ReplicationControllers),
