@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kscheduler._fast import FEASIBLE, MAX_CODE, Verdicts
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import Code, Status
+from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
 
@@ -37,6 +38,22 @@ class VerdictStatuses(Mapping[str, Status]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def nodes_with(self, code: Code) -> list[NodeInfo]:
+        """The nodes with a status of this code."""
+        return [node for node in self._table if self._is_rejected(node.row) and self._status(node.row).code is code]
+
+    def count_of(self, code: Code) -> int:
+        """How many nodes have a status of this code: a look at every reason, but not at every node."""
+        histogram = self._verdicts.histogram()
+        found = 0
+        for row, status in self._alone.items():
+            histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
+            found += status.code is code
+        for (verdict, detail), nodes in histogram.items():
+            if nodes and verdict != FEASIBLE and self._explain(verdict, detail).code is code:
+                found += nodes
+        return found
 
     def _is_rejected(self, row: int) -> bool:
         return row < self._verdicts.rows and FEASIBLE < self._verdicts.code(row) <= MAX_CODE

@@ -6,6 +6,7 @@ and is changed here only, so the indexes agree by construction (`check` proves i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
@@ -18,6 +19,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import label_key
+from kscheduler.snapshot.priorities import Priorities
 from kscheduler.snapshot.profiles import Profiles
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.topology import TopologyColumns
@@ -33,6 +35,7 @@ class NodeTable:
         self.volume_users = VolumeUsers()
         self.images = ImageIndex()
         self.counters = PodCounters(self.columns)
+        self.priorities = Priorities()  # of the pods on nodes
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
         self._infos: list[NodeInfo | None] = []  # row -> node
         self._rows: dict[str, int] = {}  # node name -> row
@@ -120,6 +123,7 @@ class NodeTable:
             self.ports.remove(row, pod.host_ports)
             self.volume_users.remove(row, pod)
             self.counters.remove_pod(row, pod)
+            self.priorities.remove(pod)
         self.volume_users.tell(row)
         self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
@@ -152,6 +156,7 @@ class NodeTable:
         self.ports.add(info.row, pod.host_ports)
         self.volume_users.add(info.row, pod)
         self.counters.add_pod(info.row, pod)
+        self.priorities.add(pod)
         info.pods[pod.uid] = pod
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
@@ -159,6 +164,7 @@ class NodeTable:
         self.ports.remove(info.row, pod.host_ports)
         self.volume_users.remove(info.row, pod)
         self.counters.remove_pod(info.row, pod)
+        self.priorities.remove(pod)
         del info.pods[pod.uid]
 
     # --- self-test ---
@@ -170,6 +176,7 @@ class NodeTable:
                 raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
             self._check_row(info)
         self._check_counters()
+        self.priorities.check(Counter(pod.priority for info in self for pod in info.pods.values()))
         self.volume_users.check((info.row, pod) for info in self for pod in info.pods.values())
 
     def _check_row(self, info: NodeInfo) -> None:

@@ -1,59 +1,59 @@
-"""Why each node was rejected, read off the verdicts."""
+"""Statuses read off the verdicts: node by node, and counted by reason."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from kscheduler._fast import MAX_CODE, Verdicts
-from kscheduler.framework.status import Status, unschedulable
+from kscheduler._fast import Verdicts
+from kscheduler.cache.cache import Cache
+from kscheduler.framework.status import Code, Status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
-from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node
 
-
-class Bench:
-    """Five nodes: one that fits, three that do not, and one that came after the verdicts."""
-
-    def __init__(self) -> None:
-        self.table, self.verdicts = NodeTable(), Verdicts()
-        self.explained: list[tuple[int, int]] = []
-        for name in ("fits", "small", "smaller", "apart"):
-            self.table.set_node(make_node(name).obj())
-        self.verdicts.reset(self.table.columns)
-        for row in (1, 2, 3):
-            self.verdicts.reject(row, 1 if row < 3 else MAX_CODE, 7)
-        self.table.set_node(make_node("late").obj())
-        self.statuses = VerdictStatuses(self.table, self.verdicts, {3: unschedulable("apart")}, self._explain)
-
-    def _explain(self, code: int, detail: int) -> Status:
-        self.explained.append((code, detail))
-        return unschedulable(f"{code}/{detail}")
+# (code, detail) of a verdict -> what it means
+MEANING = {(1, 0): unschedulable("a"), (1, 1): unresolvable("b"), (2, 0): unschedulable("c")}
 
 
-def test_each_node_that_does_not_fit_has_its_status_and_no_other_has_one() -> None:
-    statuses = Bench().statuses
-    small = unschedulable("1/7")
-    assert dict(statuses) == {"small": small, "smaller": small, "apart": unschedulable("apart")}
-    assert len(statuses) == 3
-    for name in ("fits", "late", "nowhere"):
-        assert statuses.get(name) is None
-        with pytest.raises(KeyError, match=name):
-            statuses[name]
+def statuses(rejected: Mapping[str, tuple[int, int]], alone: Mapping[str, Status] | None = None) -> VerdictStatuses:
+    """Of nodes n0 to n5 and one that is gone; those not mentioned fit."""
+    cache = Cache()
+    for name in ("gone", *(f"n{index}" for index in range(6))):
+        cache.set_node(make_node(name).capacity(cpu="1").obj())
+    cache.remove_node("gone")
+    table, verdicts = cache.table, Verdicts()
+    verdicts.reset(table.columns)
+    rows = {node.name: node.row for node in table}
+    for name, (code, detail) in rejected.items():
+        verdicts.reject(rows[name], code, detail)
+    by_row = {rows[name]: status for name, status in (alone or {}).items()}
+    return VerdictStatuses(table, verdicts, by_row, lambda code, detail: MEANING[code, detail])
 
 
-def test_a_reason_is_explained_once_however_many_nodes_have_it_and_only_if_somebody_asks() -> None:
-    bench = Bench()
-    assert list(bench.statuses) == ["small", "smaller", "apart"]
-    assert bench.explained == []
-    dict(bench.statuses)
-    dict(bench.statuses)
-    assert bench.explained == [(1, 7)]
+CASES = [
+    ({}, {}),
+    ({"n0": (1, 0), "n1": (1, 1), "n2": (2, 0), "n3": (1, 0)}, {}),
+    # What a node was told with nominated pods in sight stands before its verdict.
+    ({"n0": (1, 0), "n1": (1, 1), "n2": (9, 9)}, {"n2": unresolvable("crowded"), "n0": unschedulable("too")}),
+]
 
 
-def test_nodes_that_were_not_examined_have_no_status() -> None:
-    bench = Bench()
-    bench.verdicts.reset(bench.table.columns)
-    for row in (1, 3):
-        bench.verdicts.reject(row, 1)
-    bench.verdicts.limit_feasible(0, 1)  # up to row 2, which would be one too many
-    assert list(bench.statuses) == ["small"]
+@pytest.mark.parametrize(("rejected", "alone"), CASES)
+@pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING])
+def test_nodes_are_counted_and_named_as_one_by_one(
+    rejected: dict[str, tuple[int, int]], alone: dict[str, Status], code: Code
+) -> None:
+    known = statuses(rejected, alone)
+    assert set(known) == set(rejected)
+    expected = [name for name, status in known.items() if status.code is code]
+    assert [node.name for node in known.nodes_with(code)] == expected
+    assert known.count_of(code) == len(expected)
+
+
+def test_a_node_that_fits_or_is_gone_has_no_status() -> None:
+    known = statuses({"n0": (1, 0)})
+    assert known["n0"] == unschedulable("a")
+    for name in ("n1", "gone"):
+        with pytest.raises(KeyError):
+            known[name]

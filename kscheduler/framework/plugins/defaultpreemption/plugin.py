@@ -12,9 +12,10 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PostFilterResult
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
-from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -28,6 +29,7 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished").of(NAME)
 
 _CLEARED = PostFilterResult("")
+_NOT_TRIED = unresolvable(NOT_HELPFUL)
 
 
 class DefaultPreemption:
@@ -74,6 +76,8 @@ class DefaultPreemption:
         if ineligible:
             return None, unschedulable(ineligible)
         # 2. Where it would help, and whom it would hit there.
+        if self._is_least(pod):
+            return _CLEARED, unschedulable(self._nobody_to_hit(statuses))
         findings = self._search(state, pod, statuses)
         candidates = findings.candidates
         if not candidates:
@@ -100,6 +104,23 @@ class DefaultPreemption:
         """Its nomination as we know it: the pod's status says so a little later."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
+    def _is_least(self, pod: PodInfo) -> bool:
+        """Is there no pod of lower priority anywhere? So it is for most pods that fit nowhere, and there are many."""
+        lowest = self._handle.table.priorities.lowest
+        return lowest is None or lowest >= pod.priority
+
+    def _nobody_to_hit(self, statuses: Mapping[str, Status]) -> str:
+        """What dry runs on all nodes would come to."""
+        if isinstance(statuses, VerdictStatuses):
+            tried = statuses.count_of(Code.UNSCHEDULABLE)
+        else:
+            tried = len(self._promising(statuses))
+        diagnosis = Diagnosis(len(self._handle.table))
+        for status, nodes in ((NO_VICTIMS, tried), (_NOT_TRIED, diagnosis.total_nodes - tried)):
+            if nodes:
+                diagnosis.count(status, nodes)
+        return diagnosis.message()
+
     def _search(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> Findings:
         nodes = self._promising(statuses)
         if not nodes:
@@ -109,6 +130,8 @@ class DefaultPreemption:
 
     def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
         """Nodes that reject the pod for a reason which the leaving of pods may remove."""
+        if isinstance(statuses, VerdictStatuses):
+            return statuses.nodes_with(Code.UNSCHEDULABLE)
         table = self._handle.table
         named = (name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE)
         return [node for name in named if (node := table.get(name)) is not None]
@@ -127,7 +150,7 @@ class DefaultPreemption:
             diagnosis.count(status, 1)
         untried = total - len(findings.statuses)
         if untried:
-            diagnosis.count(unresolvable(NOT_HELPFUL), untried)
+            diagnosis.count(_NOT_TRIED, untried)
         return _CLEARED, unschedulable(diagnosis.message())
 
 

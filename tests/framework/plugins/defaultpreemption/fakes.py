@@ -154,8 +154,16 @@ class Bench:
         for plugin in filters:
             if hasattr(plugin, "pre_filter"):
                 points["preFilter"].append((plugin, 1))
-        self.framework = Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self._points = points
+        self.framework = self._make(points)
         profiles[PROFILE] = self.framework
+
+    def _make(self, points: Mapping[str, list[tuple[Plugin, int]]]) -> Framework:
+        return Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+
+    def with_post_filter(self) -> Framework:
+        """The profile with the plugin in it."""
+        return self._make({**self._points, "postFilter": [(self.plugin, 1)]})
 
     async def _bind(self, pod: PodInfo, node_name: str) -> None:
         raise AssertionError("nothing is bound here")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
 from kscheduler.framework.interface import PostFilterResult
@@ -155,6 +156,42 @@ def test_where_no_node_can_be_helped_all_are_counted(bench: Bench) -> None:
     )
 
 
+def test_where_everybody_is_as_important_no_node_is_tried_but_all_is_said(bench: Bench) -> None:
+    bench.nodes("n1", "n2", "n3")
+    bench.place(make_pod("a").priority(1000).req(cpu="4"), "n1")
+    bench.place(make_pod("b").priority(2000).req(cpu="4"), "n2")
+    fixed = Fixed({})
+    bench.plugin._dry_run = fixed  # type: ignore[assignment]
+    statuses = {"n1": NO_ROOM, "n2": NO_ROOM, "n3": unresolvable("tainted"), "gone": NO_ROOM}
+    assert words(bench, critical(), statuses) == (
+        "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
+        "2 No preemption victims found for incoming pod."
+    )
+    assert fixed.asked == []
+
+
+@pytest.mark.parametrize("is_lower_somewhere", [False, True])
+def test_the_words_of_a_cycle_are_the_same_whether_nodes_were_tried_or_not(is_lower_somewhere: bool) -> None:
+    """The verdicts of a real cycle, which are counted without a look at each node where that is enough."""
+    bench = Bench()
+    bench.nodes("n1", "n2", "n3")
+    bench.nodes("small", cpu="1")
+    for name in ("n1", "n2", "n3"):
+        bench.place(make_pod(f"on-{name}").priority(1000).req(cpu="3"), name)
+    if is_lower_somewhere:
+        bench.place(make_pod("low").priority(1).req(cpu="1"), "small")
+    bench.nominator.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="1").obj()), "n2")
+    preempting = bench.with_post_filter()
+    info = PodInfo(critical("2").obj())
+    bench.evictions.pods[info.key] = info.pod
+    found = preempting.schedule_pod(CycleState(), info)
+    assert isinstance(found, Rejection)
+    assert found.message == (
+        "0/4 nodes are available: 4 Insufficient cpu. preemption: 0/4 nodes are available: "
+        "1 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod."
+    )
+
+
 class Fixed:
     """Dry runs that were done beforehand."""
 
@@ -199,6 +236,7 @@ def test_so_many_candidates_are_looked_for_from_a_random_node_on(
     bench = Bench(percentage=percentage, absolute=absolute)
     names = [f"n{index}" for index in range(nodes)]
     bench.nodes(*names)
+    bench.place(make_pod("low").priority(1), "n0")
     bench.rng.start = nodes - 1
     fixed = Fixed(dict.fromkeys(names, NO_ROOM))
     bench.plugin._dry_run = fixed  # type: ignore[assignment]

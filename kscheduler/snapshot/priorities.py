@@ -1,0 +1,35 @@
+"""How many pods on nodes there are of each priority: whether anybody could be preempted at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+class Priorities:
+    """Counted by whoever puts pods on nodes. Clusters know few priorities."""
+
+    __slots__ = ("_pods",)
+
+    def __init__(self) -> None:
+        self._pods: dict[int, int] = {}  # priority -> pods; never zero
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest priority of any pod on a node; None without pods."""
+        return min(self._pods, default=None)
+
+    def add(self, pod: PodInfo) -> None:
+        self._pods[pod.priority] = self._pods.get(pod.priority, 0) + 1
+
+    def remove(self, pod: PodInfo) -> None:
+        left = self._pods[pod.priority] - 1
+        if left:
+            self._pods[pod.priority] = left
+        else:
+            del self._pods[pod.priority]
+
+    def check(self, expected: Counter[int]) -> None:
+        """Assert that the pods counted are these."""
+        assert self._pods == expected, f"priorities counted {self._pods}, the pods have {dict(expected)}"
