@@ -256,6 +256,7 @@ class Scheduler:
             registered={name: framework.events_by_plugin() for name, framework in self.profiles.items()},
             observer=self.measurements,
             stopwatch=stopwatch,
+            clock=self._clock.now,
         )
 
     def _build_informers(self, client: Client, stopwatch: Callable[[], float]) -> tuple[Informer[Pod], Informer[Node]]:

@@ -45,7 +45,7 @@ from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
 from kscheduler.queue.pod_info import NOBODY, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
-from kscheduler.queue.waking import BUDGET, Waker
+from kscheduler.queue.waking import PIECE_STEPS, Waker
 from kscheduler.snapshot.pod_info import PodInfo
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # kube-scheduler looks for pods that waited too long this often
@@ -95,11 +95,13 @@ class SchedulingQueue:
         max_in_unschedulable_s: float = 300.0,
         observer: QueueObserver | None = None,
         stopwatch: Callable[[], float] = _stands_still,
-        wake_budget: int = BUDGET,
+        clock: Callable[[], float] = _stands_still,
+        piece_steps: int = PIECE_STEPS,
     ) -> None:
         """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it.
 
-        `registered`: profile, or ANY_PROFILE -> plugin -> events. `wake_budget`: see `waking`.
+        `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` bounds how long
+        one piece of waking takes, and nothing else; `piece_steps` likewise.
         """
         tickets = count(1)
         self._less_key = less_key
@@ -113,7 +115,7 @@ class SchedulingQueue:
         self._active = ActiveQueue(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
         self._unschedulable = UnschedulablePods(self._rules)
-        self._waker = Waker(self._unschedulable, self._rules, self._move, wake_budget)
+        self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
         self._in_flight = InFlightPods()
         self._last_tick = -math.inf  # the last moment of the 30 s grid at which timeouts were looked for
         if _DEBUG:

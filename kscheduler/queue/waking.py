@@ -27,9 +27,11 @@ from kscheduler.queue.waiting_groups import Group
 
 log = logging.getLogger(__name__)
 
-# Between two calls of `go_on`; about 2 ms of work. Asking a hint counts one, moving a pod MOVE_COST.
-BUDGET = 1_000
-MOVE_COST = 5
+# What may be done between two calls of `go_on`. The time keeps the event loop moving. The number of hints asked and
+# pods moved bounds a piece where time stands still, as in a simulation.
+PIECE_S = 0.002
+PIECE_STEPS = 1_000
+STEPS_A_LOOK = 8  # between two looks at the clock; one may take some 50 µs
 MAX_WAKES = 1_000  # events that line up before hints are given up
 
 # (pod, strategy, what for, now) -> is the pod awake now? It may be gated instead.
@@ -67,12 +69,21 @@ class Wake:
 
 
 class Waker:
-    def __init__(self, pods: UnschedulablePods, rules: RequeueRules, move: Move, budget: int = BUDGET) -> None:
+    def __init__(
+        self,
+        pods: UnschedulablePods,
+        rules: RequeueRules,
+        move: Move,
+        clock: Callable[[], float],
+        piece_steps: int = PIECE_STEPS,
+    ) -> None:
         self._pods = pods
         self._rules = rules
         self._move = move
-        self._budget = budget
-        self._left = budget  # of the budget, until `go_on`
+        self._clock = clock
+        self._piece_steps = piece_steps
+        self._left_steps = piece_steps  # of the piece, until `go_on`
+        self._left_s = PIECE_S
         self._wakes: deque[Wake] = deque()  # events that are not dealt with yet, the first may be half done
 
     def __len__(self) -> int:
@@ -109,13 +120,17 @@ class Waker:
 
     def go_on(self, now: float) -> int:
         """Continue with what is on its way; tells how many pods woke."""
-        self._left = self._budget
+        self._left_steps, self._left_s = self._piece_steps, PIECE_S
         woken = 0
-        while self._wakes and self._left > 0:
+        while self._wakes and self._may_work:
             woken += self._advance(self._wakes[0], now)
-            if self._left > 0:
+            if self._may_work:
                 self._wakes.popleft()
         return woken
+
+    @property
+    def _may_work(self) -> bool:
+        return self._left_steps > 0 and self._left_s > 0
 
     def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
         """What the events on their way mean for a pod that cannot wait for them; with the label of the decisive one."""
@@ -127,9 +142,9 @@ class Waker:
 
     def _start(self, wake: Wake, now: float) -> int:
         woken = 0
-        if not self._wakes and self._left > 0:
+        if not self._wakes and self._may_work:
             woken = self._advance(wake, now)
-            if self._left > 0:
+            if self._may_work:
                 return woken
         self._wakes.append(wake)
         if len(self._wakes) > MAX_WAKES:
@@ -137,15 +152,16 @@ class Waker:
         return woken
 
     def _advance(self, wake: Wake, now: float) -> int:
-        """Spend what is left of the budget on it. If some remains, it is done."""
+        """Spend what is left of the piece on it. If some remains, it is done."""
         woken = 0
+        until = self._clock() + self._left_s
         for found in wake.steps:
-            self._left -= 1
+            self._left_steps -= 1
             if found is not None and found[1] is not Strategy.SKIP and wake.concerns(found[0]):
-                self._left -= MOVE_COST
                 woken += self._move(*found, wake.happening.event.label, now)
-            if self._left <= 0:
+            if self._left_steps <= 0 or (self._left_steps % STEPS_A_LOOK == 0 and self._clock() >= until):
                 break
+        self._left_s = until - self._clock()
         return woken
 
     def _give_up_hints(self) -> None:

@@ -11,7 +11,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.queue.waking import BUDGET
+from kscheduler.queue.waking import PIECE_STEPS
 from kscheduler.snapshot.pod_info import PodInfo
 
 NODE_ALLOCATABLE = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
@@ -79,7 +79,7 @@ def make_queue(
     observer: Incoming | None = None,
     initial_backoff_s: float = 1.0,
     max_backoff_s: float = 10.0,
-    wake_budget: int = BUDGET,
+    piece_steps: int = PIECE_STEPS,
 ) -> SchedulingQueue:
     return SchedulingQueue(
         by_priority,
@@ -88,7 +88,7 @@ def make_queue(
         observer=observer,
         initial_backoff_s=initial_backoff_s,
         max_backoff_s=max_backoff_s,
-        wake_budget=wake_budget,
+        piece_steps=piece_steps,
     )
 
 
