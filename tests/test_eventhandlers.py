@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.api.objects import Node
+from kscheduler.api.objects import LabelSelector, Node, ObjectMeta
+from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import ManualClock
-from kscheduler.eventhandlers import NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
+from kscheduler.eventhandlers import BudgetEvents, NodeEvents, PodEvents, TimedEvents, node_event_name, pod_event_name
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.measurements import Measurements
@@ -19,6 +20,7 @@ from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.scenarios.changes import cordon, heartbeat, label_pod, relabel, resize
 
@@ -325,6 +327,23 @@ def test_a_node_that_is_mended_is_a_new_node_to_those_who_wait_for_one(bench: Be
     bench.nodes.on_update(bad, node())
     assert bench.cache.sizes()["nodes"] == 1
     assert bench.woke
+
+
+# --- disruption budgets -------------------------------------------------------------------------------------------
+
+
+def test_budgets_are_kept_as_the_watch_says() -> None:
+    budgets = DisruptionBudgets()
+    events = BudgetEvents(budgets)
+    spec = PodDisruptionBudgetSpec(LabelSelector(match_labels={"app": "web"}))
+    old = PodDisruptionBudget(ObjectMeta("web", "ns"), spec, PodDisruptionBudgetStatus(disruptions_allowed=1))
+    new = PodDisruptionBudget(ObjectMeta("web", "ns"), spec, PodDisruptionBudgetStatus(disruptions_allowed=2))
+    events.on_add(old)
+    assert [budget.allowed for budget in budgets.within("ns")] == [1]
+    events.on_update(old, new)
+    assert [budget.allowed for budget in budgets.within("ns")] == [2]
+    events.on_delete(new)
+    assert not budgets.within("ns")
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

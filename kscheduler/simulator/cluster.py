@@ -3,7 +3,8 @@
 The methods here are the truth, synchronous and without latency; `client()` gives the view a scheduler has of it,
 with latency, faults and outages. Matched from the real apiserver: one resource version for all kinds, optimistic
 concurrency, binding rules, conditions merged by type, no new version for a patch that changes nothing.
-Not modelled: validation, quota, garbage collection, kubelets (a bound pod stays Pending until `set_pod_phase`).
+Not modelled: validation, quota, garbage collection, the statuses of disruption budgets, kubelets (a bound pod stays
+Pending until `set_pod_phase`).
 """
 
 from __future__ import annotations
