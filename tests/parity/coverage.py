@@ -106,6 +106,8 @@ class Coverage:
         self.placed = 0
         self.assumed = 0
         self.left_out = 0  # nodes that PreFilter did not name
+        self.cut_short = 0  # pods placed by a sampled search that left out nodes they fit on
+        self.as_nominated = 0  # pods placed on the node they were nominated to
         self.plugins: dict[str, PluginCoverage] = {}
         self.arguments: Counter[str] = Counter()  # "plugin.field" or "plugin.field=value" -> cases
 
@@ -121,6 +123,9 @@ class Coverage:
             self.decisions += 1
             self.placed += bool(decision.host)
             self.assumed += bool(decision.host) and case.mode == SEQUENCE
+            if decision.host:
+                self.cut_short += case.is_sampled and len(decision.found) < len(decision.feasible)
+                self.as_nominated += decision.host == pod.get("status", {}).get("nominatedNodeName")
             self._add_decision(decision, orders[pod["spec"].get("schedulerName", "default-scheduler")])
 
     def _plugin(self, name: str) -> PluginCoverage:
@@ -162,7 +167,13 @@ class Coverage:
     def missing(self) -> list[str]:
         """What a run that is long enough should have reached, and this one has not."""
         gaps = [gap for name in IN_TREE if name not in BESIDE for gap in self._gaps(name)]
-        return gaps if self.left_out else [*gaps, "PreFilter leaves out no node"]
+        for count, gap in (
+            (self.left_out, "PreFilter leaves out no node"),
+            (self.cut_short, "no search ends early"),
+            (self.as_nominated, "no pod gets the node it is nominated to"),
+        ):
+            gaps += [] if count else [gap]
+        return gaps
 
     def _gaps(self, name: str) -> Iterator[str]:
         covered = self.plugins.get(name, PluginCoverage())

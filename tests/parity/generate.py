@@ -57,7 +57,7 @@ def generate(seed: int) -> Case:
     mode = pick(rng, (EVALUATE, SEQUENCE))
     if len(nodes) > FEW_TO_SAMPLE and often(rng, 0.8):
         return _sampled(rng, seed, mode, nodes)
-    has_claims = VOLUME_PLUGINS.issubset(IN_TREE) and often(rng, 0.35)
+    has_claims = VOLUME_PLUGINS.issubset(IN_TREE) and often(rng, 0.4)
     # Each of kube-scheduler's profiles knows its own assumptions about volumes only: see README.md.
     alone = has_claims and mode == SEQUENCE
     profiles = PROFILES[: 2 if often(rng, 0.15) and not alone else 1]
@@ -154,8 +154,7 @@ def _config(rng: random.Random, profiles: Sequence[str], *, has_claims: bool) ->
 def _profile(rng: random.Random, scheduler_name: str, *, has_claims: bool) -> Object:
     arguments = _arguments(rng) if often(rng, 0.6) else {}
     weights = {name: rng.randint(1, 5) for name in some(rng, SCORERS, 3)} if often(rng, 0.2) else {}
-    # Of several plugins that turn a pod down for its claims only the first is heard.
-    silent = some(rng, sorted(VOLUME_PLUGINS & IN_TREE.keys()), 3) if has_claims and often(rng, 0.35) else []
+    silent = _silent(rng) if has_claims and often(rng, 0.45) else []
     multi_point: Object = {"disabled": [{"name": name} for name in (*MISSING, *silent)]}
     if weights:
         multi_point["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
@@ -163,6 +162,12 @@ def _profile(rng: random.Random, scheduler_name: str, *, has_claims: bool) -> Ob
     if arguments:
         profile["pluginConfig"] = [{"name": name, "args": args} for name, args in arguments.items()]
     return profile
+
+
+def _silent(rng: random.Random) -> list[str]:
+    """Volume plugins to disable, not all: of several that turn a pod down for its claims only the first is heard."""
+    plugins = sorted(VOLUME_PLUGINS)
+    return rng.sample(plugins, len(plugins) - 1) if often(rng, 0.6) else some(rng, plugins, len(plugins) - 1)
 
 
 def _arguments(rng: random.Random) -> dict[str, Object]:

@@ -32,7 +32,12 @@ PROVISIONERS = {  # class -> who makes its volumes
     "static": "kubernetes.io/no-provisioner",
     "disk": IN_TREE_DISKS[0],
 }
-CLASSES = (*["fast"] * 6, *["static"] * 5, *["zonal"] * 3, "now", "disk", "missing", "")  # as often as claims ask
+CLASSES = (
+    *["fast"] * 6,
+    *["static"] * 5,
+    *["zonal"] * 3,
+    *["now", "disk", "missing", ""] * 2,
+)  # as often as claims ask
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 DRIVER_ZONES = (  # what migrated volumes ask of nodes
@@ -102,7 +107,7 @@ def generate_volumes(rng: random.Random, nodes: Sequence[str], pods: Sequence[Ob
     nodes = [*nodes, "elsewhere"]
     volumes = [_volume(rng, f"v{i}", gib, nodes) for i, gib in enumerate(rng.sample(range(1, 60), rng.randint(6, 20)))]
     free = list(volumes)
-    claims = [_claim(rng, namespace, name, nodes) for namespace in NAMESPACES for name in CLAIMS if often(rng, 0.95)]
+    claims = [_claim(rng, namespace, name, nodes) for namespace in NAMESPACES for name in CLAIMS if often(rng, 0.93)]
     claims += _own_claims(rng, pods, nodes)
     for claim in rng.sample(claims, len(claims)):
         _settle(rng, claim, free)
@@ -222,7 +227,7 @@ def _claim(rng: random.Random, namespace: str, name: str, nodes: Sequence[str]) 
         spec["volumeAttributesClassName"] = "gold"
     if often(rng, 0.08):
         metadata.setdefault("annotations", {})["volume.kubernetes.io/selected-node"] = pick(rng, nodes)
-    if often(rng, 0.03):
+    if often(rng, 0.04):
         metadata["deletionTimestamp"] = DELETED
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
@@ -245,7 +250,7 @@ def _own_claims(rng: random.Random, pods: Sequence[Object], nodes: Sequence[str]
             metadata = pod["metadata"]
             claim = _claim(rng, metadata["namespace"], f"{metadata['name']}-{volume['name']}", nodes)
             owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-            strange = often(rng, 0.15 if "nodeName" not in pod["spec"] else 0.02)
+            strange = often(rng, 0.2 if "nodeName" not in pod["spec"] else 0.02)
             if strange and often(rng, 0.5):
                 owner["uid"] = "another"
             claim["metadata"]["ownerReferences"] = [{**owner, "controller": not strange or owner["uid"] == "another"}]

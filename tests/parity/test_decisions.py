@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_CASES", "600"))
 FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
 FIXED_SEEDS = range(50)
-ENOUGH_FOR_COVERAGE = 300  # cases; with fewer, rare corners may be missed
+ENOUGH_FOR_COVERAGE = 500  # cases; with fewer, rare corners may be missed
 
 
 @pytest.fixture(scope="module")
