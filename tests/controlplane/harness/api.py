@@ -118,6 +118,40 @@ class Api:
         return f"{base}/{resource['name']}/{metadata['name']}"
 
 
+class KeptApi(Api):
+    """The same on one connection that is kept, for many requests from one thread: a millisecond or two each."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self._kept: http.client.HTTPSConnection | None = None
+
+    def close(self) -> None:
+        """Hang up; another request connects again."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        while True:
+            is_new = self._kept is None
+            if self._kept is None:
+                self._kept = http.client.HTTPSConnection(
+                    self._address.hostname or "", self._address.port, context=self._ssl, timeout=120
+                )
+            try:
+                self._kept.request(method, path, body, {**self.credentials.headers(), **headers})
+                response = self._kept.getresponse()
+                content = response.read()
+            except (OSError, http.client.HTTPException):
+                self.close()
+                if is_new:
+                    raise
+                continue  # the apiserver had hung up while nothing was asked
+            if response.status >= 400:
+                raise _failure(response.status, content)
+            return content
+
+
 def _resource_of(resources: Sequence[Object], kind: str, version: str) -> Object:
     for resource in resources:
         if resource["kind"] == kind and "/" not in resource["name"]:

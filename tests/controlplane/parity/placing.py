@@ -393,21 +393,23 @@ TOGETHER = (
     ),
 )
 
-PROFILES = (
-    Scenario(
-        "One profile packs, another spreads",
-        (
-            node("a"),
-            node("b"),
-            pod("first", {"nodeSelector": {HOST: "b"}}, cpu="1", memory="4Gi"),
-            *pods(3, "packed", profile="packing", cpu="500m", memory="2Gi"),
-            bound("packed-2", "b"),
-            *pods(3, "spread", cpu="500m", memory="2Gi"),
-            bound("spread-2", "a"),
-            pod("no-room", profile="packing", cpu="4"),
-            refused("no-room", "2 Insufficient cpu"),
-        ),
+PACKING = Scenario(
+    "One profile packs, another spreads",
+    (
+        node("a"),
+        node("b"),
+        pod("first", {"nodeSelector": {HOST: "b"}}, cpu="1", memory="4Gi"),
+        *pods(3, "packed", profile="packing", cpu="500m", memory="2Gi"),
+        bound("packed-2", "b"),
+        *pods(3, "spread", cpu="500m", memory="2Gi"),
+        bound("spread-2", "a"),
+        pod("no-room", profile="packing", cpu="4"),
+        refused("no-room", "2 Insufficient cpu"),
     ),
+)
+
+PROFILES = (
+    PACKING,
     Scenario(
         "A ratio of requests to capacity with weights",
         (

@@ -116,6 +116,8 @@ PREEMPTING = (
         pod("lesser", cpu="900m"),
         pod("middling", MIDDLING, cpu="900m", wait=False),
         nominated("middling", "a"),
+        evicting("lesser"),
+        settle,
         pod("greater", IMPORTANT, cpu="900m"),
         settle,
         remove_pod("lesser"),

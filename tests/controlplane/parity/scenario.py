@@ -51,6 +51,7 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
         stage.wait(lambda: all(map(is_decided, stage.pods().values())), "each pod is decided")
         settle(stage)
         stage.wait(lambda: is_told(stage), "each decision has its Event")
+        stage.wait(lambda: all(map(is_finished, stage.claims().values())), "claims with a volume are bound")
         if scenario.pardons:
             stage.wrong = [each for each in stage.wrong if scenario.pardons not in each]
         # 3. Look.
@@ -75,6 +76,11 @@ def is_told(stage: Stage) -> bool:
     told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
     expected = ((pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.pods().values())
     return all(reason is None or (uid, reason) in told for uid, reason in expected)
+
+
+def is_finished(claim: Object) -> bool:
+    """Has the controller that binds volumes done all it had begun?"""
+    return "volumeName" not in claim["spec"] or claim.get("status", {}).get("phase") != "Pending"
 
 
 def _expected_event(pod: Object) -> str | None:

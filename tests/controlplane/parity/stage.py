@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol
 
 from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Api, Object
+from tests.controlplane.harness.api import KeptApi, Object
 from tests.controlplane.harness.cluster import ControlPlane
 from tests.controlplane.harness.faults import HarnessError, RequestFailed
 from tests.controlplane.harness.mirror import Mirror, wait_until
@@ -52,7 +52,7 @@ class Cluster:
     """The control plane with mirrors of what schedulers do, for all plays of a session."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
-        self.api: Api = control_plane.api
+        self.api = KeptApi(control_plane.credentials)
         self.control_plane = control_plane
         self.changed = threading.Condition()
         self.pods = self._mirror("/api/v1/pods")
@@ -72,6 +72,7 @@ class Cluster:
     ) -> None:
         for mirror in self._mirrors:
             mirror.__exit__(kind, error, traceback)
+        self.api.close()
 
     def _mirror(self, path: str) -> Mirror:
         return Mirror(self.api.credentials, path, self.changed)
@@ -263,41 +264,44 @@ class Stage:
 
     def clear(self) -> None:
         """Remove what the play created, and wait until all of it is gone."""
-        # Pods first, since claims of their own are made again while they are there.
+        # 1. Pods first, since claims of their own are made again while they are there.
         for real in self._namespaces.values():
             self.api.delete(f"/api/v1/namespaces/{real}/pods")
         self._wait_gone(lambda: not self._left(self.cluster.pods))
-        for real in self._namespaces.values():
-            self._remove_finalizers(real)
-            self.api.delete(f"/api/v1/namespaces/{real}/persistentvolumeclaims")
-            self.cluster.control_plane.delete_namespace(real)
+        # 2. Claims before volumes, since claims are provisioned for.
+        if self.cluster.claims.objects() or self.cluster.volumes.objects():
+            for real in self._played():
+                self._remove_all(f"/api/v1/namespaces/{real}/persistentvolumeclaims")
+            self._wait_gone(lambda: not self._left(self.cluster.claims))
+            self._remove_all("/api/v1/persistentvolumes")
+        # 3. The rest in any order.
         for path in self._created:
             self.api.delete(path, missing_ok=True)
+        for real in self._namespaces.values():
+            self._remove_namespace(real)
         self.api.delete("/api/v1/nodes")
-        self.api.delete("/api/v1/persistentvolumes")
-        self._wait_gone(self._is_empty)
+        self._wait_gone(lambda: not (self.cluster.nodes.objects() or self.cluster.volumes.objects()))
 
     def _wait_gone(self, is_gone: Callable[[], bool]) -> None:
         if not wait_until(self.cluster.changed, is_gone, FENCE_LIMIT_S):
             raise HarnessError("objects of a play are still there after it")
 
-    def _remove_finalizers(self, namespace: str) -> None:
-        """Nobody runs the controllers that protect volumes in use."""
-        for claim in self.api.list_all(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"):
-            self._unprotect(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim['metadata']['name']}")
-        for volume in self.api.list_all("/api/v1/persistentvolumes"):
-            self._unprotect(f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
+    def _remove_all(self, collection: str) -> None:
+        """Delete claims or volumes. Nobody runs the controllers that let go of protected ones."""
+        for found in self.api.list_all(collection):
+            path = f"{collection}/{found['metadata']['name']}"
+            try:
+                self.api.patch(path, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+                self.api.delete(path)
+            except RequestFailed as error:
+                if error.status != 404:  # its last finalizer held it
+                    raise
 
-    def _unprotect(self, path: str) -> None:
-        try:
-            self.api.patch(path, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
-        except RequestFailed as error:
-            if error.status != 404:
-                raise
-
-    def _is_empty(self) -> bool:
-        cluster = self.cluster
-        return not (cluster.nodes.objects() or cluster.volumes.objects() or self._left(cluster.claims))
+    def _remove_namespace(self, name: str) -> None:
+        path = f"/api/v1/namespaces/{name}"
+        deleted = self.api.delete(path)
+        deleted["spec"]["finalizers"] = []
+        self.api.replace(f"{path}/finalize", deleted)
 
     def _left(self, mirror: Mirror) -> list[Object]:
         return [each for each in mirror.objects() if each["metadata"]["namespace"] in self._namespaces.values()]

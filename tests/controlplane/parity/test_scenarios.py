@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.controlplane.parity import placing, preempting, volumes, waking
+from tests.controlplane.parity.conftest import Play
 from tests.controlplane.parity.outcome import Outcome, differences
-from tests.controlplane.parity.scenario import Scenario
+from tests.controlplane.parity.scenario import Scenario, play
+from tests.controlplane.parity.sides import THEIRS
+from tests.controlplane.parity.stage import Cluster
 
 SCENARIOS = (
     *placing.NODES,
@@ -30,3 +34,23 @@ def test_both_do_and_say_the_same(scenario: Scenario, compared: Callable[[Scenar
     assert theirs.problems == [], "kube-scheduler did not do what the scenario expects of it"
     found = differences(theirs, ours)
     assert not found, "\n".join([f"{scenario.name}: {len(found)} differences", *found])
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """Asks the same scheduler for other profiles than scenarios say."""
+
+    instead: dict[str, str]
+
+    def scheduler_name(self, profile: str) -> str:
+        return THEIRS.scheduler_name(self.instead.get(profile, profile))
+
+    def profile_name(self, scheduler_name: str) -> str | None:
+        return THEIRS.profile_name(scheduler_name)
+
+
+def test_a_scheduler_that_decides_otherwise_is_noticed(play_to: Play, cluster: Cluster) -> None:
+    scenario = placing.PACKING
+    theirs = play_to(scenario, THEIRS)
+    found = differences(theirs, play(scenario, cluster, Otherwise({"packing": "default"}), lambda: None))
+    assert any(each.startswith("placements of main/packed-0") for each in found), found
