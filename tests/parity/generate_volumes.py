@@ -208,7 +208,9 @@ def _claim(rng: random.Random, namespace: str, name: str, nodes: Sequence[str]) 
     metadata: Object = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": VERSION}
     spec: Object = {
         "accessModes": [pick(rng, (RWO, RWO, RWO, RWX, RWOP))],
-        "resources": {"requests": {"storage": f"{pick(rng, (1, 1, 2, 5, 10, 30))}Gi"}},
+        "resources": {
+            "requests": {"storage": pick(rng, ("1Gi", "1Gi", "2Gi", "5Gi", "10Gi", "30Gi", "1.5Gi", "3e9", "0.5"))}
+        },
     }
     _say_class(rng, metadata, spec, pick(rng, CLASSES))
     if often(rng, 0.15):
