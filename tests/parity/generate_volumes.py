@@ -38,6 +38,7 @@ CLASSES = (
     *["zonal"] * 3,
     *["now", "disk", "missing", ""] * 2,
 )  # as often as claims ask
+SIZES = ("1Gi", "1Gi", "2Gi", "5Gi", "10Gi", "30Gi", "1.5Gi", "3e9", "0.5")  # that claims ask for
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 DRIVER_ZONES = (  # what migrated volumes ask of nodes
@@ -208,9 +209,7 @@ def _claim(rng: random.Random, namespace: str, name: str, nodes: Sequence[str]) 
     metadata: Object = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": VERSION}
     spec: Object = {
         "accessModes": [pick(rng, (RWO, RWO, RWO, RWX, RWOP))],
-        "resources": {
-            "requests": {"storage": pick(rng, ("1Gi", "1Gi", "2Gi", "5Gi", "10Gi", "30Gi", "1.5Gi", "3e9", "0.5"))}
-        },
+        "resources": {"requests": {"storage": pick(rng, SIZES)}},
     }
     _say_class(rng, metadata, spec, pick(rng, CLASSES))
     if often(rng, 0.15):
