@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from perf.control_plane_run import Load, Peer, Result, measure
+from perf.pairs import OURS, THEIRS, Measure, table
 from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
 from tests.controlplane.harness.kscheduler import KScheduler
 
-OURS, THEIRS = "kscheduler", "kube-scheduler"
-
-# What is compared: title, the figure of a result, and whether more is better.
-MEASURES: tuple[tuple[str, Callable[[Result], float], bool], ...] = (
-    ("pods/s", lambda result: result.pods_per_s, True),
-    ("scheduler CPU, ms a pod", lambda result: result.cpu_ms_per_pod, False),
-    ("scheduler peak memory, MiB", lambda result: result.peak_memory_mib, False),
-    ("apiserver CPU, ms a pod", lambda result: result.apiserver_cpu_ms_per_pod, False),
-    ("start to first binding, s", lambda result: result.until_first_s, False),
+MEASURES: tuple[Measure[Result], ...] = (
+    Measure("pods/s", lambda result: result.pods_per_s, True),
+    Measure("scheduler CPU, ms a pod", lambda result: result.cpu_ms_per_pod, False),
+    Measure("scheduler peak memory, MiB", lambda result: result.peak_memory_mib, False),
+    Measure("apiserver CPU, ms a pod", lambda result: result.apiserver_cpu_ms_per_pod, False),
+    Measure("start to first binding, s", lambda result: result.until_first_s, False),
 )
 
 
@@ -51,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(f"perf: error: {error}; {len(rounds)} of {options.rounds} rounds are complete", file=sys.stderr)
     if rounds:
-        print(table(rounds, f"{options.nodes} nodes, {options.pods} pods, qps and burst {options.qps}"))
+        title = f"{options.nodes} nodes, {options.pods} pods, qps and burst {options.qps}"
+        print(table(rounds, MEASURES, f"{title}; median of {len(rounds)} interleaved rounds"))
     if options.output:
         document = {"partial": len(rounds) < options.rounds, "rounds": [_plain(entry) for entry in rounds]}
         options.output.write_text(json.dumps(document, indent=1))
@@ -73,26 +71,6 @@ def _round(number: int, starts: dict[str, Callable[[ControlPlane], Peer]], load:
             file=sys.stderr,
         )
     return results
-
-
-def table(rounds: Sequence[dict[str, Result]], title: str) -> str:
-    """Medians of both, and the ratio in our favour: above 1 we are ahead."""
-    lines = [
-        f"{title}; median of {len(rounds)} interleaved rounds",
-        f"{'':28} {OURS:>12} {THEIRS:>15}   ratio (lowest .. highest)",
-    ]
-    for name, figure, more_is_better in MEASURES:
-        ours = [figure(entry[OURS]) for entry in rounds]
-        theirs = [figure(entry[THEIRS]) for entry in rounds]
-        ratios = [
-            (mine / other if more_is_better else other / mine) if mine and other else float("nan")
-            for mine, other in zip(ours, theirs, strict=True)
-        ]
-        lines.append(
-            f"{name:28} {statistics.median(ours):12.2f} {statistics.median(theirs):15.2f}   "
-            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} .. {max(ratios):.2f})"
-        )
-    return "\n".join(lines)
 
 
 def _plain(entry: dict[str, Result]) -> dict[str, dict[str, object]]:
