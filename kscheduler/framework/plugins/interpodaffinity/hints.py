@@ -154,7 +154,7 @@ def _brought(old: object, new: object) -> Iterable[Hashable] | None:
             narrowings = term.narrowings()
             if not narrowings:
                 return None
-            brought.update(map(_shunned, min(narrowings, key=lambda tokens: len(tokens))))
+            brought.update(map(_shunned, min(narrowings, key=lambda tokens: len(list(tokens)))))
     return brought
 
 

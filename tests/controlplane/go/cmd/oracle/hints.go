@@ -102,9 +102,9 @@ func (w *world) reject(pod *v1.Pod, plugin string) error {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return nil
 	}
-	queued, err := queue.Pop(w.logger)
-	if err != nil {
-		return err
+	queued := queue.PopSpecificPod(w.logger, pod) // nominated pods may be waiting beside it
+	if queued == nil {
+		return fmt.Errorf("pod %s: expected it to be active, and it is not", pod.Name)
 	}
 	queued.UnschedulablePlugins = sets.New(plugin)
 	return queue.AddUnschedulableIfNotPresent(w.logger, queued, queue.SchedulingCycle())
