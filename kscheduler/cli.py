@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kscheduler import __version__, logs
 from kscheduler._fast import COMPILED
@@ -27,6 +28,7 @@ from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import effective_plugins, unimplemented_plugins
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.explain.options import ExplainOptions
 from kscheduler.flags import (
     RunOptions,
     ShowOptions,
@@ -39,6 +41,10 @@ from kscheduler.flags import (
 )
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import known_plugins
+
+if TYPE_CHECKING:
+    from kscheduler.explain.explainer import Leadership
+    from kscheduler.leaderelection import LeaderElector
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return show(options)
         if isinstance(options, SimulateOptions):
             return simulate(options)
+        if isinstance(options, ExplainOptions):
+            return explain(options)
         return version(options)
     except KSchedulerError as error:
         return report(error)
@@ -106,6 +114,14 @@ def simulate(options: SimulateOptions) -> int:
 
     logs.configure(verbosity=0)  # the report is the answer; only warnings go beside it
     return run_simulation(options.arguments)
+
+
+def explain(options: ExplainOptions) -> int:
+    from kscheduler.explain.command import explain as ask
+
+    logs.configure(verbosity=0)
+    print(ask(options, SystemClock()), end="")
+    return 0
 
 
 # --- run ---
@@ -167,6 +183,8 @@ def write_config(config: SchedulerConfig, path: str) -> None:
 async def serve(config: SchedulerConfig, options: RunOptions) -> None:
     """Build one replica and run it until a signal or a fault ends it."""
     from kscheduler.client.kube import KubeClient
+    from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
+    from kscheduler.explain.endpoint import ExplainEndpoint
     from kscheduler.leaderelection import ElectionConfig, LeaderElector
     from kscheduler.measurements import RestClientMeasurements
     from kscheduler.metrics import Metrics
@@ -203,6 +221,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
                 bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
                 identity=identity,
+                explain=options.explain,
             ),
         )
         health = Health()
@@ -220,6 +239,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
         replica = Replica(
             scheduler, clock=clock, server=server, delay_cache_until_active=config.delay_cache_until_active
         )
+        elector = None
         if election.leader_elect:
             settings = ElectionConfig(
                 identity,
@@ -236,6 +256,9 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
             )
             status = metrics.leader_election_master_status.labels(election.resource_name)
             metrics.before_collect(lambda: status.set(float(elector.is_leader)))
+        explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
+        if server is not None and explainer is not None:
+            server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
         replica.add_checks(health, election.resource_name, election.lease_duration.seconds)
         # What is alive now stays: imported modules and the built parts are never garbage.
         gc.collect()
@@ -243,6 +266,15 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
         await replica.run()
     finally:
         await client.close()
+
+
+def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:
+    """Without an elector this process leads."""
+    from kscheduler.explain.explainer import Leadership
+
+    if elector is None:
+        return Leadership(identity, True, identity)
+    return Leadership(identity, elector.is_leader, elector.leader_identity)
 
 
 class SystemClock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -15,9 +16,19 @@ from typing import Any, NoReturn
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.api.quantity import parse_units
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.explain.options import (
+    DEFAULT_BYTES,
+    DEFAULT_RECORDS,
+    DEFAULT_SERVER,
+    DEFAULT_TOP_NODES,
+    MAX_TOP_NODES,
+    DecisionLogOptions,
+    ExplainOptions,
+)
 
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
@@ -105,6 +116,7 @@ class RunOptions:
     tie_break: str = "seeded"  # or "first"
     seed: int = 0
     bind_concurrency: int | None = None  # None: the scheduler's own default
+    explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
 
@@ -137,7 +149,7 @@ class VersionOptions:
     output: str = "text"
 
 
-Options = RunOptions | ValidateOptions | ShowOptions | SimulateOptions | VersionOptions
+Options = RunOptions | ValidateOptions | ShowOptions | SimulateOptions | ExplainOptions | VersionOptions
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
@@ -193,6 +205,7 @@ def _parser(*, simulator: bool) -> _Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="schedule the pods of a cluster"))
     _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
+    _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text")
@@ -211,6 +224,43 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded))
 
 
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME")
+    parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
+    parser.add_argument(
+        "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
+    )
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
+    parser.add_argument("--token-file", default="", metavar="FILE", help="show the scheduler this token")
+    parser.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
+    parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
+    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
+    parser.add_argument(
+        "--top",
+        type=_top_nodes,
+        default=DEFAULT_TOP_NODES,
+        metavar="N",
+        help="best nodes shown with their scores (default 5)",
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(make=_explain_options)
+
+
+def _explain_options(namespace: argparse.Namespace) -> ExplainOptions:
+    return ExplainOptions(
+        pod=namespace.pod,
+        namespace=namespace.namespace,
+        server=namespace.server,
+        kubeconfig=namespace.kubeconfig,
+        token_file=namespace.token_file,
+        certificate_authority=namespace.certificate_authority,
+        insecure_skip_tls_verify=namespace.insecure_skip_tls_verify,
+        output=namespace.output,
+        all_nodes=namespace.nodes == "all",
+        top_nodes=namespace.top,
+    )
+
+
 def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
     if wanted:
         from kscheduler.simulator.options import add_arguments
@@ -225,6 +275,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_election_flags(parser.add_argument_group("leader election (these override the configuration)"))
     _add_logging_flags(parser.add_argument_group("logs and features"))
     _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
+    _add_explain_flags(parser.add_argument_group("memory of decisions"))
     for name in IGNORED_FLAGS:
         parser.add_argument(name, nargs="?", const="true", dest=f"ignored{name}", help=argparse.SUPPRESS)
     parser.set_defaults(make=_run_options)
@@ -297,6 +348,30 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--explain-decisions",
+        type=_count,
+        default=DEFAULT_RECORDS,
+        metavar="N",
+        help=f"decisions remembered for `kscheduler explain` (default {DEFAULT_RECORDS}); 0 for none",
+    )
+    group.add_argument(
+        "--explain-memory",
+        type=_bytes,
+        default=DEFAULT_BYTES,
+        metavar="QUANTITY",
+        help="bytes they may take (default 32Mi)",
+    )
+    group.add_argument(
+        "--explain-top-nodes",
+        type=_top_nodes,
+        default=DEFAULT_TOP_NODES,
+        metavar="N",
+        help=f"best nodes of a decision whose scores are kept (default {DEFAULT_TOP_NODES}); 0 for none",
+    )
+
+
 def _run_options(namespace: argparse.Namespace) -> RunOptions:
     gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
     return RunOptions(
@@ -318,6 +393,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         tie_break=namespace.tie_break,
         seed=namespace.seed,
         bind_concurrency=namespace.bind_concurrency,
+        explain=DecisionLogOptions(namespace.explain_decisions, namespace.explain_memory, namespace.explain_top_nodes),
         warnings=_warnings(namespace, gates),
     )
 
@@ -374,6 +450,25 @@ _port = _integer(0, 65535)
 _verbosity = _integer(0, 2**31 - 1)
 _seed = _integer(0, 2**64 - 1)
 _positive = _integer(1, 100_000)
+_count = _integer(0, 10_000_000)
+_top_nodes = _integer(0, MAX_TOP_NODES)
+
+
+def _bytes(text: str) -> int:
+    try:
+        value = parse_units(text, "")
+    except DecodeError:
+        value = 0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"expected an amount of memory, such as 32Mi, got {text!r}")
+    return value
+
+
+def _url(text: str) -> str:
+    parts = urllib.parse.urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {text!r}")
+    return text
 
 
 def _boolean(text: str) -> bool:

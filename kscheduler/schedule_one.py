@@ -18,6 +18,7 @@ from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
+from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
@@ -67,6 +68,7 @@ class ScheduleOne:
         waiting_pods: WaitingPods,
         pre_binds: PreBindSteps,
         current_pod: Callable[[str], Pod | None],
+        decisions: DecisionLog | None = None,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -80,6 +82,7 @@ class ScheduleOne:
         self._waiting_pods = waiting_pods
         self._pre_binds = pre_binds
         self._current_pod = current_pod
+        self._decisions = decisions  # remembered for whoever asks why; None: nobody will
 
     # --- scheduling cycle ---
 
@@ -97,6 +100,8 @@ class ScheduleOne:
         stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)
+        if self._decisions is not None:
+            self._decisions.decided(queued, framework, state, found)
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
@@ -177,6 +182,8 @@ class ScheduleOne:
         pod, now = cycle.pod, self._clock.now()
         self._queue.done(pod.uid)
         self._cache.finish_binding(pod.uid, now)
+        if self._decisions is not None:
+            self._decisions.bound(pod.uid)
         self._statuses.forget(pod.uid)
         for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
             log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
@@ -225,6 +232,8 @@ class ScheduleOne:
         """Back to the queue, and tell whoever looks: metrics, an Event, the pod's condition."""
         pod, now = queued.pod_info, self._clock.now()
         is_fault = not status.is_rejected
+        if rejection is None and self._decisions is not None:
+            self._decisions.sent_back(pod.uid, status)
         self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)

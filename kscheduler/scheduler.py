@@ -52,6 +52,9 @@ from kscheduler.eventhandlers import (
     pod_event_name,
 )
 from kscheduler.evictions import SchedulerEvictions
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.explainer import Explainer, Leadership
+from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
@@ -94,6 +97,7 @@ class Options:
     max_in_unschedulable_s: float = 300.0
     assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
     identity: str = "kscheduler"  # reporting instance of Events
+    explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
 
 
 def check_supported(config: SchedulerConfig) -> None:
@@ -168,6 +172,10 @@ class Scheduler:
             *self._build_storage_informers(client, stopwatch),
             self.pods,
         )
+        self.decisions = None
+        if options.explain is not None and options.explain.max_records:
+            self.decisions = DecisionLog(options.explain, self.cache.table, clock, stopwatch)
+        self._max_in_unschedulable_s = options.max_in_unschedulable_s
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -181,6 +189,7 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
             current_pod=self.pods.store.get,
+            decisions=self.decisions,
         )
         self.measurements.show_queue(self.queue)
         self.measurements.show_sizes(
@@ -311,6 +320,21 @@ class Scheduler:
             )
             timed = TimedEvents(events, events.name, stopwatch=stopwatch, measurements=measure)
             yield Informer(client, kind.resource, timed, clock=self._clock, rng=self._rng)
+
+    def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
+        """Tells why pods are where they are; None if decisions are not remembered."""
+        if self.decisions is None:
+            return None
+        return Explainer(
+            self.decisions,
+            self.queue,
+            self.cache,
+            self.profiles,
+            clock=self._clock,
+            current_pod=self.pods.store.get,
+            leadership=leadership,
+            max_in_unschedulable_s=self._max_in_unschedulable_s,
+        )
 
     # --- what preemption asks ---
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
+from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.faults import CycleFault, invalid_score, not_scored, raised, running
@@ -368,6 +369,20 @@ class Algorithm:
     def _select(self) -> int:
         bits = None if self._first_on_tie else self._handle.rng.getrandbits(32)
         return select_host(self._verdicts, self._scores, bits)
+
+    def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
+        """A look back at the search that has just run, for whoever explains it. It must have come to Filter."""
+        return CycleReview(
+            state,
+            pod,
+            self._handle.table,
+            self._verdicts,
+            self._scores,
+            score_plugins=self._score,
+            score_by_node=self._score_by_node,
+            alone=self._judged_alone,
+            explain=lambda code, detail: self._status_of(state, pod, code, detail),
+        )
 
     # --- when nothing fits ---
 

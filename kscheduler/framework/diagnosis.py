@@ -17,6 +17,7 @@ class Diagnosis:
     total_nodes: int
     # reason -> nodes that gave it; a node can give several, so the counts can add up to more than the nodes
     reasons: dict[str, int] = field(default_factory=dict)
+    counted: list[tuple[Status, int]] = field(default_factory=list)  # the statuses behind the reasons, with nodes
     unschedulable_plugins: set[str] = field(default_factory=set)  # whose events may help
     pending_plugins: set[str] = field(default_factory=set)  # likewise, and then without backoff
     pre_filter_message: str = ""
@@ -26,6 +27,7 @@ class Diagnosis:
 
     def count(self, status: Status, nodes: int) -> None:
         """Add the reasons that `nodes` nodes gave."""
+        self.counted.append((status, nodes))
         for reason in status.reasons:
             self.reasons[reason] = self.reasons.get(reason, 0) + nodes
         self.blame(status)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
+from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import raised, running
@@ -125,6 +126,10 @@ class Framework:
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select; see `Algorithm`."""
         return self._algorithm.schedule_pod(state, pod)
+
+    def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
+        """A look back at the search that has just run; see `Algorithm`."""
+        return self._algorithm.review(state, pod)
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> NodeWhatIf:
         """The node, to be imagined otherwise; for PostFilter plugins. Raises KeyError without such a node."""

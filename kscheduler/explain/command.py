@@ -1,0 +1,142 @@
+"""`kscheduler explain POD`: asks a running scheduler, and prints what it says.
+
+A scheduler is asked over HTTPS where it listens, usually through `kubectl port-forward`. On this machine its
+certificate is not verified, since the one it makes for itself names nobody; elsewhere it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ipaddress
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from kscheduler.client.credentials import from_kubeconfig
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, ConfigError, Forbidden, NotFound, Unreachable
+from kscheduler.explain.endpoint import PATH
+from kscheduler.explain.options import ExplainOptions
+from kscheduler.explain.text import explanation_text
+
+TIMEOUT_S = 10.0
+MAX_ANSWER = 64 * 1024 * 1024
+
+
+def explain(options: ExplainOptions, clock: Clock) -> str:
+    """What to print. Raises ConfigError for what is wrong here, APIError for what the scheduler says."""
+    query = urllib.parse.urlencode(
+        {
+            "pod": pod_key(options),
+            "nodes": "all" if options.all_nodes else "top",
+            "top": options.top_nodes,
+        }
+    )
+    answer = _get(options, f"{options.server.rstrip('/')}{PATH}?{query}", _token(options, clock))
+    try:
+        document: dict[str, Any] = json.loads(answer)
+        return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
+    except (ValueError, KeyError, TypeError) as error:
+        raise APIError(f"{options.server}: expected an explanation, got {_short(answer)}") from error
+
+
+def pod_key(options: ExplainOptions) -> str:
+    """POD may say its namespace itself: `NAMESPACE/POD`, or `pod/POD` as kubectl writes it."""
+    namespace, slash, name = options.pod.rpartition("/")
+    if not slash or namespace in ("pod", "pods"):
+        namespace = options.namespace
+    if not namespace or not name or "/" in namespace:
+        raise ConfigError(f"POD: expected a name, or NAMESPACE/NAME, got {options.pod!r}")
+    return f"{namespace}/{name}"
+
+
+def _get(options: ExplainOptions, url: str, token: str) -> str:
+    request = urllib.request.Request(url)
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        handler = urllib.request.HTTPSHandler(context=_tls(options))
+        # No proxy: what a scheduler knows is asked of itself.
+        opener = urllib.request.build_opener(handler, urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=TIMEOUT_S) as response:
+            content: bytes = response.read(MAX_ANSWER)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal(options.server, error.code, error.read(MAX_ANSWER)) from error
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(
+            f"{options.server}: no answer: {reason}. Is a scheduler listening there? To reach one in the cluster: "
+            "kubectl --namespace kscheduler port-forward pod/LEADER 10259, where LEADER is the first part of what "
+            "kubectl --namespace kscheduler get lease kscheduler names as its holder"
+        ) from error
+    return content.decode("utf-8", "replace")
+
+
+def _refusal(server: str, status: int, body: bytes) -> APIError:
+    """What the scheduler's Status says, or the first of its words."""
+    try:
+        message = str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        message = _short(body.decode("utf-8", "replace"))
+    if status in (401, 403):
+        return Forbidden(
+            f"{server}: {message}. Show a token that may get {PATH}: --token-file FILE, or --kubeconfig FILE",
+            status=status,
+        )
+    if status == 404 and "not known" in message:
+        return NotFound(message, status=status)
+    return APIError(f"{server}: {message} ({status})", status=status)
+
+
+def _short(text: str) -> str:
+    return repr(text[:200])
+
+
+# --- who asks ---
+
+
+def _token(options: ExplainOptions, clock: Clock) -> str:
+    if options.token_file:
+        try:
+            return Path(options.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--token-file {options.token_file}: cannot be read: {error}") from error
+    if options.kubeconfig:
+        return asyncio.run(_kubeconfig_token(options.kubeconfig, clock))
+    return ""
+
+
+async def _kubeconfig_token(kubeconfig: str, clock: Clock) -> str:
+    header = await (await from_kubeconfig(clock, kubeconfig)).authorization()
+    scheme, _, token = header.partition(" ")
+    if scheme != "Bearer" or not token:
+        raise ConfigError(
+            f"--kubeconfig {kubeconfig}: expected a user with a token, since the scheduler reads no client "
+            "certificates; try --token-file with what `kubectl create token` prints"
+        )
+    return token
+
+
+def _tls(options: ExplainOptions) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=options.certificate_authority or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"--certificate-authority {options.certificate_authority}: {error}") from error
+    if options.insecure_skip_tls_verify or (not options.certificate_authority and _is_here(options.server)):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _is_here(server: str) -> bool:
+    host = urllib.parse.urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

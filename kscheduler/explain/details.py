@@ -1,0 +1,125 @@
+"""What a search found out about each node, packed; and how the best nodes were scored.
+
+A cluster has many nodes and few reasons: a node's verdict is a number, and the numbers of all nodes compress well.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from kscheduler.framework.cycle_review import CycleReview, PluginScores
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_table import NodeTable
+
+FITS = 0
+NOT_EXAMINED = 1
+FIRST_STATUS = 2  # the number of the first status; further ones follow
+MAX_STATUSES = 1_000  # of more, the rarest count as the last
+_COMPRESSION = 1  # a few tens of microseconds for thousands of nodes
+_NAME_BYTES = 64  # a pointer and, should the node be gone from the table, its name
+
+
+class NodeNames(msgspec.Struct, gc=False, eq=False):
+    """Row -> node name, "" for a row without a node. Shared by the decisions between two changes of nodes."""
+
+    names: tuple[str, ...]
+
+    def size(self) -> int:
+        return _NAME_BYTES * len(self.names)
+
+
+class PluginScore(NamedTuple):
+    plugin: str
+    weight: int
+    raw: int
+    normalized: int
+
+
+class NodeScore(NamedTuple):
+    node: str
+    total: int
+    plugins: tuple[PluginScore, ...]
+
+
+class NodeDetails(msgspec.Struct, gc=False):
+    names: NodeNames
+    statuses: tuple[Status, ...]  # why nodes were rejected, the most frequent reason first
+    packed: bytes
+    best: tuple[NodeScore, ...] = ()  # empty if there was nothing to choose
+
+    def numbers(self) -> array[int]:
+        """Row -> FITS, NOT_EXAMINED, or FIRST_STATUS + the place of its status."""
+        found = array("H")
+        found.frombytes(zlib.decompress(self.packed))
+        return found
+
+    def verdicts(self) -> Iterator[tuple[str, int]]:
+        """(node name, number), of all nodes."""
+        return ((name, number) for name, number in zip(self.names.names, self.numbers(), strict=False) if name)
+
+    def size(self) -> int:
+        scores = sum(200 + 150 * len(node.plugins) for node in self.best)
+        statuses = sum(200 + sum(map(len, status.reasons)) for status in self.statuses)
+        return 200 + len(self.packed) + scores + statuses
+
+
+def names_of(table: NodeTable, rows: int) -> NodeNames:
+    names = [""] * rows
+    for node in table:
+        if node.row < rows:
+            names[node.row] = node.name
+    return NodeNames(tuple(names))
+
+
+def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: str) -> NodeDetails:
+    """Copy what the review can tell. To be called before the decision takes room, or scores would not be the same.
+
+    `chosen`: the node taken, which is among the best nodes even if many are equal to it; "" if there is none.
+    """
+    rejected = review.rejected_rows()
+    feasible = review.feasible_rows()
+    return NodeDetails(
+        names,
+        tuple(_without_fault(status) for status, _ in rejected[:MAX_STATUSES]),
+        _packed(review, feasible, rejected),
+        _best(review, names, top_nodes, chosen) if top_nodes and len(feasible) > 1 else (),
+    )
+
+
+def _without_fault(status: Status) -> Status:
+    """An exception would keep alive whatever its traceback saw."""
+    return status if status.error is None else Status(status.code, status.reasons, status.plugin)
+
+
+def _packed(review: CycleReview, feasible: list[int], rejected: list[tuple[Status, list[int]]]) -> bytes:
+    groups = [(FITS, feasible), (NOT_EXAMINED, review.unexamined_rows())]
+    groups += [(FIRST_STATUS + min(place, MAX_STATUSES - 1), rows) for place, (_, rows) in enumerate(rejected)]
+    # The largest group is written by the row-filler, not one by one.
+    largest = max(groups, key=lambda group: len(group[1]))
+    numbers = array("H", [largest[0]]) * review.rows
+    for number, rows in groups:
+        if rows is not largest[1]:
+            for row in rows:
+                numbers[row] = number
+    return zlib.compress(numbers.tobytes(), _COMPRESSION)
+
+
+def _best(review: CycleReview, names: NodeNames, top_nodes: int, chosen: str) -> tuple[NodeScore, ...]:
+    best = review.best_rows(top_nodes)
+    row = review.table.row_of(chosen)
+    if row is not None and row not in (each for each, _ in best):
+        best = [*best[: top_nodes - 1], (row, review.total(row))]
+    by_plugin = review.score_again([row for row, _ in best])
+    return tuple(
+        NodeScore(names.names[row], total, tuple(_score_at(scores, place) for scores in by_plugin))
+        for place, (row, total) in enumerate(best)
+    )
+
+
+def _score_at(scores: PluginScores, place: int) -> PluginScore:
+    return PluginScore(scores.plugin, scores.weight, scores.raw[place], scores.normalized[place])

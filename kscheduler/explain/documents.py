@@ -1,0 +1,108 @@
+"""A decision as a JSON document, bounded in size however large the cluster is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+from kscheduler.client.times import micro_time
+from kscheduler.explain.details import FIRST_STATUS, FITS, NodeDetails, NodeScore
+from kscheduler.explain.options import DEFAULT_TOP_NODES
+from kscheduler.explain.record import DecisionRecord, Reason
+from kscheduler.framework.status import STATUS_LABELS
+
+MAX_NODES = 20_000  # that are told one by one, with `all_nodes`
+MAX_REASONS = 100
+EXAMPLES = 3  # nodes named for each reason
+
+Document = dict[str, Any]
+
+
+def decision_document(
+    record: DecisionRecord, *, top_nodes: int = DEFAULT_TOP_NODES, all_nodes: bool = False
+) -> Document:
+    details = record.details
+    reasons = _reasons(record)
+    document: Document = {
+        "attempt": record.attempt,
+        "time": micro_time(record.at),
+        "finished": micro_time(record.finished) if record.finished else None,
+        "profile": record.profile,
+        "outcome": record.outcome.value,
+        "node": record.node,
+        "message": record.message,
+        "nodes": record.nodes,
+        "evaluated": record.evaluated,
+        "feasible": record.feasible,
+        "plugins": list(record.plugins),
+        "preFilter": record.pre_filter,
+        "postFilter": record.post_filter,
+        "nominatedNode": record.nominated,
+        "detailed": details is not None,
+        "reasons": reasons[:MAX_REASONS],
+        "reasonsLeftOut": max(len(reasons) - MAX_REASONS, 0),
+        "bestNodes": [] if details is None else [_score_document(score) for score in details.best[:top_nodes]],
+    }
+    if all_nodes and details is not None:
+        document["verdicts"] = dict(islice(_verdicts(details), MAX_NODES))
+        document["verdictsLeftOut"] = max(sum(1 for name in details.names.names if name) - MAX_NODES, 0)
+    return document
+
+
+def _reasons(record: DecisionRecord) -> list[Document]:
+    """With examples, if they are known; the most frequent first."""
+    if record.details is not None and record.details.statuses:
+        return _detailed_reasons(record.details)
+    return [_reason_document(reason, []) for reason in sorted(record.reasons, key=lambda each: -each.nodes)]
+
+
+def _detailed_reasons(details: NodeDetails) -> list[Document]:
+    counts: Counter[int] = Counter()
+    examples: dict[int, list[str]] = {}
+    for name, number in details.verdicts():
+        counts[number] += 1
+        named = examples.setdefault(number, [])
+        if len(named) < EXAMPLES:
+            named.append(name)
+    found = []
+    for number, status in enumerate(details.statuses, FIRST_STATUS):
+        reason = Reason(status.plugin, STATUS_LABELS[status.code], status.reasons, counts[number])
+        found.append(_reason_document(reason, examples.get(number, [])))
+    return found
+
+
+def _reason_document(reason: Reason, examples: list[str]) -> Document:
+    return {
+        "plugin": reason.plugin,
+        "code": reason.code,
+        "reasons": list(reason.reasons),
+        "nodes": reason.nodes,
+        "examples": examples,
+    }
+
+
+def _score_document(score: NodeScore) -> Document:
+    return {
+        "node": score.node,
+        "score": score.total,
+        "plugins": [
+            {
+                "plugin": each.plugin,
+                "weight": each.weight,
+                "raw": each.raw,
+                "normalized": each.normalized,
+                "weighted": each.normalized * each.weight,
+            }
+            for each in score.plugins
+        ],
+    }
+
+
+def _verdicts(details: NodeDetails) -> Any:
+    """(node, "" if it fits, "not examined", or "Plugin: reasons"); one string for all nodes of a reason."""
+    words = ["", "not examined"]
+    assert FITS == 0
+    assert len(words) == FIRST_STATUS
+    words += [f"{status.plugin}: {status.message}" for status in details.statuses]
+    return ((name, words[number]) for name, number in details.verdicts())

@@ -1,0 +1,57 @@
+"""`GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: what is known about one pod, as JSON.
+
+`nodes=all` adds what each node said; `top=N` says how many of the best nodes are shown with their scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from kscheduler.explain.options import DEFAULT_TOP_NODES, MAX_TOP_NODES
+
+PATH = "/debug/kscheduler/explain"
+MAX_KEY = 253 + 1 + 63  # a pod's name, and its namespace's
+
+
+class Explains(Protocol):
+    def explain(
+        self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES
+    ) -> dict[str, Any] | None: ...
+
+    def absence(self, key: str) -> str: ...
+
+
+class ExplainEndpoint:
+    def __init__(self, explainer: Explains) -> None:
+        self._explainer = explainer
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        key = _key(request.query.get("pod", ""))
+        all_nodes = _choice("nodes", request.query.get("nodes", "top"), "top", "all") == "all"
+        top = _count("top", request.query.get("top", str(DEFAULT_TOP_NODES)))
+        found = self._explainer.explain(key, all_nodes=all_nodes, top_nodes=top)
+        if found is None:
+            raise web.HTTPNotFound(text=self._explainer.absence(key))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+def _key(text: str) -> str:
+    namespace, slash, name = text.partition("/")
+    if not (slash and namespace and name) or "/" in name or len(text) > MAX_KEY:
+        raise web.HTTPBadRequest(text=f"pod: expected NAMESPACE/NAME, got {text[:MAX_KEY]!r}")
+    return text
+
+
+def _choice(field: str, text: str, *allowed: str) -> str:
+    if text not in allowed:
+        raise web.HTTPBadRequest(text=f"{field}: expected {' or '.join(allowed)}, got {text[:MAX_KEY]!r}")
+    return text
+
+
+def _count(field: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= MAX_TOP_NODES):
+        raise web.HTTPBadRequest(text=f"{field}: expected a number from 0 to {MAX_TOP_NODES}, got {text[:MAX_KEY]!r}")
+    return int(text)

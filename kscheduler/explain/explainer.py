@@ -1,0 +1,235 @@
+"""Everything this replica knows about one pod, as a document: where it is, why, and what would change that.
+
+Reads what others own and changes nothing. The document's fields are the endpoint's, in the API's camelCase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.client.times import micro_time
+from kscheduler.clock import Clock
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.documents import decision_document
+from kscheduler.explain.options import DEFAULT_TOP_NODES
+from kscheduler.explain.record import DecisionRecord, Outcome
+from kscheduler.framework.events import complete_registrations
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.backoff import WINDOW_S, is_backing_off
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+
+Document = dict[str, Any]
+
+
+class Leadership(NamedTuple):
+    """Who decides: this replica, or whose identity is in the Lease ("" if nobody's is)."""
+
+    identity: str
+    leads: bool
+    leader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An event that a plugin has registered."""
+
+    event: str
+    is_narrowed: bool  # the plugin looks at the object in question, and may still say no
+
+
+class Explainer:
+    """`current_pod` gives the pod of a key as the watch shows it, or None: it knows unfinished pods only."""
+
+    def __init__(
+        self,
+        decisions: DecisionLog,
+        queue: SchedulingQueue,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        *,
+        clock: Clock,
+        current_pod: Callable[[str], Pod | None],
+        leadership: Callable[[], Leadership],
+        max_in_unschedulable_s: float,
+    ) -> None:
+        self._decisions = decisions
+        self._queue = queue
+        self._cache = cache
+        self._clock = clock
+        self._current_pod = current_pod
+        self._leadership = leadership
+        self._max_in_unschedulable_s = max_in_unschedulable_s
+        self._wishes = {name: wishes_of(framework) for name, framework in profiles.items()}
+
+    def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
+        """None for a pod that is neither in the cluster, as far as the watch tells, nor on record."""
+        ring = self._decisions.ring
+        # 1. Which pod is it, and what was decided?
+        pod = self._current_pod(key)
+        uid = ring.uid_of(key) if pod is None else pod.metadata.uid
+        records = [] if uid is None else ring.of(uid)
+        if pod is None and not records:
+            return None
+        # 2. Where is it now?
+        queued = self._queue.get(pod.metadata.uid) if pod is not None else None
+        state = self._state(pod, queued)
+        # 3. Put it together.
+        return {
+            "pod": _pod_document(key, pod, uid),
+            "state": state,
+            "summary": self._summary(state, pod, queued, records),
+            "replica": self.replica(),
+            "queue": None if queued is None else self._queue_document(queued),
+            "decisions": [
+                decision_document(record, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
+                for record in records
+            ],
+            "record": {"decisions": len(ring), "bytes": ring.bytes, "evicted": ring.evicted},
+        }
+
+    def replica(self) -> Document:
+        found = self._leadership()
+        return {
+            "identity": found.identity,
+            "leads": found.leads,
+            "leader": found.leader,
+            "startedAt": micro_time(self._decisions.started),
+        }
+
+    def absence(self, key: str) -> str:
+        """Why nothing is known of a pod."""
+        ring = self._decisions.ring
+        words = f"pod {key} is not known: no unfinished pod has this name"
+        if ring.evicted:
+            words += f", and of finished ones only the last {len(ring)} decisions are kept"
+        else:
+            words += ", and nothing was decided about it since this replica started"
+        return words + self._standing_by()
+
+    def _standing_by(self) -> str:
+        found = self._leadership()
+        if found.leads:
+            return ""
+        return f". This replica stands by; {found.leader or 'nobody'} leads"
+
+    # --- where it is ---
+
+    def _state(self, pod: Pod | None, queued: QueuedPodInfo | None) -> str:
+        if pod is None:
+            return "gone"
+        if pod.spec.node_name:
+            return "bound"
+        if pod.spec.scheduler_name not in self._wishes:
+            return "foreign"
+        if queued is not None:
+            return queued.pool.value
+        if self._cache.get(pod.metadata.uid) is not None:
+            return "binding"
+        if self._queue.is_in_flight(pod.metadata.uid):
+            return Pool.IN_FLIGHT.value
+        return "unobserved"
+
+    def _summary(self, state: str, pod: Pod | None, queued: QueuedPodInfo | None, records: list[DecisionRecord]) -> str:
+        latest = records[0] if records else None
+        if state == "bound":
+            assert pod is not None
+            return self._why_bound(pod, latest)
+        if state == "foreign":
+            assert pod is not None
+            served = ", ".join(self._wishes)
+            return f"is left to scheduler {pod.spec.scheduler_name!r}; this one places pods of {served}"
+        if state == "gone":
+            return "is finished or deleted; " + _outcome(latest)
+        if queued is not None and queued.gated_by is not None:
+            return f"is held back by {queued.gated_by}, and not looked at until that changes"
+        if latest is None:
+            attempts = 0 if queued is None else queued.attempts
+            words = f"waits, after {attempts} attempts" if attempts else "waits for its first attempt"
+            return words + (self._standing_by() or ("; the decisions on it are not on record" if attempts else ""))
+        return _outcome(latest)
+
+    def _why_bound(self, pod: Pod, latest: DecisionRecord | None) -> str:
+        node = pod.spec.node_name
+        if latest is not None and latest.node == node:
+            return f"is on {node}, chosen out of {latest.feasible} of {latest.nodes} nodes that fit"
+        if latest is not None:
+            return f"is on {node}, where somebody else put it; " + _outcome(latest)
+        if pod.spec.scheduler_name not in self._wishes:
+            return f"is on {node}, where scheduler {pod.spec.scheduler_name!r} or its author put it"
+        words = f"is on {node}; there is no decision of this replica on record"
+        standing_by = self._standing_by()
+        if standing_by:
+            return words + standing_by
+        if self._decisions.ring.evicted:
+            return words + ": it was forgotten for newer ones, or another replica or program made it"
+        return words + ": another replica or program made it, or an earlier run of this one"
+
+    # --- queue ---
+
+    def _queue_document(self, queued: QueuedPodInfo) -> Document:
+        now = self._clock.now()
+        rejectors = sorted(queued.unschedulable_plugins | queued.pending_plugins)
+        waits = queued.pool is Pool.UNSCHEDULABLE
+        backs_off = queued.pool in (Pool.BACKOFF, Pool.ERROR_BACKOFF) or (waits and is_backing_off(queued, now))
+        until = queued.backoff_expiration + WINDOW_S
+        return {
+            "pool": queued.pool.value,
+            "attempts": queued.attempts,
+            "since": self._wall(queued.timestamp),
+            "backoffUntil": self._wall(until) if backs_off else None,
+            "backoffSeconds": round(max(until - now, 0.0), 3) if backs_off else 0.0,
+            "gatedBy": queued.gated_by or "",
+            "rejectingPlugins": rejectors,
+            "wokenWithoutBackoffBy": sorted(queued.pending_plugins),
+            "wokenBy": self._wakers(queued, rejectors) if waits or queued.pool is Pool.GATED else [],
+            "triedAgainBy": self._wall(queued.timestamp + self._max_in_unschedulable_s) if waits else None,
+        }
+
+    def _wakers(self, queued: QueuedPodInfo, rejectors: Iterable[str]) -> list[Document]:
+        registered = self._wishes.get(queued.pod_info.pod.spec.scheduler_name, {})
+        return [
+            {"plugin": plugin, "event": wish.event, "narrowed": wish.is_narrowed}
+            for plugin in rejectors
+            for wish in registered.get(plugin, ())
+        ]
+
+    def _wall(self, moment: float) -> str:
+        return micro_time(self._clock.wall() + moment - self._clock.now())
+
+
+def wishes_of(framework: Framework) -> dict[str, tuple[Wish, ...]]:
+    """Plugin -> the events that may help the pods it rejected."""
+    return {
+        plugin: tuple(Wish(wish.event.label, wish.hint is not None) for wish in complete_registrations(registered))
+        for plugin, registered in framework.events_by_plugin().items()
+    }
+
+
+def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:
+    namespace, _, name = key.rpartition("/")
+    return {
+        "namespace": namespace,
+        "name": name,
+        "uid": uid or "",
+        "schedulerName": "" if pod is None else pod.spec.scheduler_name,
+        "priority": 0 if pod is None else pod.spec.priority or 0,
+        "nodeName": "" if pod is None else pod.spec.node_name or "",
+        "nominatedNodeName": "" if pod is None else pod.status.nominated_node_name,
+    }
+
+
+def _outcome(record: DecisionRecord | None) -> str:
+    if record is None:
+        return "nothing was decided about it"
+    if record.outcome is Outcome.BOUND:
+        return f"was bound to {record.node}"
+    if record.outcome is Outcome.BINDING:
+        return f"is being bound to {record.node}, chosen out of {record.feasible} of {record.nodes} nodes that fit"
+    if record.node:
+        return f"was to go to {record.node}, and was sent back: {record.message}"
+    return ("could not be judged: " if record.outcome is Outcome.FAULT else "fits nowhere: ") + record.message

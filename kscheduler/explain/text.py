@@ -1,0 +1,156 @@
+"""The endpoint's document in words, for a terminal: the verdict first, then why, then what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+Document = dict[str, Any]
+
+_STATES = {  # what the queue calls it -> what a reader wants to know
+    "active": "next in line",
+    "backoff": "backing off, tried again when that is over",
+    "error-backoff": "backing off after a fault, tried again when that is over",
+    "unschedulable": "waiting for a change in the cluster",
+    "gated": "held back before any attempt",
+}
+
+
+def explanation_text(document: Document) -> str:
+    pod = document["pod"]
+    lines = [f"Pod {pod['namespace']}/{pod['name']} {document['summary']}"]
+    if not document["replica"]["leads"]:
+        lines.append(standby_text(document["replica"]))
+    decisions = document["decisions"]
+    if decisions:
+        lines += ["", *_decision(decisions[0])]
+    if document["queue"] is not None:
+        lines += ["", *_queue(document["queue"])]
+    if len(decisions) > 1:
+        lines += ["", "Earlier attempts", *_table(_earlier(decisions[1:]))]
+    return "\n".join(lines) + "\n"
+
+
+def standby_text(replica: Document) -> str:
+    """Where to ask instead."""
+    leader = replica["leader"]
+    if not leader:
+        return f"Asked of {replica['identity']}, which stands by; nobody leads at the moment."
+    host = leader.rpartition("_")[0] or leader
+    asked = f"Asked of {replica['identity']}, which stands by and decides nothing"
+    return f"{asked}: {host} leads ({leader}). Ask that one."
+
+
+# --- one decision ---
+
+
+def _decision(decision: Document) -> Iterator[str]:
+    yield f"Attempt {decision['attempt']} at {decision['time']}, profile {decision['profile']}"
+    counts = f"{_number(decision['evaluated'])} of {_number(decision['nodes'])} nodes looked at"
+    yield f"  {counts}, {_number(decision['feasible'])} fit"
+    if decision["finished"] and decision["outcome"] == "bound":
+        yield f"  bound at {decision['finished']}"
+    if decision["preFilter"]:
+        plugins = ", ".join(decision["plugins"])
+        yield f"  no node was looked at: {decision['preFilter']} ({plugins})"
+    if decision["reasons"]:
+        yield ""
+        yield "Nodes that do not fit"
+        yield from _table(_reasons(decision["reasons"]))
+    if decision["reasonsLeftOut"]:
+        yield f"  … and {_number(decision['reasonsLeftOut'])} rarer reasons"
+    if not decision["detailed"] and decision["evaluated"]:
+        yield "  (the scheduler was busy: what each node said was not kept for this attempt)"
+    if decision["bestNodes"]:
+        yield ""
+        yield "Best nodes: score × weight of each plugin (raw scores in brackets)"
+        yield from _table(_scores(decision["bestNodes"], decision["node"]))
+    if decision.get("verdicts"):
+        yield ""
+        yield "All nodes"
+        yield from _table([node, words or "fits"] for node, words in decision["verdicts"].items())
+    if decision["postFilter"] or decision["nominatedNode"]:
+        yield ""
+        yield "Preemption"
+        if decision["nominatedNode"]:
+            yield f"  makes room on {decision['nominatedNode']}"
+        if decision["postFilter"]:
+            yield f"  {decision['postFilter']}"
+
+
+def _reasons(reasons: Sequence[Document]) -> Iterator[list[str]]:
+    for reason in reasons:
+        examples = ", ".join(reason["examples"])
+        if reason["nodes"] > len(reason["examples"]) > 0:
+            examples += ", …"
+        yield [f"{_number(reason['nodes'])} nodes:", reason["plugin"], ", ".join(reason["reasons"]), examples]
+
+
+def _scores(nodes: Sequence[Document], chosen: str) -> Iterator[list[str]]:
+    plugins = [each["plugin"] for each in nodes[0]["plugins"]]
+    yield ["node", "total", *plugins]
+    for node in nodes:
+        name = node["node"] + (" *" if node["node"] == chosen else "")
+        yield [name, _number(node["score"]), *map(_score, node["plugins"])]
+    if any(node["node"] == chosen for node in nodes):
+        yield ["* taken"]
+
+
+def _score(score: Document) -> str:
+    return f"{score['normalized']}×{score['weight']} ({score['raw']})"
+
+
+def _earlier(decisions: Sequence[Document]) -> Iterator[list[str]]:
+    for decision in decisions:
+        yield [f"{decision['attempt']}", decision["time"], decision["outcome"], decision["message"] or decision["node"]]
+
+
+# --- the queue ---
+
+
+def _queue(queue: Document) -> Iterator[str]:
+    pool = queue["pool"]
+    yield f"Queue: {pool} since {queue['since']}, {_STATES.get(pool, 'on its way')}"
+    yield f"  attempts so far: {queue['attempts']}"
+    if queue["backoffUntil"]:
+        yield f"  backs off until {queue['backoffUntil']} ({queue['backoffSeconds']:g} s from now)"
+    if queue["gatedBy"]:
+        yield f"  held back by {queue['gatedBy']}"
+    elif queue["rejectingPlugins"]:
+        yield f"  rejected by {', '.join(queue['rejectingPlugins'])}"
+    if queue["wokenBy"]:
+        yield "  woken by"
+        for plugin, events in _by_plugin(queue["wokenBy"]).items():
+            yield f"    {plugin}: {', '.join(events)}"
+        if any(waker["narrowed"] for waker in queue["wokenBy"]):
+            yield "    (* if the plugin finds that the change may help this pod)"
+    if queue["triedAgainBy"]:
+        yield f"  tried again without that by {queue['triedAgainBy']}"
+
+
+def _by_plugin(wakers: Sequence[Document]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for waker in wakers:
+        found.setdefault(waker["plugin"], []).append(waker["event"] + ("*" if waker["narrowed"] else ""))
+    return found
+
+
+# --- layout ---
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _table(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Indented columns, each as wide as its widest cell."""
+    cells = list(rows)
+    widths: list[int] = []
+    for row in cells:
+        for column, cell in enumerate(row[:-1]):
+            if column == len(widths):
+                widths.append(0)
+            widths[column] = max(widths[column], len(cell))
+    for row in cells:
+        padded = [cell.ljust(widths[column]) if column < len(row) - 1 else cell for column, cell in enumerate(row)]
+        yield ("  " + "  ".join(padded)).rstrip()

@@ -1,0 +1,119 @@
+"""What the search that has just run can still tell: whom it rejected and why, and how the best nodes were scored.
+
+Good until the next search begins, and for scores until the decision takes room: it reads the buffers of the search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from kscheduler._fast import FEASIBLE, MAX_CODE, NOT_EXAMINED, Scores, Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import ScorePlugin, TableNormalizeScore, TableScorePlugin
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScores:
+    """One Score plugin's answers for some rows, in their order."""
+
+    plugin: str
+    weight: int
+    raw: tuple[int, ...]
+    normalized: tuple[int, ...]  # 0..100
+
+
+class Scorer(Protocol):
+    """A Score plugin as the search runs it."""
+
+    def __call__(self, plugin: ScorePlugin, state: CycleState, pod: PodInfo) -> None:
+        """Write the normalised scores of all feasible rows, asking node by node."""
+        ...
+
+
+# plugin, weight, has it a table form, does that normalise
+ScoreEntry = tuple[ScorePlugin, int, bool, bool]
+
+
+class CycleReview:
+    def __init__(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        table: NodeTable,
+        verdicts: Verdicts,
+        scores: Scores,
+        *,
+        score_plugins: Sequence[ScoreEntry],
+        score_by_node: Scorer,
+        alone: Mapping[int, Status],
+        explain: Callable[[int, int], Status],
+    ) -> None:
+        """`alone`: row -> status that stands before its verdict; `explain` gives the status of a code and detail."""
+        self._state = state
+        self._pod = pod
+        self.table = table
+        self._verdicts = verdicts
+        self._scores = scores
+        self._score_plugins = score_plugins
+        self._score_by_node = score_by_node
+        self._alone = alone
+        self._explain = explain
+
+    @property
+    def rows(self) -> int:
+        return self._verdicts.rows
+
+    def feasible_rows(self) -> list[int]:
+        return self._verdicts.feasible_rows()
+
+    def rejected_rows(self) -> list[tuple[Status, list[int]]]:
+        """Each status, and the rows of the nodes that got it; the most frequent first."""
+        found: dict[Status, list[int]] = {}
+        for (code, detail), nodes in self._verdicts.histogram().items():
+            if nodes and FEASIBLE < code <= MAX_CODE:
+                rows = self._verdicts.rows_with(code, detail)
+                if self._alone:
+                    rows = [row for row in rows if row not in self._alone]
+                if rows:
+                    found.setdefault(self._explain(code, detail), []).extend(rows)
+        for row, status in self._alone.items():
+            if FEASIBLE < self._verdicts.code(row) <= MAX_CODE:
+                found.setdefault(status, []).append(row)
+        return sorted(found.items(), key=lambda entry: -len(entry[1]))
+
+    def unexamined_rows(self) -> list[int]:
+        """The rows that a search for only so many feasible nodes has left out."""
+        return self._verdicts.rows_with(NOT_EXAMINED, 0)
+
+    def best_rows(self, count: int) -> list[tuple[int, int]]:
+        """(row, total score), best first; among equals the first row. Of no use if a single node was feasible."""
+        # Nothing but feasible rows, ascending: nlargest keeps the order of equals.
+        rows = heapq.nlargest(count, self._verdicts.feasible_rows(), key=self._scores.total)
+        return [(row, self._scores.total(row)) for row in rows]
+
+    def total(self, row: int) -> int:
+        return self._scores.total(row)
+
+    def score_again(self, rows: Sequence[int]) -> list[PluginScores]:
+        """Run the Score plugins of the cycle once more, and note what they say of these rows."""
+        skipped = self._state.skip_score
+        return [self._scores_of(entry, rows) for entry in self._score_plugins if entry[0].name not in skipped]
+
+    def _scores_of(self, entry: ScoreEntry, rows: Sequence[int]) -> PluginScores:
+        plugin, weight, by_table, normalizes = entry
+        state, pod, table, verdicts, scores = self._state, self._pod, self.table, self._verdicts, self._scores
+        if by_table:
+            cast(TableScorePlugin, plugin).score_table(state, pod, table, verdicts, scores)
+            raw = tuple(scores.raw(row) for row in rows)
+            if normalizes:
+                cast(TableNormalizeScore, plugin).normalize_table(state, pod, table, verdicts, scores)
+        else:
+            raw = tuple(plugin.score(state, pod, table.at(row))[0] for row in rows)
+            self._score_by_node(plugin, state, pod)
+        return PluginScores(plugin.name, weight, raw, tuple(scores.raw(row) for row in rows))
