@@ -84,7 +84,7 @@ class Answer(msgspec.Struct, rename="camel", kw_only=True):
     error: str = ""
     node_order: list[str] | None = None
     plugins: dict[str, list[WeighedPlugin]] | None = None  # "profile/point" -> plugins in order
-    queue_order: list[int] = []  # positions of the pending pods, as they leave the queue
+    queue_order: list[int] | None = None  # positions of the pending pods, as they leave the queue
     pods: list[Decision] | None = None
     changes: list[list[Happened]] | None = None  # of a case of hints: for each change the events it led to
 

@@ -17,7 +17,7 @@ for line in sys.stdin:
     if "please-die" in line:
         sys.exit("no memory left")
     if "please-refuse" in line:
-        print('{{"error": "pods: not today"}}', flush=True)
+        print('{{"error": "pods: not today", "queueOrder": null, "pods": null}}', flush=True)
     else:
         print('{{"nodeOrder": ["n1"], "pods": []}}', flush=True)
 """
