@@ -72,44 +72,18 @@ class World:
         for pod in case.cluster.get("nominated", ()):
             nominator.nominate(read_pod(pod), None)
         self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominator)
-        config = _read_config(json.dumps(case.config))
+        config = read_config(json.dumps(case.config))
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
             for profile in config.profiles
         }
-        self._fill_around(case.cluster)
+        fill_around(self.handle, case.cluster)
         detours = random.Random(case.seed)
         mislead(self.handle.volumes, case.cluster, detours)
         fill(self.cache, case, self.decide)
         inform(self.handle.volumes, case.cluster, detours)
         for profile in self._profiles.values():
             profile.framework._algorithm._next_start_row = 0  # the detour has looked at nodes
-
-    def _fill_around(self, cluster: Mapping[str, Sequence[Object]]) -> None:
-        for namespace in cluster.get("namespaces", ()):
-            metadata = namespace["metadata"]
-            self.handle.namespaces.set(metadata["name"], metadata.get("labels", {}))
-        self._fill_owners(cluster)
-
-    def _fill_owners(self, cluster: Mapping[str, Sequence[Object]]) -> None:
-        owners: Any = getattr(self.handle, "owners", None)
-        if owners is None:
-            return
-        for service in cluster.get("services", ()):
-            metadata = service["metadata"]
-            owners.set_service(metadata["namespace"], metadata["name"], service["spec"].get("selector"))
-        for kind, list_name in (
-            (("v1", "ReplicationController"), "replicationControllers"),
-            (("apps/v1", "ReplicaSet"), "replicaSets"),
-            (("apps/v1", "StatefulSet"), "statefulSets"),
-        ):
-            for controller in cluster.get(list_name, ()):
-                metadata, selector = controller["metadata"], controller["spec"].get("selector")
-                if list_name == "replicationControllers":
-                    selector = {"matchLabels": selector}
-                owners.set_controller(
-                    kind, metadata["namespace"], metadata["name"], convert_object(selector, LabelSelector)
-                )
 
     def decide(self, document: Object) -> Decision:
         pod = read_pod(document)
@@ -133,8 +107,37 @@ class World:
         self._profiles[pod.pod.spec.scheduler_name].reserve(pod, node_name)
 
 
+def fill_around(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> None:
+    """What is neither node nor pod nor volume."""
+    for namespace in cluster.get("namespaces", ()):
+        metadata = namespace["metadata"]
+        handle.namespaces.set(metadata["name"], metadata.get("labels", {}))
+    _fill_owners(handle, cluster)
+
+
+def _fill_owners(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> None:
+    owners: Any = getattr(handle, "owners", None)
+    if owners is None:
+        return
+    for service in cluster.get("services", ()):
+        metadata = service["metadata"]
+        owners.set_service(metadata["namespace"], metadata["name"], service["spec"].get("selector"))
+    for kind, list_name in (
+        (("v1", "ReplicationController"), "replicationControllers"),
+        (("apps/v1", "ReplicaSet"), "replicaSets"),
+        (("apps/v1", "StatefulSet"), "statefulSets"),
+    ):
+        for controller in cluster.get(list_name, ()):
+            metadata, selector = controller["metadata"], controller["spec"].get("selector")
+            if list_name == "replicationControllers":
+                selector = {"matchLabels": selector}
+            owners.set_controller(
+                kind, metadata["namespace"], metadata["name"], convert_object(selector, LabelSelector)
+            )
+
+
 @functools.lru_cache(maxsize=2)  # both forms have the same
-def _read_config(text: str) -> SchedulerConfig:
+def read_config(text: str) -> SchedulerConfig:
     return parse_config(text)
 
 
