@@ -1,8 +1,8 @@
 """Whom an event wakes: the real kube-scheduler's queue and ours, with the same pods rejected by the same plugin.
 
-KSCHEDULER_PARITY_HINTS says how many fresh cases are tried (some 7,000 answers each), KSCHEDULER_PARITY_SEED from which
-seed on. Ours may wake more pods where RATIONALE.md says so. It wakes fewer only if a hint of kube-scheduler's failed on a
-node affinity term that cannot be read: such a term matches no node, so that no node can help.
+KSCHEDULER_PARITY_HINTS says how many fresh cases are tried (some 5,000 answers each), KSCHEDULER_PARITY_SEED from
+which seed on. Ours may wake more pods where RATIONALE.md says so. It wakes fewer only if a hint of kube-scheduler's
+failed on a node affinity term that cannot be read: such a term matches no node, so that no node can help.
 """
 
 from __future__ import annotations
