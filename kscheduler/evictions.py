@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 TRIES = 4
 FIRST_PAUSE_S = 0.01
 PAUSE_GROWTH = 5.0
+# A preemptor is tried again as soon as its preemption has failed: a refusal that costs no time must not make it spin.
+REFUSED_PAUSE_S = 1.0
 
 
 class Scene(Protocol):
@@ -97,6 +99,7 @@ class SchedulerEvictions:
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, TRIES + 1):
             if not self._may_write():
+                await asyncio.sleep(REFUSED_PAUSE_S)
                 raise NotLeading(f"pod {pod.key} is not preempted: this replica does not hold the lease")
             try:
                 await write()
@@ -109,7 +112,10 @@ class SchedulerEvictions:
                 if attempt == TRIES:
                     raise
             except APIError as error:
-                if attempt == TRIES or not _may_pass(error):
+                if not _may_pass(error):
+                    await asyncio.sleep(REFUSED_PAUSE_S)
+                    raise
+                if attempt == TRIES:
                     raise
                 pause_s = error.retry_after_s or pause_s
             await asyncio.sleep(pause_s)

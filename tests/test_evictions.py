@@ -12,7 +12,7 @@ from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.errors import APIError, Conflict, Forbidden, NotLeading
-from kscheduler.evictions import SchedulerEvictions
+from kscheduler.evictions import REFUSED_PAUSE_S, SchedulerEvictions
 from kscheduler.framework.evictions import Evictions, NoEvictions
 from kscheduler.framework.status import Code
 from kscheduler.measurements import Measurements
@@ -137,9 +137,11 @@ def test_what_will_not_pass_is_not_tried_again() -> None:
             raise Forbidden("no", status=403)
 
         bench.client.delete_pod = forbid  # type: ignore[method-assign]
+        started = bench.clock.now()
         with pytest.raises(Forbidden):
             await bench.evictions.delete(bench.victim)
         assert tries == 1
+        assert bench.clock.now() - started == REFUSED_PAUSE_S  # else the preemptor would spin
 
     run_virtual(main())
 

@@ -380,3 +380,51 @@ async def test_an_outage_in_the_middle_of_it_loses_nothing() -> None:
         await world.sleep(5)
         world.cluster.start()
         await world.until(world.all_bound, within_s=120)
+
+
+# --- held back in the meantime ----------------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_pod_that_would_be_tried_while_its_victims_are_being_ended_is_held_and_then_let_go() -> None:
+    async with World(latency=Latency(write_s=1.0, watch_s=0.1)) as world:
+        world.add_node("n1")
+        await fill(world, low("a", "2"), low("b", "2"))
+        uid = world.add_pod(critical()).metadata.uid
+        await world.until(lambda: chosen_victims(world) == 2)
+        await world.until(lambda: world.scheduler.queue.contains(uid))
+        world.add_node("small", cpu="3")  # the pod is worth another try, but not yet
+        await world.until(lambda: world.scheduler.queue.counts().gated == 1)
+        attempts = world.metrics.preemption_attempts_total.value
+        await world.until(world.all_bound, within_s=15)
+        assert world.metrics.preemption_attempts_total.value == attempts == 1
+        assert world.node_of("critical") == "n1"
+
+
+@in_virtual_time
+async def test_a_pod_that_is_held_is_let_go_when_its_preemption_fails() -> None:
+    async with World(latency=Latency(write_s=0.2)) as world:
+        world.faults.add(FaultKind.SERVER_ERROR, Verb.DELETE_POD, count=8)
+        world.add_node("n1")
+        await fill(world, low("a", "2"), low("b", "2"))
+        world.add_pod(critical())
+        await world.until(lambda: chosen_victims(world) == 2)
+        world.add_node("small", cpu="3")
+        await world.until(lambda: world.scheduler.queue.counts().gated == 1)
+        await world.until(world.all_bound, within_s=30)
+        assert preemptions(world, "error") >= 1
+
+
+@in_virtual_time
+async def test_without_the_lease_no_victim_is_ended_any_more() -> None:
+    async with World(latency=Latency(write_s=0.5)) as world:
+        world.add_node("n1")
+        await fill(world, low("a", "2"), low("b", "2"))
+        world.add_pod(critical())
+        await world.until(lambda: chosen_victims(world) == 2)
+        world.scheduler.binder.may_bind = lambda: False
+        await world.sleep(30)
+        assert exists(world, "a")
+        assert exists(world, "b")
+        world.scheduler.binder.may_bind = lambda: True
+        await world.until(world.all_bound, within_s=30)
