@@ -1,7 +1,7 @@
 """What events cost the queue while very many pods wait: updates of nodes that wake nobody, or may, or do.
 
     python -m perf.queue_events                       # 100,000 waiting pods, 1,000 updates a second of each kind
-    python -m perf.queue_events --save before.json    # in an old checkout, for the ratios
+    python -m perf.queue_events --save before.json    # in an old checkout, to compare with
     python -m perf.queue_events --before before.json
 
 Pods were rejected by NodeResourcesFit, TaintToleration and NodeAffinity alike. Each class of pods asks for amounts of
@@ -61,10 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--updates", type=int, default=RATE, help="handed over in each run; a slow queue gets fewer")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds after which a run is cut short")
     parser.add_argument("--save", type=Path, help="write the results to a file")
-    parser.add_argument("--before", type=Path, help="print ratios to the results in this file")
+    parser.add_argument("--before", type=Path, help="compare with the results in this file")
     options = parser.parse_args(argv)
     before = _load(options.before) if options.before else {}
-    print(f"{'updates':<22}{'classes':>9}{'share':>10}{'longest':>12}{'woken':>9}{'rest':>9}{'ratio':>9}")
+    columns = f"{'updates':<22}{'classes':>9}{'share':>10}{'longest':>12}{'woken':>9}{'rest':>9}"
+    print(columns + (f"{'longest before':>18}{'woken':>9}" if before else ""))
     results = []
     for classes in (100, options.pods):
         for kind, updates in KINDS.items():
@@ -181,6 +182,7 @@ def other_labels() -> Iterator[Update]:
 
 
 def other_taints() -> Iterator[Update]:
+    """Nobody tolerates them, but whoever waits for new nodes is woken by taints too, as in kube-scheduler."""
     while True:
         yield _pair(make_node("n").taint("a", "b"), make_node("n").taint("a", "c"))
 
@@ -210,7 +212,7 @@ KINDS: dict[str, Callable[[], Iterator[Update]]] = {
     "useless: too small": small_nodes,
     "useless: shrinks": shrinking_nodes,
     "useless: labels": other_labels,
-    "useless: taints": other_taints,
+    "useful: taints": other_taints,
     "useful: labels": labels_of_some,
     "useful: room for all": large_nodes,
 }
@@ -225,10 +227,10 @@ def _load(path: Path) -> dict[tuple[str, int], Result]:
 
 
 def _shown(result: Result, before: Result | None) -> str:
-    ratio = f"{before.share / result.share:,.0f}" if before and result.share else ""
+    ratio = f"{before.longest_ms / result.longest_ms:>16,.0f} x{before.woken:>9,}" if before else ""
     return (
         f"{result.kind:<22}{result.classes:>9,}{result.share:>10.2%}{result.longest_ms:>9.1f} ms"
-        f"{result.woken:>9,}{result.left_s:>7.1f} s{ratio:>9}"
+        f"{result.woken:>9,}{result.left_s:>7.1f} s{ratio}"
     )
 
 

@@ -7,7 +7,7 @@ What a plugin author needs is exported here, and stays compatible:
 * what it answers: None for success, or a `Status` made with `unschedulable`, `unresolvable`, `error_status`, or SKIP;
 * the extension points, as Protocols: a plugin need not inherit from them, having the method is enough;
 * `PluginArgs`, the base of the arguments it takes from the configuration file;
-* `ClusterEvent`, `EventResource`, `Action`, `Registration`: what may help a pod it rejected.
+* `ClusterEvent`, `EventResource`, `Action`, `Registration`, `Grouping`: what may help a pod it rejected.
 
 The table forms (`TableFilterPlugin`, `TableScorePlugin`, `TableNormalizeScore`) answer for all nodes in one call, on
 `NodeTable`, `Verdicts` and `Scores`; they are worth their trouble only where a loop over nodes costs too much.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, QueueingHint, Registration
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, QueueingHint, Registration
 from kscheduler.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -66,6 +66,7 @@ __all__ = [
     "EnqueueExtensions",
     "EventResource",
     "FilterPlugin",
+    "Grouping",
     "Handle",
     "NodeInfo",
     "NodeTable",
