@@ -93,9 +93,9 @@ class Process:
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             if not self.is_running:
-                raise StartFailed(f"{self.name} ended with exit code {self.exit_code}; {self._log_tail()}")
+                raise StartFailed(f"{self.name} ended with exit code {self.exit_code}; {self.log_tail()}")
             if time.monotonic() > deadline:
-                raise StartFailed(f"{self.name} was not ready within {timeout_s:.0f} s; {self._log_tail()}")
+                raise StartFailed(f"{self.name} was not ready within {timeout_s:.0f} s; {self.log_tail()}")
             time.sleep(POLL_S)
 
     def wait(self, timeout_s: float) -> int:
@@ -105,7 +105,7 @@ class Process:
         try:
             return self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise HarnessError(f"{self.name} still runs after {timeout_s:.0f} s; {self._log_tail()}") from None
+            raise HarnessError(f"{self.name} still runs after {timeout_s:.0f} s; {self.log_tail()}") from None
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, when it runs."""
@@ -141,7 +141,8 @@ class Process:
         """All it wrote so far, of every start."""
         return self.log.read_text(errors="replace")
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """Where the log is, and its end, for messages of faults."""
         return f"the end of {self.log}:\n{self.log_text()[-LOG_TAIL_CHARS:]}"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.harness import Binaries, ControlPlane
 from tests.controlplane.harness.controllermanager import VOLUME_CONTROLLERS, ControllerManager
+from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.provisioner import Provisioner
 from tests.controlplane.harness.scheduler_process import SchedulerProcess
 from tests.controlplane.parity.outcome import Outcome
@@ -40,7 +41,12 @@ def play_to(cluster: Cluster) -> Iterator[Play]:
             if side not in running:
                 running[side] = side.run(cluster.control_plane)
 
-        return play(scenario, cluster, side, start)
+        try:
+            return play(scenario, cluster, side, start)
+        except HarnessError as error:
+            if side not in running:
+                raise
+            raise HarnessError(f"{error}; {running[side].process.log_tail()}") from error
 
     yield play_one
     for process in running.values():

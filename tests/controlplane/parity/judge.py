@@ -29,8 +29,8 @@ class World:
     volumes: Mapping[str, Object] = field(default_factory=dict)  # name -> volume
 
     def others(self, pod: Object) -> list[Object]:
-        """The other pods that are bound."""
-        return [other for other in self.pods if _uid(other) != _uid(pod) and _node_of(other)]
+        """The other pods that are bound and not finished."""
+        return [other for other in self.pods if _uid(other) != _uid(pod) and _node_of(other) and not is_finished(other)]
 
     def domain(self, pod: Object, key: str) -> str | None:
         """The value of the topology key on the pod's node."""
@@ -46,7 +46,7 @@ def infeasible(pod: Object, world: World) -> list[str]:
     return [
         *_closed(pod, node),
         *_clashes(pod, world),
-        *overcommitted([node], [each for each in world.pods if _node_of(each) == _node_of(pod)]),
+        *overcommitted([node], [each for each in [*world.others(pod), pod] if _node_of(each) == _node_of(pod)]),
         *_lonely(pod, world),
         *_shunned(pod, world),
         *_skewed(pod, world),
@@ -180,7 +180,7 @@ def _skewed(pod: Object, world: World) -> Iterator[str]:
         for other in [*world.others(pod), pod]:
             there = world.domain(other, key)
             is_meant = _namespace(other) == _namespace(pod) and _matches(rule.get("labelSelector"), _labels(other))
-            if there in counts and is_meant:
+            if there in counts and is_meant and "deletionTimestamp" not in other["metadata"]:
                 counts[there] += 1
         own = world.domain(pod, key)
         if own not in counts:
@@ -235,6 +235,11 @@ def _matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
 def _affinity(pod: Object, kind: str) -> Object:
     found: Object = (pod["spec"].get("affinity") or {}).get(kind) or {}
     return found
+
+
+def is_finished(pod: Object) -> bool:
+    """Finished pods take nothing and concern nobody."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _labels(found: Object) -> Mapping[str, str]:

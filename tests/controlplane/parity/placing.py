@@ -25,7 +25,8 @@ from tests.controlplane.parity.manifests import (
 )
 from tests.controlplane.parity.outcome import in_each, label_of_each, shape
 from tests.controlplane.parity.scenario import Scenario
-from tests.controlplane.parity.steps import bound, namespace, node, pod, pods, refused, thing
+from tests.controlplane.parity.stage import FOREIGN
+from tests.controlplane.parity.steps import ask_to_go, bound, namespace, node, pod, pods, refused, settle, thing
 
 
 def _with_init(cpu: str, *, restarts: bool = False) -> dict[str, Any]:
@@ -270,6 +271,43 @@ SPREADING = (
         placements=shape(ZONE),
     ),
     Scenario(
+        "Pods that are going do not count when others spread",
+        (
+            node("a", zone="a"),
+            node("b", zone="b", taints=[taint("closed")]),
+            pod("first", spreads(spread(ZONE, WEB)), labels=WEB),
+            bound("first", "a"),
+            pod("second", spreads(spread(ZONE, WEB)), labels=WEB),
+            refused("second", "1 node(s) didn't match pod topology spread constraints"),
+            ask_to_go("first"),
+            pod("third", spreads(spread(ZONE, WEB)), labels=WEB),
+            settle,
+        ),
+        placements=in_each(ZONE),
+        # Which of the two that wait gets the room depends on who is awake first.
+        retries_vary=True,
+    ),
+    Scenario(
+        "Domains that node affinity leaves out count when told so",
+        (
+            node("a", {"pool": "x"}, zone="a"),
+            node("b", {"pool": "y"}, zone="b"),
+            *pods(
+                2,
+                "honouring",
+                {**spreads(spread(ZONE, WEB)), "nodeSelector": {"pool": "x"}},
+                labels=WEB,
+            ),
+            *pods(
+                2,
+                "ignoring",
+                {**spreads(spread(ZONE, DB, nodeAffinityPolicy="Ignore")), "nodeSelector": {"pool": "x"}},
+                labels=DB,
+            ),
+            refused("ignoring-1", "1 node(s) didn't match pod topology spread constraints"),
+        ),
+    ),
+    Scenario(
         "Soft spread decides against a larger node",
         (
             node("large", zone="a", cpu="64", memory="256Gi"),
@@ -372,6 +410,31 @@ TOGETHER = (
         ),
     ),
     Scenario(
+        "Pods that need others attract them",
+        (
+            node("a"),
+            node("b", cpu="64", memory="512Gi"),
+            pod("db", {"nodeSelector": {HOST: "a"}}, labels=DB),
+            pod("needs-db", {"nodeSelector": {HOST: "a"}, **needs_pods(term(DB, HOST))}),
+            pod("attracted", labels=DB, profile="heeds-needs"),
+            bound("attracted", "a"),
+            pod("hardly", labels=DB),
+        ),
+    ),
+    Scenario(
+        "Affinity within one revision, and against others",
+        (
+            node("a"),
+            node("b"),
+            pod("old", {"nodeSelector": {HOST: "a"}}, labels={**WEB, "revision": "1"}),
+            pod("new", {"nodeSelector": {HOST: "b"}}, labels={**WEB, "revision": "2"}),
+            pod("joins", needs_pods(term(WEB, HOST, matchLabelKeys=["revision"])), labels={"revision": "2"}),
+            bound("joins", "b"),
+            pod("leaves", shuns_pods(term(WEB, HOST, mismatchLabelKeys=["revision"])), labels={"revision": "1"}),
+            bound("leaves", "a"),
+        ),
+    ),
+    Scenario(
         "Affinity across namespaces",
         (
             node("a"),
@@ -447,6 +510,21 @@ PROFILES = (
             bound("blind", "a"),
         ),
         pardons="taint closed is not tolerated",
+    ),
+    Scenario(
+        "A scheduler that starts finds what is there",
+        (
+            node("a", cpu="1"),
+            node("b"),
+            node("c", taints=[taint("closed")]),
+            pod("theirs", {"nodeName": "a"}, labels=DB, cpu="700m", profile=FOREIGN, wait=False),
+            pod("other", {"nodeName": "c"}, labels=WEB, profile=FOREIGN, ports=[host_port(80)], wait=False),
+            pod("no-room-on-a", cpu="400m", wait=False),
+            pod("beside-theirs", needs_pods(term(DB, HOST)), wait=False),
+            pod("nowhere", needs_pods(term(WEB, HOST)), wait=False),
+            pod("gated", {"schedulingGates": [{"name": "example.com/wait"}]}, wait=False),
+        ),
+        starts_cold=True,
     ),
     Scenario(
         "A scheduler that starts takes the most important pods first",

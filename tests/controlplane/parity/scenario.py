@@ -48,7 +48,7 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
             start()
             stage.is_awake = True
         # 2. Settle: decided, judged, and told about.
-        stage.wait(lambda: all(map(is_decided, stage.pods().values())), "each pod is decided")
+        stage.wait(lambda: all(map(is_decided, stage.own_pods())), "each pod is decided")
         settle(stage)
         stage.wait(lambda: is_told(stage), "each decision has its Event")
         stage.wait(lambda: all(map(is_finished, stage.claims().values())), "claims with a volume are bound")
@@ -74,7 +74,7 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
 def is_told(stage: Stage) -> bool:
     """Has each pod an Event that fits its state?"""
     told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
-    expected = ((pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.pods().values())
+    expected = ((pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.own_pods())
     return all(reason is None or (uid, reason) in told for uid, reason in expected)
 
 

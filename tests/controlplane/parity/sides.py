@@ -109,6 +109,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         ],
     },
     "blind-to-taints": {"plugins": {"multiPoint": {"disabled": [{"name": "TaintToleration"}]}}},
+    "heeds-needs": {"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 100}}]},
     "ignores-preferences": {
         "pluginConfig": [{"name": "InterPodAffinity", "args": {"ignorePreferredTermsOfExistingPods": True}}],
     },

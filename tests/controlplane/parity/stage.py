@@ -21,8 +21,9 @@ from tests.controlplane.harness.mirror import Mirror, wait_until
 from tests.controlplane.parity.judge import World, by_name, infeasible
 
 MAIN = "main"
+FOREIGN = "someone-else"  # the profile of pods that neither scheduler is to look after
 LIMIT_S = 15.0  # for one step; it only matters when a scheduler does not do what is expected
-FENCE_LIMIT_S = 30.0
+FENCE_LIMIT_S = 15.0
 
 # What a probe is refused with: it names a node that nobody has, so it is refused by whichever nodes there are.
 PROBE_AFFINITY: Object = {
@@ -163,6 +164,11 @@ class Stage:
         """namespace/name, both as scenarios know them -> pod, as last seen."""
         return self._by_key(self.cluster.pods)
 
+    def own_pods(self) -> list[Object]:
+        """The pods that are the scheduler's to decide."""
+        foreign = self.names.scheduler_name(FOREIGN)
+        return [pod for pod in self.pods().values() if pod["spec"]["schedulerName"] != foreign]
+
     def claims(self) -> dict[str, Object]:
         """namespace/name -> claim."""
         return self._by_key(self.cluster.claims)
@@ -241,7 +247,7 @@ class Stage:
     def judge(self) -> None:
         """Look at the bindings since the last look, on the cluster as it is."""
         world = self._world()
-        for pod in self.pods().values():
+        for pod in self.own_pods():
             uid = pod["metadata"]["uid"]
             if pod["spec"].get("nodeName") and uid not in self._judged:
                 self._judged.add(uid)

@@ -174,6 +174,27 @@ def remove_pod(name: str) -> Step:
     return play
 
 
+def ask_to_go(name: str) -> Step:
+    """A bound pod is deleted with a period of grace; nobody runs it, so it stays."""
+
+    def play(stage: Stage) -> None:
+        stage.judge()
+        stage.api.request("DELETE", stage.path("pods", name))
+        evicting(name)(stage)
+
+    return play
+
+
+def finish(name: str) -> Step:
+    """A bound pod has done its work."""
+
+    def play(stage: Stage) -> None:
+        stage.judge()
+        stage.api.patch(f"{stage.path('pods', name)}/status", {"status": {"phase": "Succeeded"}}, MERGE)
+
+    return play
+
+
 def remove_node(name: str) -> Step:
     """A node is deleted."""
     return lambda stage: stage.delete_node(name)

@@ -21,9 +21,11 @@ from tests.controlplane.parity.manifests import (
 from tests.controlplane.parity.outcome import in_each, shape
 from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.steps import (
+    ask_to_go,
     bound,
     change_node,
     change_pod,
+    finish,
     node,
     pod,
     pods,
@@ -153,6 +155,46 @@ WAKING = (
             refused("waiting", "1 Insufficient cpu"),
             resize("waiting", cpu="400m"),
             bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A finished pod leaves room",
+        (
+            node("a", cpu="1"),
+            pod("first", shuns_pods(term(WEB, HOST)), cpu="600m", ports=[host_port(80)]),
+            pod("waiting", labels=WEB, cpu="600m", ports=[host_port(80)]),
+            refused("waiting", "1 node(s) didn't have free ports"),
+            finish("first"),
+            bound("waiting", "a"),
+        ),
+    ),
+    Scenario(
+        "A pod comes again under its name",
+        (
+            node("a"),
+            pod("again", cpu="100"),
+            refused("again", "1 Insufficient cpu"),
+            remove_pod("again"),
+            pod("again"),
+            bound("again", "a"),
+            remove_pod("again"),
+            pod("again", cpu="200"),
+            refused("again", "1 Insufficient cpu"),
+        ),
+    ),
+    Scenario(
+        "A pod that is going still takes room and is shunned",
+        (
+            node("a", cpu="1"),
+            pod("going", labels=WEB, cpu="600m"),
+            ask_to_go("going"),
+            pod("large", cpu="600m"),
+            refused("large", "1 Insufficient cpu"),
+            pod("shunning", shuns_pods(term(WEB, HOST))),
+            refused("shunning", "1 node(s) didn't match pod anti-affinity rules"),
+            remove_pod("going"),
+            bound("large", "a"),
+            bound("shunning", "a"),
         ),
     ),
     Scenario(
