@@ -155,7 +155,8 @@ class StorageEvents(Generic[T]):
         return self._kind.event_resource.value
 
     def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
-        if self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now()):
+        woken = self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
+        if woken or self._queue.is_waking:
             self._wake()
 
     def _keep(self, item: T) -> bool:

@@ -435,6 +435,11 @@ class SchedulingQueue:
     def is_in_flight(self, uid: str) -> bool:
         return uid in self._in_flight
 
+    @property
+    def is_waking(self) -> bool:
+        """Are events on their way to waiting pods, so that `flush` has work?"""
+        return len(self._waker) > 0
+
     def counts(self) -> QueueCounts:
         return QueueCounts(
             active=len(self._active),

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_HINTS", "40"))
 FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
 FIXED_SEEDS = range(10)
-ENOUGH = 2_000  # answers, of each kind of plugin together
+ENOUGH = 2_000  # answers of a run
 
 # What RATIONALE.md says of each: we look at more of what may help.
 WAKES_MORE = frozenset({"InterPodAffinity", "NodeAffinity", "NodeResourcesFit"})

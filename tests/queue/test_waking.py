@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import (
     ALL_ALIKE,
     NODE_ADD,
+    ClusterEvent,
     Grouping,
     Registration,
 )
 from kscheduler.framework.narrowing import Narrowing
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.queue import waking
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
 from tests.queue.harness import (
     AFFINITY,
     FIT,
@@ -290,3 +295,30 @@ def test_a_clock_that_jumps_forward_ends_all_waits_that_lie_between() -> None:
     queue.flush(1_000_000.0)
     assert backing_off.pool is Pool.ACTIVE
     assert queue.counts().unschedulable == 0
+
+
+# --- gates ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gate_is_asked_again_when_its_event_helps_with_another_rejection() -> None:
+    """As with preemption: its gate hears of pods that go, and leaves it to the others whether that helps."""
+    is_closed = False
+
+    def gate(_: PodInfo) -> Status | None:
+        return unschedulable("busy").of("Door") if is_closed else None
+
+    hint = Asked("red")
+    registered: dict[str, Sequence[ClusterEvent | Registration]] = {
+        "Door": [Registration(NODE_ADD, Asked())],
+        "NodeResourcesFit": [Registration(NODE_ADD, hint)],
+    }
+    queue = make_queue(pre_enqueue=gate, registered=registered)
+    reject_labelled(queue, "a", "red")
+    reject_labelled(queue, "b", "blue")
+    is_closed = True
+    queue.activate(["uid-a", "uid-b"], 50.0)
+    assert queue.counts().gated == 2
+    is_closed = False
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 60.0) == 1
+    assert pop_names(queue, 60.0) == ["a"]
+    queue.check()
