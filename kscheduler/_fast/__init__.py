@@ -26,6 +26,7 @@ from kscheduler._fast.codes import (
     MAX_WEIGHT,
     MEMORY,
     NO_NODE,
+    NOBODY,
     NOT_EXAMINED,
     TOO_MANY_PODS,
     UNRESOLVABLE,
@@ -36,6 +37,7 @@ COMPILED: bool
 if TYPE_CHECKING:
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import filter_fit, filter_profiles
+    from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
         Scores,
         accumulate,
@@ -72,11 +74,12 @@ else:
 
     COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
         find_spec(f"kscheduler._fast.{name}")
-        for name in ("columns", "verdicts", "filtering", "scoring", "selection", "topology")
+        for name in ("columns", "verdicts", "filtering", "preemption", "scoring", "selection", "topology")
     )
     if COMPILED:
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import filter_fit, filter_profiles
+        from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.scoring import (
             Scores,
             accumulate,
@@ -125,6 +128,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
+        from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
         from kscheduler._fast.reference_topology import (
             DomainSums,
@@ -155,13 +159,16 @@ __all__ = [
     "MAX_SCORED_RESOURCES",
     "MAX_WEIGHT",
     "MEMORY",
+    "NOBODY",
     "NOT_EXAMINED",
     "NO_NODE",
     "TOO_MANY_PODS",
     "UNRESOLVABLE",
+    "Conditions",
     "DomainSums",
     "NodeColumns",
     "PodRequest",
+    "Residents",
     "RowMask",
     "RowTotals",
     "Scores",
@@ -172,6 +179,7 @@ __all__ = [
     "add_spread_by_row",
     "add_to_rows",
     "best_total",
+    "clear_nodes",
     "clear_raw",
     "filter_fit",
     "filter_inside",
@@ -190,5 +198,6 @@ __all__ = [
     "score_requested_to_capacity_ratio",
     "score_spread",
     "select_host",
+    "spare_pods",
     "sum_by_domain",
 ]

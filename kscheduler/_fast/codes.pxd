@@ -10,6 +10,7 @@ cdef enum:
     MAX_CODE = 200
     NOT_EXAMINED = 254
     NO_NODE = 255
+    NOBODY = 252
     TOO_MANY_PODS = 1
     MAX_ENTRIES = 60
     MAX_SCORED_RESOURCES = 64

@@ -12,6 +12,7 @@ EPHEMERAL_STORAGE: Final = 2  # bytes
 # What Verdicts.code says of a row. 1..MAX_CODE belong to the caller: usually the position of a filter plugin.
 FEASIBLE: Final = 0
 MAX_CODE: Final = 200
+NOBODY: Final = 252  # clear_nodes: nobody on the node is of lower priority
 NOT_EXAMINED: Final = 254  # left out by limit_feasible
 NO_NODE: Final = 255  # a dead row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_PLAIN = ("codes", "reference_tables", "reference", "reference_topology")
-_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology")
+_PLAIN = ("codes", "reference_tables", "reference", "reference_topology", "reference_preemption")
+_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption")
 
 
 def _merge(label: str, names: tuple[str, ...]) -> ModuleType:
