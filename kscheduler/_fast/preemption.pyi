@@ -1,0 +1,45 @@
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from kscheduler._fast.columns import NodeColumns, PodRequest
+from kscheduler._fast.verdicts import Verdicts
+
+@final
+class Residents:
+    def __new__(cls, members: Sequence[object], pods: Sequence[tuple[int, PodRequest]]) -> Residents: ...
+    def __len__(self) -> int: ...
+    def are(self, pods: Mapping[str, object]) -> bool: ...
+
+@final
+class Conditions:
+    def __new__(
+        cls,
+        columns: NodeColumns,
+        priority: int,
+        request: PodRequest,
+        room_place: int,
+        tallies: Sequence[tuple[int, int, int, array[int], array[int], array[int] | None]],
+        may_be_first: bool,
+    ) -> Conditions: ...
+    @property
+    def tallies(self) -> int: ...
+
+def clear_nodes(
+    columns: NodeColumns,
+    verdicts: Verdicts,
+    conditions: Conditions,
+    rows: Sequence[int],
+    residents: Sequence[Residents],
+    crowds: Sequence[Residents | None],
+    weights: array[int],
+) -> list[tuple[int, int]]: ...
+def spare_pods(
+    columns: NodeColumns,
+    conditions: Conditions,
+    rows: Sequence[int],
+    residents: Sequence[Residents],
+    crowds: Sequence[Residents | None],
+    weights: array[int],
+    violating: bytes | bytearray,
+) -> list[tuple[list[int], list[int]]]: ...

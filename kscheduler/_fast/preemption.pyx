@@ -1,0 +1,491 @@
+"""Which pods would have to leave a node so that another fits there, in numbers. See reference_preemption.py."""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cython cimport view
+from libc.stdint cimport int64_t
+
+from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.columns cimport EntryC, NodeColumns, PodRequest
+from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, row_t
+from kscheduler._fast.verdicts cimport Verdicts
+
+cdef object _INT32_MAX = (1 << 31) - 1
+cdef object _INT64_MAX = (1 << 63) - 1
+
+
+cdef struct ResidentC:
+    amount_t priority
+    const EntryC* entries  # of a request that the owner keeps alive
+    Py_ssize_t count
+
+
+cdef struct TallyC:
+    code_t place
+    detail_t detail
+    detail_t missing
+    bint is_need  # has no limits
+
+
+cdef struct TrialC:
+    row_t row
+    const ResidentC* pods
+    Py_ssize_t count
+    Py_ssize_t lower  # position of the first pod of lower priority
+    const ResidentC* crowd
+    Py_ssize_t crowd_count
+    Py_ssize_t weights  # where its weights begin
+    Py_ssize_t marks  # where the marks of its pods begin
+    code_t place
+    detail_t detail
+
+
+@cython.final
+cdef class Residents:
+    """The pods of one node, as (priority, request), the most important first. Immutable.
+
+    `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
+    """
+
+    cdef ResidentC* c
+    cdef Py_ssize_t count
+    cdef tuple members
+    cdef list requests  # whose entries `c` points to
+
+    def __cinit__(self, members, pods):
+        self.members = tuple(members)
+        self.requests = []
+        self.c = <ResidentC*>PyMem_Malloc(max(1, len(pods)) * sizeof(ResidentC))
+        if self.c is NULL:
+            raise MemoryError()
+        cdef PodRequest request
+        cdef amount_t previous = _INT32_MAX
+        for priority, asked in pods:
+            request = asked
+            if request is None:
+                raise TypeError("expected a PodRequest, got None")
+            self.c[self.count].priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+            if self.c[self.count].priority > previous:
+                raise ValueError(f"pods: expected falling priorities, got {priority} after {previous}")
+            previous = self.c[self.count].priority
+            self.c[self.count].entries = request.c
+            self.c[self.count].count = request.count
+            self.requests.append(request)
+            self.count += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.c)
+
+    def __len__(self):
+        return self.count
+
+    def are(self, dict pods not None):
+        """Are the values of this dict the members: the same objects in the same order?"""
+        cdef Py_ssize_t position = 0
+        if len(pods) != len(self.members):
+            return False
+        for pod in pods.values():
+            if pod is not self.members[position]:
+                return False
+            position += 1
+        return True
+
+
+@cython.final
+cdef class Conditions:
+    """What a pod of some priority asks of a node, in terms that a dry run can follow. Good for one state of the table.
+
+    In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
+    of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
+    limits, which must be side by side, are fine if each counts somebody, or with `may_be_first`, if they count nobody
+    in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
+    """
+
+    cdef Py_ssize_t rows
+    cdef readonly Py_ssize_t tallies
+    cdef amount_t priority
+    cdef PodRequest request
+    cdef code_t room_place
+    cdef bint may_be_first
+    cdef Py_ssize_t pairs  # domains in which tallies without limits count somebody
+    cdef TallyC* c  # [tally]
+    cdef amount_t[:, ::1] counts  # [tally, row] what the row's domain counts
+    cdef amount_t[:, ::1] limits  # [tally, row]
+    cdef code_t[:, ::1] inside  # [tally, row] 1: the row has a domain
+    # The node at work.
+    cdef amount_t[::1] left  # of each entry of the request
+    cdef amount_t[::1] crowd_asks  # of each entry of the request
+    cdef amount_t[::1] values  # of each tally
+    cdef amount_t[::1] crowd_values  # of each tally
+    cdef amount_t room  # for pods
+
+    def __cinit__(
+        self, NodeColumns columns not None, priority, PodRequest request not None, room_place, tallies, may_be_first
+    ):
+        columns._check_resources(request)
+        self.rows = columns.rows
+        self.priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+        self.request = request
+        self.room_place = within("room_place", room_place, 0, MAX_CODE)
+        self.may_be_first = may_be_first
+        self._allocate(len(tallies))
+        previous = needed = 0
+        for place, detail, missing, ids, counts, limits in tallies:
+            self.c[self.tallies].place = within("place", place, max(1, previous), MAX_CODE)
+            self.c[self.tallies].detail = within("detail", detail, 1, _INT64_MAX)
+            self.c[self.tallies].missing = within("missing", missing, 0, _INT64_MAX)
+            self.c[self.tallies].is_need = limits is None
+            self._lay_out(ids, counts, limits)
+            if limits is None:
+                if needed and previous != needed:
+                    raise ValueError(f"tallies without limits: expected them at place {needed}, got {place}")
+                needed = place
+            previous = place
+            self.tallies += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.c)
+
+    cdef int _allocate(self, Py_ssize_t tallies) except -1:
+        cdef Py_ssize_t rows = max(1, self.rows)
+        cdef Py_ssize_t some = max(1, tallies)
+        cdef Py_ssize_t entries = max(1, self.request.count)
+        self.c = <TallyC*>PyMem_Malloc(some * sizeof(TallyC))
+        if self.c is NULL:
+            raise MemoryError()
+        self.counts = view.array(shape=(some, rows), itemsize=sizeof(amount_t), format="q")
+        self.limits = view.array(shape=(some, rows), itemsize=sizeof(amount_t), format="q")
+        self.inside = view.array(shape=(some, rows), itemsize=sizeof(code_t), format="B")
+        self.left = view.array(shape=(entries,), itemsize=sizeof(amount_t), format="q")
+        self.crowd_asks = view.array(shape=(entries,), itemsize=sizeof(amount_t), format="q")
+        self.values = view.array(shape=(some,), itemsize=sizeof(amount_t), format="q")
+        self.crowd_values = view.array(shape=(some,), itemsize=sizeof(amount_t), format="q")
+        return 0
+
+    cdef int _lay_out(self, const int[::1] ids, const int64_t[::1] counts, const int64_t[::1] limits) except -1:
+        """From domains to rows."""
+        cdef row_t row
+        cdef Py_ssize_t domain, at = self.tallies
+        if ids.shape[0] < self.rows:
+            raise ValueError(f"ids: expected at least {self.rows} rows, got {ids.shape[0]}")
+        if limits is not None and limits.shape[0] != counts.shape[0]:
+            raise ValueError(f"limits: expected {counts.shape[0]} domains, got {limits.shape[0]}")
+        for row in range(self.rows):
+            domain = ids[row]
+            if domain >= counts.shape[0]:
+                raise IndexError(f"row {row} is in domain {domain}, there are counts for {counts.shape[0]}")
+            self.inside[at, row] = domain >= 0
+            self.counts[at, row] = counts[domain] if domain >= 0 else 0
+            self.limits[at, row] = limits[domain] if limits is not None and domain >= 0 else 0
+        if limits is None:
+            for domain in range(counts.shape[0]):
+                self.pairs += counts[domain] != 0
+        return 0
+
+
+@cython.final
+cdef class _Trials:
+    """Nodes to be tried, as C sees them."""
+
+    cdef TrialC* c
+    cdef Py_ssize_t count
+    cdef Py_ssize_t marks  # pods on all of them
+    cdef list kept  # what `c` points to
+
+    def __cinit__(self, NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds, given):
+        if columns.rows != conditions.rows:
+            raise ValueError(f"conditions are for {conditions.rows} rows, these columns have {columns.rows}")
+        if not len(rows) == len(residents) == len(crowds):
+            raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
+        self.c = <TrialC*>PyMem_Malloc(max(1, len(rows)) * sizeof(TrialC))
+        if self.c is NULL:
+            raise MemoryError()
+        self.kept = []
+        cdef Residents here, crowd
+        cdef Py_ssize_t weights = 0
+        cdef TrialC* trial
+        for row, pods, expected in zip(rows, residents, crowds):
+            here, crowd = pods, expected
+            if here is None:
+                raise TypeError("expected Residents, got None")
+            index("row", row, columns.rows)
+            trial = &self.c[self.count]
+            trial.row = row
+            trial.pods, trial.count = here.c, here.count
+            trial.lower = _first_lower(here.c, here.count, conditions.priority)
+            trial.crowd, trial.crowd_count = NULL, 0
+            if crowd is not None:
+                trial.crowd, trial.crowd_count = crowd.c, crowd.count
+            trial.weights = weights
+            trial.marks = self.marks
+            trial.place = trial.detail = 0
+            weights += (trial.count + trial.crowd_count) * conditions.tallies
+            self.marks += trial.count
+            self.kept.append((pods, expected))
+            self.count += 1
+        if given != weights:
+            raise ValueError(f"weights: expected {weights}, got {given}")
+
+    def __dealloc__(self):
+        PyMem_Free(self.c)
+
+
+def clear_nodes(
+    NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents, crowds,
+    const int64_t[::1] weights not None,
+):
+    """Would the pod fit on these nodes if all pods of lower priority left?
+
+    For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
+    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
+    and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
+    pod for: those of a node's residents, then of its crowd, node by node; pod by pod; tally by tally.
+    """
+    verdicts.check_columns(columns)
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights.shape[0])
+    cdef Py_ssize_t position
+    with nogil:
+        for position in range(trials.count):
+            _clear_node(columns, verdicts.codes, verdicts.details, conditions, &trials.c[position], weights)
+    return [(trials.c[position].place, trials.c[position].detail) for position in range(trials.count)]
+
+
+def spare_pods(
+    NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds,
+    const int64_t[::1] weights not None, const unsigned char[::1] violating not None,
+):
+    """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
+
+    `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
+    back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
+    of the others that cannot).
+    """
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights.shape[0])
+    cdef Py_ssize_t position
+    if violating.shape[0] != trials.marks:
+        raise ValueError(f"violating: expected {trials.marks} bytes, got {violating.shape[0]}")
+    cdef code_t[::1] victims = view.array(shape=(max(1, trials.marks),), itemsize=sizeof(code_t), format="B")
+    with nogil:
+        for position in range(trials.count):
+            _spare_on_node(columns, conditions, &trials.c[position], weights, violating, victims)
+    return [_victims(&trials.c[position], violating, victims) for position in range(trials.count)]
+
+
+cdef tuple _victims(const TrialC* trial, const unsigned char[::1] violating, const code_t[::1] victims):
+    cdef Py_ssize_t position
+    cdef list guarded = [], others = []
+    for position in range(trial.lower, trial.count):
+        if victims[trial.marks + position]:
+            (guarded if violating[trial.marks + position] else others).append(position)
+    return guarded, others
+
+
+cdef Py_ssize_t _first_lower(const ResidentC* pods, Py_ssize_t count, amount_t priority) noexcept nogil:
+    cdef Py_ssize_t position
+    for position in range(count):
+        if pods[position].priority < priority:
+            return position
+    return count
+
+
+# --- one node ---
+
+
+cdef int _clear_node(
+    NodeColumns columns,
+    const code_t[::1] codes,
+    const detail_t[::1] details,
+    Conditions conditions,
+    TrialC* trial,
+    const int64_t[::1] weights,
+) except -1 nogil:
+    cdef code_t code
+    if trial.lower == trial.count:
+        trial.place = NOBODY
+        return 0
+    _clear(columns, conditions, trial, weights)
+    trial.place = _obstacle(columns, conditions, trial, &trial.detail)
+    code = codes[trial.row]
+    if code != FEASIBLE and (trial.place == 0 or code < trial.place):
+        trial.place = code
+        trial.detail = details[trial.row]
+    return 0
+
+
+cdef int _spare_on_node(
+    NodeColumns columns,
+    Conditions conditions,
+    TrialC* trial,
+    const int64_t[::1] weights,
+    const unsigned char[::1] violating,
+    code_t[::1] victims,
+) except -1 nogil:
+    """Mark those that cannot come back."""
+    cdef Py_ssize_t position, turn
+    _clear(columns, conditions, trial, weights)
+    for turn in range(2):  # the violating, then the others
+        for position in range(trial.lower, trial.count):
+            if (violating[trial.marks + position] == 0) != (turn == 1):
+                continue
+            _move(conditions, trial, position, weights, 1)
+            victims[trial.marks + position] = _obstacle(columns, conditions, trial, &trial.detail) != 0
+            if victims[trial.marks + position]:
+                _move(conditions, trial, position, weights, -1)
+    return 0
+
+
+cdef int _clear(
+    NodeColumns columns, Conditions conditions, const TrialC* trial, const int64_t[::1] weights
+) except -1 nogil:
+    """The node without its pods of lower priority, and what its crowd adds."""
+    cdef row_t row = trial.row
+    cdef Py_ssize_t i, position, at
+    cdef const EntryC* entries = conditions.request.c
+    for i in range(conditions.request.count):
+        conditions.left[i] = columns.allocated[entries[i].resource, row] - columns.used[entries[i].resource, row]
+        conditions.crowd_asks[i] = 0
+    conditions.room = columns.pods_allowed[row] - columns.pods[row]
+    for i in range(conditions.tallies):
+        conditions.values[i] = conditions.counts[i, row]
+        conditions.crowd_values[i] = 0
+    for position in range(trial.lower, trial.count):
+        _move(conditions, trial, position, weights, -1)
+    for position in range(trial.crowd_count):
+        _add_amounts(
+            conditions.crowd_asks,
+            entries,
+            conditions.request.count,
+            trial.crowd[position].entries,
+            trial.crowd[position].count,
+            1,
+        )
+        at = trial.weights + (trial.count + position) * conditions.tallies
+        for i in range(conditions.tallies):
+            conditions.crowd_values[i] += weights[at + i]
+    return 0
+
+
+cdef int _move(
+    Conditions conditions, const TrialC* trial, Py_ssize_t position, const int64_t[::1] weights, int by
+) except -1 nogil:
+    """A resident comes (1), or leaves (-1)."""
+    cdef Py_ssize_t i, at = trial.weights + position * conditions.tallies
+    cdef const ResidentC* pod = &trial.pods[position]
+    _add_amounts(conditions.left, conditions.request.c, conditions.request.count, pod.entries, pod.count, -by)
+    conditions.room -= by
+    for i in range(conditions.tallies):
+        conditions.values[i] += by * weights[at + i]
+    return 0
+
+
+cdef int _add_amounts(
+    amount_t[::1] sums, const EntryC* asked, Py_ssize_t asked_count, const EntryC* entries, Py_ssize_t count, int sign
+) except -1 nogil:
+    """Add a pod's amounts of those resources that are asked for; both are in ascending order of resource."""
+    cdef Py_ssize_t i = 0, j = 0
+    while i < asked_count and j < count:
+        if asked[i].resource < entries[j].resource:
+            i += 1
+        elif asked[i].resource > entries[j].resource:
+            j += 1
+        else:
+            sums[i] += sign * entries[j].amount
+            i += 1
+            j += 1
+    return 0
+
+
+# --- does it fit? ---
+
+
+cdef int _obstacle(NodeColumns columns, Conditions conditions, const TrialC* trial, detail_t* detail) except -1 nogil:
+    """Place and detail of what keeps the pod out, with its crowd first and then without; 0 if it fits."""
+    cdef int place
+    if trial.crowd_count:
+        place = _first_obstacle(columns, conditions, trial, True, detail)
+        if place:
+            return place
+    return _first_obstacle(columns, conditions, trial, False, detail)
+
+
+cdef int _first_obstacle(
+    NodeColumns columns, Conditions conditions, const TrialC* trial, bint is_crowded, detail_t* detail
+) except -1 nogil:
+    cdef Py_ssize_t i
+    cdef int room_place = conditions.room_place
+    cdef bint are_needs_met = False
+    cdef amount_t value
+    for i in range(conditions.tallies):
+        if room_place and room_place < conditions.c[i].place:
+            detail[0] = _lacking(columns, conditions, trial, is_crowded)
+            if detail[0]:
+                return room_place
+            room_place = 0
+        if conditions.c[i].is_need:
+            if not are_needs_met:
+                detail[0] = _unmet(conditions, trial, is_crowded)
+                if detail[0]:
+                    return conditions.c[i].place
+                are_needs_met = True
+            continue
+        if not conditions.inside[i, trial.row]:
+            if conditions.c[i].missing:
+                detail[0] = conditions.c[i].missing
+                return conditions.c[i].place
+            continue
+        value = conditions.values[i] + (conditions.crowd_values[i] if is_crowded else 0)
+        if value > conditions.limits[i, trial.row]:
+            detail[0] = conditions.c[i].detail
+            return conditions.c[i].place
+    detail[0] = 0
+    if room_place:
+        detail[0] = _lacking(columns, conditions, trial, is_crowded)
+    return room_place if detail[0] else 0
+
+
+cdef detail_t _lacking(
+    NodeColumns columns, Conditions conditions, const TrialC* trial, bint is_crowded
+) except -1 nogil:
+    """As `filter_fit` has it; 0 if there is room."""
+    cdef Py_ssize_t i
+    cdef amount_t amount, left
+    cdef const EntryC* entries = conditions.request.c
+    cdef detail_t lacking = TOO_MANY_PODS
+    if conditions.room - (trial.crowd_count if is_crowded else 0) >= 1:
+        lacking = 0
+    for i in range(conditions.request.count):
+        amount = entries[i].amount
+        left = conditions.left[i] - (conditions.crowd_asks[i] if is_crowded else 0)
+        if amount > left:
+            lacking |= <detail_t>1 << (1 + i)
+            if amount > columns.allocated[entries[i].resource, trial.row]:
+                lacking |= UNRESOLVABLE
+    return lacking
+
+
+cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint is_crowded) except -1 nogil:
+    """Of the tallies without limits; 0 if they are fine."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t here = 0  # how many of the node's own domains they count somebody in, as the table has it
+    cdef Py_ssize_t counting = 0  # the same at this moment
+    cdef Py_ssize_t needs = 0
+    cdef detail_t detail = 0
+    cdef amount_t value
+    for i in range(conditions.tallies):
+        if not conditions.c[i].is_need:
+            continue
+        if not conditions.inside[i, trial.row]:
+            if conditions.c[i].missing:
+                return conditions.c[i].missing
+            continue
+        needs += 1
+        here += conditions.counts[i, trial.row] != 0
+        value = conditions.values[i] + (conditions.crowd_values[i] if is_crowded else 0)
+        if value > 0:
+            counting += 1
+        elif not detail:
+            detail = conditions.c[i].detail
+    if counting == needs or (conditions.may_be_first and counting == 0 and conditions.pairs == here):
+        return 0
+    return detail

@@ -1,0 +1,329 @@
+"""The kernels of preemption.pyx in plain Python: which pods would have to leave a node so that another fits there.
+
+All of it is numbers: room by resource, and pods counted by domain, each with a limit. The pods of lower priority
+leave; if the pod fits then, they come back one by one as long as it still does. Nothing is changed by finding out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Verdicts, index, within
+
+if TYPE_CHECKING:
+    from array import array
+
+_INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
+
+# (place, detail, detail without a domain or 0, row -> domain, domain -> count, domain -> highest count that is fine)
+_Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
+
+
+@final
+class Residents:
+    """The pods of one node, as (priority, request), the most important first. Immutable.
+
+    `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
+    """
+
+    def __init__(self, members: Sequence[object], pods: Sequence[tuple[int, PodRequest]]) -> None:
+        self._members = tuple(members)
+        self._pods = tuple(pods)
+        previous = _INT32_MAX
+        for priority, _ in self._pods:
+            within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+            if priority > previous:
+                raise ValueError(f"pods: expected falling priorities, got {priority} after {previous}")
+            previous = priority
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def are(self, pods: Mapping[str, object]) -> bool:
+        """Are the values of this dict the members: the same objects in the same order?"""
+        return len(pods) == len(self._members) and all(map(_is, pods.values(), self._members))
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+@final
+class Conditions:
+    """What a pod of some priority asks of a node, in terms that a dry run can follow. Good for one state of the table.
+
+    In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
+    of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
+    limits, which must be side by side, are fine if each counts somebody, or with `may_be_first`, if they count nobody
+    in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
+    """
+
+    def __init__(
+        self,
+        columns: NodeColumns,
+        priority: int,
+        request: PodRequest,
+        room_place: int,
+        tallies: Sequence[_Tally],
+        may_be_first: bool,
+    ) -> None:
+        columns._check_resources(request)
+        self._rows = columns.rows
+        self._priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+        self._request = request
+        self._room_place = within("room_place", room_place, 0, MAX_CODE)
+        self._tallies = tuple(tallies)
+        self._may_be_first = may_be_first
+        self._pairs = 0  # domains in which tallies without limits count somebody
+        previous, needed = 0, 0
+        for place, detail, missing, ids, counts, limits in self._tallies:
+            within("place", place, max(1, previous), MAX_CODE)
+            within("detail", detail, 1, _INT64_MAX)
+            within("missing", missing, 0, _INT64_MAX)
+            _check_domains(ids, counts, limits, self._rows)
+            if limits is None:
+                if needed and previous != needed:
+                    raise ValueError(f"tallies without limits: expected them at place {needed}, got {place}")
+                needed = place
+                self._pairs += sum(count != 0 for count in counts)
+            previous = place
+
+    @property
+    def tallies(self) -> int:
+        """How many there are."""
+        return len(self._tallies)
+
+
+def _check_domains(ids: array[int], counts: array[int], limits: array[int] | None, rows: int) -> None:
+    if len(ids) < rows:
+        raise ValueError(f"ids: expected at least {rows} rows, got {len(ids)}")
+    if limits is not None and len(limits) != len(counts):
+        raise ValueError(f"limits: expected {len(counts)} domains, got {len(limits)}")
+    for row in range(rows):
+        if ids[row] >= len(counts):
+            raise IndexError(f"row {row} is in domain {ids[row]}, there are counts for {len(counts)}")
+
+
+@dataclass(slots=True)
+class _State:
+    """A node at some moment of a dry run."""
+
+    left: list[int]  # of each entry of the request
+    room: int  # for pods
+    values: list[int]  # of each tally
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One node to be tried."""
+
+    node: Row
+    row: int
+    pods: Sequence[tuple[int, PodRequest]]
+    weights: Sequence[Sequence[int]]  # pod -> tally -> what it counts for
+    crowd: Sequence[tuple[int, PodRequest]]  # pods that the pod must leave their room
+    crowd_weights: Sequence[Sequence[int]]
+
+
+def clear_nodes(
+    columns: NodeColumns,
+    verdicts: Verdicts,
+    conditions: Conditions,
+    rows: Sequence[int],
+    residents: Sequence[Residents],
+    crowds: Sequence[Residents | None],
+    weights: array[int],
+) -> list[tuple[int, int]]:
+    """Would the pod fit on these nodes if all pods of lower priority left?
+
+    For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
+    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
+    and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
+    pod for: those of a node's residents, then of its crowd, node by node; pod by pod; tally by tally.
+    """
+    answers = []
+    for trial in _trials(columns, conditions, rows, residents, crowds, weights):
+        if not _lower(conditions, trial):
+            answers.append((NOBODY, 0))
+            continue
+        place, detail = _obstacle(conditions, trial, _cleared(conditions, trial))
+        code = verdicts.code(trial.row)
+        if code != FEASIBLE and (not place or code < place):
+            place, detail = code, verdicts.detail(trial.row)
+        answers.append((place, detail))
+    return answers
+
+
+def spare_pods(
+    columns: NodeColumns,
+    conditions: Conditions,
+    rows: Sequence[int],
+    residents: Sequence[Residents],
+    crowds: Sequence[Residents | None],
+    weights: array[int],
+    violating: bytes | bytearray,
+) -> list[tuple[list[int], list[int]]]:
+    """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
+
+    `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
+    back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
+    of the others that cannot).
+    """
+    wanted = sum(map(len, residents))
+    if len(violating) != wanted:
+        raise ValueError(f"violating: expected {wanted} bytes, got {len(violating)}")
+    answers, done = [], 0
+    for trial in _trials(columns, conditions, rows, residents, crowds, weights):
+        marks = violating[done : done + len(trial.pods)]
+        done += len(trial.pods)
+        state = _cleared(conditions, trial)
+        lower = _lower(conditions, trial)
+        guarded = [position for position in lower if marks[position]]
+        others = [position for position in lower if not marks[position]]
+        answers.append((_spare(conditions, trial, state, guarded), _spare(conditions, trial, state, others)))
+    return answers
+
+
+def _trials(
+    columns: NodeColumns,
+    conditions: Conditions,
+    rows: Sequence[int],
+    residents: Sequence[Residents],
+    crowds: Sequence[Residents | None],
+    weights: array[int],
+) -> Iterator[_Trial]:
+    if columns.rows != conditions._rows:
+        raise ValueError(f"conditions are for {conditions._rows} rows, these columns have {columns.rows}")
+    if not len(rows) == len(residents) == len(crowds):
+        raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
+    tallies = conditions.tallies
+    wanted = tallies * (sum(map(len, residents)) + sum(len(crowd) for crowd in crowds if crowd is not None))
+    if len(weights) != wanted:
+        raise ValueError(f"weights: expected {wanted}, got {len(weights)}")
+    for row in rows:
+        index("row", row, columns.rows)
+    rest = iter(weights)
+
+    def weights_of(pods: Sequence[object]) -> list[list[int]]:
+        return [[next(rest) for _ in range(tallies)] for _ in pods]
+
+    for row, here, crowd in zip(rows, residents, crowds, strict=True):
+        expected = () if crowd is None else crowd._pods
+        yield _Trial(columns._table[row], row, here._pods, weights_of(here._pods), expected, weights_of(expected))
+
+
+def _lower(conditions: Conditions, trial: _Trial) -> list[int]:
+    return [position for position, (priority, _) in enumerate(trial.pods) if priority < conditions._priority]
+
+
+def _cleared(conditions: Conditions, trial: _Trial) -> _State:
+    """The node without its pods of lower priority."""
+    node = trial.node
+    state = _State(
+        [node.allocatable[resource] - node.requested[resource] for resource, _ in conditions._request.entries],
+        node.allowed_pods - node.pods,
+        [0 if ids[trial.row] < 0 else counts[ids[trial.row]] for _, _, _, ids, counts, _ in conditions._tallies],
+    )
+    for position in _lower(conditions, trial):
+        _move(conditions, state, trial.pods[position][1], trial.weights[position], -1)
+    return state
+
+
+def _move(conditions: Conditions, state: _State, request: PodRequest, weights: Sequence[int], by: int) -> None:
+    """A pod comes (1), or leaves (-1)."""
+    asked = dict(request.entries)
+    for position, (resource, _) in enumerate(conditions._request.entries):
+        state.left[position] -= by * asked.get(resource, 0)
+    state.room -= by
+    for position, weight in enumerate(weights):
+        state.values[position] += by * weight
+
+
+def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequence[int]) -> list[int]:
+    """Let pods come back where possible; those that could not."""
+    victims = []
+    for position in positions:
+        request, weights = trial.pods[position][1], trial.weights[position]
+        _move(conditions, state, request, weights, 1)
+        if _obstacle(conditions, trial, state)[0]:
+            _move(conditions, state, request, weights, -1)
+            victims.append(position)
+    return victims
+
+
+def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
+    """Place and detail of what keeps the pod out, with its crowd first and then without; (0, 0) if it fits."""
+    if trial.crowd:
+        crowded = _State(list(state.left), state.room, list(state.values))
+        for (_, request), weights in zip(trial.crowd, trial.crowd_weights, strict=True):
+            _move(conditions, crowded, request, weights, 1)
+        found = _first_obstacle(conditions, trial, crowded)
+        if found[0]:
+            return found
+    return _first_obstacle(conditions, trial, state)
+
+
+def _first_obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
+    room_place = conditions._room_place
+    are_needs_met = False
+    for position, (place, detail, missing, ids, _, limits) in enumerate(conditions._tallies):
+        if room_place and room_place < place:
+            lacking = _lacking(conditions, trial, state)
+            if lacking:
+                return room_place, lacking
+            room_place = 0
+        if limits is None:
+            if not are_needs_met:
+                lacking = _unmet(conditions, trial, state)
+                if lacking:
+                    return place, lacking
+                are_needs_met = True
+            continue
+        domain = ids[trial.row]
+        if domain < 0:
+            if missing:
+                return place, missing
+        elif state.values[position] > limits[domain]:
+            return place, detail
+    lacking = _lacking(conditions, trial, state) if room_place else 0
+    return (room_place, lacking) if lacking else (0, 0)
+
+
+def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
+    """As `filter_fit` has it; 0 if there is room."""
+    lacking = TOO_MANY_PODS if state.room < 1 else 0
+    for position, (resource, amount) in enumerate(conditions._request.entries):
+        if amount > state.left[position]:
+            lacking |= 1 << (1 + position)
+            if amount > trial.node.allocatable[resource]:
+                lacking |= UNRESOLVABLE
+    return lacking
+
+
+def _unmet(conditions: Conditions, trial: _Trial, state: _State) -> int:
+    """Of the tallies without limits; 0 if they are fine."""
+    here = 0  # how many of the node's own domains they count somebody in, as the table has it
+    counting = 0  # the same at this moment
+    needs = 0
+    first_detail = 0
+    for value, (_, detail, missing, ids, counts, limits) in zip(state.values, conditions._tallies, strict=True):
+        if limits is not None:
+            continue
+        domain = ids[trial.row]
+        if domain < 0:
+            if missing:
+                return missing
+            continue
+        needs += 1
+        here += counts[domain] != 0
+        counting += value > 0
+        if value <= 0 and not first_detail:
+            first_detail = detail
+    if counting == needs:
+        return 0
+    is_first = conditions._may_be_first and not counting and conditions._pairs == here
+    return 0 if is_first else first_detail
