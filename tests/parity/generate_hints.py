@@ -1,4 +1,4 @@
-"""Cases for queueing hints: pods that wait, and changes of nodes and pods that may or may not wake them."""
+"""Cases for queueing hints: pods that wait, and changes of nodes, pods and storage that may or may not wake them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,18 @@ from tests.parity.words import (
 
 HINTS = "hints"
 WAITING = 12  # pods of a case
-CHANGES = 24  # of nodes and of pods on nodes
+CHANGES = 24  # of nodes, of pods on nodes and of storage
 OWN_CHANGES = 12  # of waiting pods
 MOST_NODES = 12
+STORAGE = {  # a cluster's list -> the kind of its objects
+    "persistentVolumes": "PersistentVolume",
+    "persistentVolumeClaims": "PersistentVolumeClaim",
+    "storageClasses": "StorageClass",
+    "csiNodes": "CSINode",
+    "csiDrivers": "CSIDriver",
+    "csiStorageCapacities": "CSIStorageCapacity",
+    "volumeAttachments": "VolumeAttachment",
+}
 
 
 @dataclass(slots=True)
@@ -78,7 +87,10 @@ def generate_hints(seed: int) -> HintCase:
     cluster["pods"] = [pod for pod in cluster.get("pods", []) if pod["spec"]["nodeName"] in names]
     case = HintCase(seed, HINTS, config, cluster, [_waiting(pod) for pod in base.pending[:WAITING]])
     for number in range(CHANGES):
-        case.changes.append(_of_node(rng, cluster, number) if often(rng, 0.55) else _of_pod(rng, case, number))
+        if any(cluster.get(name) for name in STORAGE) and often(rng, 0.6):
+            case.changes.append(_of_storage(rng, cluster))
+        else:
+            case.changes.append(_of_node(rng, cluster, number) if often(rng, 0.55) else _of_pod(rng, case, number))
     for _ in range(OWN_CHANGES):
         case.changes.append(_own(rng, case))
     return case
@@ -170,6 +182,23 @@ def _condition(rng: random.Random, node: Object) -> None:
 
 def _annotation(rng: random.Random, node: Object) -> None:
     node["metadata"]["annotations"] = {"note": pick(rng, ("1", "2"))}
+
+
+# --- storage ---
+
+
+def _of_storage(rng: random.Random, cluster: dict[str, list[Object]]) -> Change:
+    """An object comes, goes, or looks from now on as another of its kind does."""
+    name = pick(rng, [name for name in STORAGE if cluster.get(name)])
+    old = pick(rng, cluster[name])
+    if often(rng, 0.4):
+        return Change(STORAGE[name], None, old)
+    if often(rng, 0.3):
+        return Change(STORAGE[name], old, None)
+    new = copy.deepcopy(pick(rng, cluster[name]))
+    same = {key: old["metadata"][key] for key in ("name", "namespace", "uid") if key in old["metadata"]}
+    new["metadata"] = {**new["metadata"], **same}
+    return Change(STORAGE[name], old, new)
 
 
 # --- pods ---
