@@ -101,7 +101,7 @@ class ScheduleOne:
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)
         if self._decisions is not None:
-            self._decisions.decided(queued, framework, state, found)
+            self._decisions.decided(queued, framework, state, found, started)
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
@@ -183,7 +183,7 @@ class ScheduleOne:
         self._queue.done(pod.uid)
         self._cache.finish_binding(pod.uid, now)
         if self._decisions is not None:
-            self._decisions.bound(pod.uid)
+            self._decisions.bound(pod.uid, now)
         self._statuses.forget(pod.uid)
         for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
             log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
@@ -233,7 +233,7 @@ class ScheduleOne:
         pod, now = queued.pod_info, self._clock.now()
         is_fault = not status.is_rejected
         if rejection is None and self._decisions is not None:
-            self._decisions.sent_back(pod.uid, status)
+            self._decisions.sent_back(pod.uid, status, now)
         self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from kscheduler.client.times import micro_time
 from kscheduler.explain.details import FIRST_STATUS, FITS, NodeDetails, NodeScore
 from kscheduler.explain.options import DEFAULT_TOP_NODES
-from kscheduler.explain.record import DecisionRecord, Reason
+from kscheduler.explain.record import DecisionRecord, Reason, Refusal
 from kscheduler.framework.status import STATUS_LABELS
 
 MAX_NODES = 20_000  # that are told one by one, with `all_nodes`
@@ -19,26 +19,34 @@ EXAMPLES = 3  # nodes named for each reason
 Document = dict[str, Any]
 
 
+NO_REFUSAL = Refusal("")
+
+
 def decision_document(
-    record: DecisionRecord, *, top_nodes: int = DEFAULT_TOP_NODES, all_nodes: bool = False
+    record: DecisionRecord,
+    written: Callable[[float], str],
+    *,
+    top_nodes: int = DEFAULT_TOP_NODES,
+    all_nodes: bool = False,
 ) -> Document:
-    details = record.details
+    """`written` puts a monotonic moment as the API does."""
+    details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
     document: Document = {
         "attempt": record.attempt,
-        "time": micro_time(record.at),
-        "finished": micro_time(record.finished) if record.finished else None,
+        "time": written(record.at),
+        "finished": None if record.finished is None else written(record.finished),
         "profile": record.profile,
         "outcome": record.outcome.value,
         "node": record.node,
-        "message": record.message,
+        "message": refusal.message,
         "nodes": record.nodes,
         "evaluated": record.evaluated,
         "feasible": record.feasible,
-        "plugins": list(record.plugins),
-        "preFilter": record.pre_filter,
-        "postFilter": record.post_filter,
-        "nominatedNode": record.nominated,
+        "plugins": list(refusal.plugins),
+        "preFilter": refusal.pre_filter,
+        "postFilter": refusal.post_filter,
+        "nominatedNode": refusal.nominated,
         "detailed": details is not None,
         "reasons": reasons[:MAX_REASONS],
         "reasonsLeftOut": max(len(reasons) - MAX_REASONS, 0),
@@ -54,7 +62,10 @@ def _reasons(record: DecisionRecord) -> list[Document]:
     """With examples, if they are known; the most frequent first."""
     if record.details is not None and record.details.statuses:
         return _detailed_reasons(record.details)
-    return [_reason_document(reason, []) for reason in sorted(record.reasons, key=lambda each: -each.nodes)]
+    return [
+        _reason_document(reason, [])
+        for reason in sorted((record.refusal or NO_REFUSAL).reasons, key=lambda each: -each.nodes)
+    ]
 
 
 def _detailed_reasons(details: NodeDetails) -> list[Document]:

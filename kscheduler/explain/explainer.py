@@ -17,7 +17,7 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Outcome
-from kscheduler.framework.events import complete_registrations
+from kscheduler.framework.events import EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
@@ -38,7 +38,8 @@ class Leadership(NamedTuple):
 class Wish:
     """An event that a plugin has registered."""
 
-    event: str
+    resource: str
+    actions: tuple[str, ...]
     is_narrowed: bool  # the plugin looks at the object in question, and may still say no
 
 
@@ -86,7 +87,7 @@ class Explainer:
             "replica": self.replica(),
             "queue": None if queued is None else self._queue_document(queued),
             "decisions": [
-                decision_document(record, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
+                decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records
             ],
             "record": {"decisions": len(ring), "bytes": ring.bytes, "evicted": ring.evicted},
@@ -98,7 +99,7 @@ class Explainer:
             "identity": found.identity,
             "leads": found.leads,
             "leader": found.leader,
-            "startedAt": micro_time(self._decisions.started),
+            "startedAt": self._wall(self._decisions.started),
         }
 
     def absence(self, key: str) -> str:
@@ -193,7 +194,12 @@ class Explainer:
     def _wakers(self, queued: QueuedPodInfo, rejectors: Iterable[str]) -> list[Document]:
         registered = self._wishes.get(queued.pod_info.pod.spec.scheduler_name, {})
         return [
-            {"plugin": plugin, "event": wish.event, "narrowed": wish.is_narrowed}
+            {
+                "plugin": plugin,
+                "resource": wish.resource,
+                "actions": list(wish.actions),
+                "narrowed": wish.is_narrowed,
+            }
             for plugin in rejectors
             for wish in registered.get(plugin, ())
         ]
@@ -205,9 +211,15 @@ class Explainer:
 def wishes_of(framework: Framework) -> dict[str, tuple[Wish, ...]]:
     """Plugin -> the events that may help the pods it rejected."""
     return {
-        plugin: tuple(Wish(wish.event.label, wish.hint is not None) for wish in complete_registrations(registered))
+        plugin: tuple(map(_wish, complete_registrations(registered)))
         for plugin, registered in framework.events_by_plugin().items()
     }
+
+
+def _wish(registered: Registration) -> Wish:
+    event = registered.event
+    resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
+    return Wish(resource, tuple(action_label(event.action).split("|")), registered.hint is not None)
 
 
 def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:
@@ -230,6 +242,7 @@ def _outcome(record: DecisionRecord | None) -> str:
         return f"was bound to {record.node}"
     if record.outcome is Outcome.BINDING:
         return f"is being bound to {record.node}, chosen out of {record.feasible} of {record.nodes} nodes that fit"
+    message = "" if record.refusal is None else record.refusal.message
     if record.node:
-        return f"was to go to {record.node}, and was sent back: {record.message}"
-    return ("could not be judged: " if record.outcome is Outcome.FAULT else "fits nowhere: ") + record.message
+        return f"was to go to {record.node}, and was sent back: {message}"
+    return ("could not be judged: " if record.outcome is Outcome.FAULT else "fits nowhere: ") + message

@@ -9,6 +9,11 @@ import msgspec
 
 from kscheduler.explain.details import NodeDetails
 
+# What CPython takes for a record and its key in a dictionary, and for what a rejection adds.
+RECORD_BYTES = 500
+REFUSAL_BYTES = 300
+REASON_BYTES = 250
+
 
 class Outcome(str, enum.Enum):
     BINDING = "binding"  # a node was found; the binding is being written, or waits
@@ -26,39 +31,45 @@ class Reason(NamedTuple):
     nodes: int
 
 
+class Refusal(msgspec.Struct, gc=False, frozen=True):
+    """Why a pod goes nowhere."""
+
+    message: str  # as its condition says
+    plugins: tuple[str, ...] = ()  # who rejected it, sorted
+    reasons: tuple[Reason, ...] = ()
+    pre_filter: str = ""  # the message of the PreFilter that rejected it for all nodes
+    post_filter: str = ""  # what preemption says
+    nominated: str = ""  # the node that preemption makes room on
+
+    def size(self) -> int:
+        """Bytes, roughly."""
+        reasons = sum(REASON_BYTES + sum(map(len, reason.reasons)) for reason in self.reasons)
+        return REFUSAL_BYTES + len(self.message) + len(self.pre_filter) + len(self.post_filter) + reasons
+
+
 class DecisionRecord(msgspec.Struct, gc=False):
-    """Cheap to make, since every decision makes one. Refers to no pod: it may outlive the pod for long."""
+    """Cheap to make, since every decision makes one. Refers to no pod: it may outlive the pod for long.
+
+    Times are monotonic seconds.
+    """
 
     uid: str
     key: str  # namespace/name
     profile: str
     attempt: int
-    at: float  # Unix seconds
-    outcome: Outcome
+    at: float
+    nodes: int  # in the cluster
     node: str = ""  # where it goes, or was to go
     evaluated: int = 0  # nodes filtered
     feasible: int = 0
-    nodes: int = 0  # in the cluster
-    message: str = ""  # why it goes nowhere, as its condition says
-    finished: float = 0.0  # when its binding ended, well or not; 0: not yet
-    reasons: tuple[Reason, ...] = ()
-    plugins: tuple[str, ...] = ()  # who rejected it, sorted
-    pre_filter: str = ""  # the message of the PreFilter that rejected it for all nodes
-    post_filter: str = ""  # what preemption says
-    nominated: str = ""  # the node that preemption makes room on
+    outcome: Outcome = Outcome.BINDING
+    finished: float | None = None  # when its binding ended, well or not
+    refusal: Refusal | None = None
     details: NodeDetails | None = None
+    bytes: int = RECORD_BYTES  # as measured when it was written
+    previous: DecisionRecord | None = None  # the pod's decision before this one
 
-    def size(self) -> int:
+    def measure(self) -> int:
         """Bytes, roughly; the names of nodes are counted by whoever shares them."""
-        return RECORD_BYTES + len(self.message) + len(self.post_filter) + self._facts_size() + self._details_size()
-
-    def _facts_size(self) -> int:
-        return sum(REASON_BYTES + sum(map(len, reason.reasons)) for reason in self.reasons)
-
-    def _details_size(self) -> int:
-        return 0 if self.details is None else self.details.size()
-
-
-# What CPython takes for a record and its key in a dictionary, and for a Reason with its strings.
-RECORD_BYTES = 600
-REASON_BYTES = 250
+        refusal = 0 if self.refusal is None else self.refusal.size()
+        return RECORD_BYTES + refusal + (0 if self.details is None else self.details.size())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from kscheduler.explain.details import NodeNames
-from kscheduler.explain.record import DecisionRecord, Outcome
+from kscheduler.explain.record import DecisionRecord, Outcome, Refusal
 
 PER_POD = 5  # decisions kept of one pod
 
@@ -14,8 +15,8 @@ class DecisionRing:
     def __init__(self, max_records: int, max_bytes: int) -> None:
         self._max_records = max_records
         self._max_bytes = max_bytes
-        # Pod uid -> its decisions, oldest first; pods in the order of their latest decision.
-        self._pods: dict[str, list[DecisionRecord]] = {}
+        # Pod uid -> its latest decision, which leads to the earlier ones; in the order of the latest decisions.
+        self._pods: OrderedDict[str, DecisionRecord] = OrderedDict()
         self._sharing: dict[int, tuple[NodeNames, int]] = {}  # id of node names -> themselves, and records that refer
         self._records = 0
         self._bytes = 0
@@ -29,64 +30,68 @@ class DecisionRing:
         """What all records take, roughly; node names that several of them share count once."""
         return self._bytes
 
-    @property
-    def max_records(self) -> int:
-        return self._max_records
-
     # --- writing ---
 
     def add(self, record: DecisionRecord) -> None:
         """The newest decision. One that is too large by itself is kept without its details."""
-        records = self._pods.pop(record.uid, None)
-        if records is None:
-            records = []
-        elif len(records) >= PER_POD:
-            self._drop(records.pop(0))
-        self._pods[record.uid] = records
-        records.append(record)
+        pods = self._pods
+        previous = pods.get(record.uid)
+        pods[record.uid] = record
         self._records += 1
-        self._bytes += record.size()
+        self._bytes += record.bytes
         if record.details is not None:
             self._share(record.details.names)
+        if previous is not None:
+            record.previous = previous
+            pods.move_to_end(record.uid)
+            self._shorten(record)
         if self._records > self._max_records or self._bytes > self._max_bytes:
             self._evict(record)
 
-    def finish(self, uid: str, outcome: Outcome, at: float, message: str = "") -> DecisionRecord | None:
+    def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
         """How the pod's latest decision ended, if it is on record."""
-        record = self.latest(uid)
+        record = self._pods.get(uid)
         if record is None:
-            return None
+            return
         record.outcome = outcome
         record.finished = at
-        if message:
-            self._bytes += len(message) - len(record.message)
-            record.message = message
+        if refusal is not None:
+            record.refusal = refusal
+            self._measure(record)
             self._evict(record)
-        return record
+
+    def _measure(self, record: DecisionRecord) -> None:
+        before, record.bytes = record.bytes, record.measure()
+        self._bytes += record.bytes - before
+
+    def _shorten(self, newest: DecisionRecord) -> None:
+        """Forget the oldest decision of a pod that has too many."""
+        if sum(1 for _ in _chain(newest)) > PER_POD:
+            self._drop(_cut_oldest(newest))
 
     def _evict(self, newest: DecisionRecord) -> None:
         """Forget the oldest; of this one, if it is alone and still too large, the details."""
         while self._records > self._max_records or self._bytes > self._max_bytes:
-            uid, records = next(iter(self._pods.items()))
-            oldest = records[0]
-            if oldest is newest and self._records == 1:
+            if self._records == 1:
                 self._strip(newest)
                 return
-            del records[0]
-            if not records:
-                del self._pods[uid]
-            self._drop(oldest)
+            first = next(iter(self._pods.values()))
+            if first.previous is None:
+                del self._pods[first.uid]
+                self._drop(first)
+            else:
+                self._drop(_cut_oldest(first))
             self.evicted += 1
 
     def _strip(self, record: DecisionRecord) -> None:
         if record.details is not None:
-            self._bytes -= record.details.size()
             self._unshare(record.details.names)
             record.details = None
+            self._measure(record)
 
     def _drop(self, record: DecisionRecord) -> None:
         self._records -= 1
-        self._bytes -= record.size()
+        self._bytes -= record.bytes
         if record.details is not None:
             self._unshare(record.details.names)
 
@@ -106,27 +111,39 @@ class DecisionRing:
     # --- reading ---
 
     def latest(self, uid: str) -> DecisionRecord | None:
-        records = self._pods.get(uid)
-        return records[-1] if records else None
+        return self._pods.get(uid)
 
     def of(self, uid: str) -> list[DecisionRecord]:
         """A pod's decisions, newest first."""
-        return self._pods.get(uid, [])[::-1]
+        return list(_chain(self._pods.get(uid)))
 
     def uid_of(self, key: str) -> str | None:
         """The uid of the pod of this name that was decided last: a look at all pods, for those the watch forgot."""
-        return next((uid for uid, records in reversed(self._pods.items()) if records[-1].key == key), None)
+        return next((uid for uid, record in reversed(self._pods.items()) if record.key == key), None)
 
     def __iter__(self) -> Iterator[DecisionRecord]:
-        """Oldest pod first, and of each pod oldest first."""
-        return (record for records in self._pods.values() for record in records)
+        """Pods in the order of their latest decisions, and of each pod the newest first."""
+        return (record for latest in self._pods.values() for record in _chain(latest))
 
     def check(self) -> None:
         """Assert that counts and bytes are those of what is kept."""
         records = list(self)
         names = {id(record.details.names): record.details.names for record in records if record.details is not None}
         assert self._records == len(records), f"{self._records} counted, {len(records)} kept"
-        assert all(self._pods.values()), "a pod without decisions is kept"
+        assert all(record.bytes == record.measure() for record in records), "a record changed its size"
         assert set(self._sharing) == set(names), "node names and their users differ"
-        total = sum(record.size() for record in records) + sum(each.size() for each in names.values())
+        total = sum(record.bytes for record in records) + sum(each.size() for each in names.values())
         assert self._bytes == total, f"{self._bytes} bytes counted, {total} kept"
+
+
+def _chain(newest: DecisionRecord | None) -> Iterator[DecisionRecord]:
+    while newest is not None:
+        yield newest
+        newest = newest.previous
+
+
+def _cut_oldest(newest: DecisionRecord) -> DecisionRecord:
+    """Part with the last of several."""
+    *_, before, oldest = _chain(newest)
+    before.previous = None
+    return oldest

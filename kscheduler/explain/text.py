@@ -83,7 +83,8 @@ def _reasons(reasons: Sequence[Document]) -> Iterator[list[str]]:
         examples = ", ".join(reason["examples"])
         if reason["nodes"] > len(reason["examples"]) > 0:
             examples += ", …"
-        yield [f"{_number(reason['nodes'])} nodes:", reason["plugin"], ", ".join(reason["reasons"]), examples]
+        nodes = f"{_number(reason['nodes'])} node{'' if reason['nodes'] == 1 else 's'}:"
+        yield [nodes, reason["plugin"], ", ".join(reason["reasons"]), examples]
 
 
 def _scores(nodes: Sequence[Document], chosen: str) -> Iterator[list[str]]:
@@ -120,19 +121,21 @@ def _queue(queue: Document) -> Iterator[str]:
         yield f"  rejected by {', '.join(queue['rejectingPlugins'])}"
     if queue["wokenBy"]:
         yield "  woken by"
-        for plugin, events in _by_plugin(queue["wokenBy"]).items():
-            yield f"    {plugin}: {', '.join(events)}"
+        yield from _table(["", f"{plugin}:", events] for plugin, events in _by_plugin(queue["wokenBy"]))
         if any(waker["narrowed"] for waker in queue["wokenBy"]):
             yield "    (* if the plugin finds that the change may help this pod)"
     if queue["triedAgainBy"]:
         yield f"  tried again without that by {queue['triedAgainBy']}"
 
 
-def _by_plugin(wakers: Sequence[Document]) -> dict[str, list[str]]:
+def _by_plugin(wakers: Sequence[Document]) -> Iterator[tuple[str, str]]:
+    """Each plugin once, with the resources it watches and what has to happen to them."""
     found: dict[str, list[str]] = {}
     for waker in wakers:
-        found.setdefault(waker["plugin"], []).append(waker["event"] + ("*" if waker["narrowed"] else ""))
-    return found
+        resource = "anything" if waker["resource"] == "*" else waker["resource"]
+        star = "*" if waker["narrowed"] else ""
+        found.setdefault(waker["plugin"], []).append(f"{resource}{star} ({', '.join(waker['actions'])})")
+    return ((plugin, ", ".join(events)) for plugin, events in found.items())
 
 
 # --- layout ---
