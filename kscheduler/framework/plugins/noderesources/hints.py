@@ -98,54 +98,64 @@ class RequestIndex:
                 yield from ordered.up_to(amounts)
 
 
+class _Entry:
+    __slots__ = ("is_live", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.is_live = True
+
+
 class _Ordered:
     """Requests for the same resources. Those removed stay in the order until they are more than those left."""
 
     def __init__(self, names: list[str]) -> None:
-        # resource -> its amounts, ascending, and beside them the requests
-        self._orders: dict[str, tuple[list[int], list[Request]]] = {name: ([], []) for name in names}
-        self._live: dict[Request, None] = {}
-        self._dead: set[Request] = set()  # removed, and still in the order
+        # resource -> its amounts, ascending, and beside them the entries
+        self._orders: dict[str, tuple[list[int], list[_Entry]]] = {name: ([], []) for name in names}
+        self._entries: dict[Request, _Entry] = {}  # also those removed
+        self._live = 0
 
     def __len__(self) -> int:
-        return len(self._live)
+        return self._live
 
     def add(self, request: Request) -> None:
-        self._live[request] = None
-        if request in self._dead:
-            self._dead.remove(request)
+        self._live += 1
+        entry = self._entries.get(request)
+        if entry is not None:
+            entry.is_live = True
             return
+        entry = self._entries[request] = _Entry(request)
         amounts = dict(request)
-        for name, (ascending, requests) in self._orders.items():
+        for name, (ascending, entries) in self._orders.items():
             place = bisect_left(ascending, amounts[name])
             ascending.insert(place, amounts[name])
-            requests.insert(place, request)
+            entries.insert(place, entry)
 
     def remove(self, request: Request) -> None:
-        del self._live[request]
-        self._dead.add(request)
-        if len(self._dead) > len(self._live) + 64:
+        self._entries[request].is_live = False
+        self._live -= 1
+        if len(self._entries) > 2 * self._live + 64:
             self._compact()
 
     def _compact(self) -> None:
-        """As many removals have happened as are left, so this is O(log n) for each."""
-        self._dead.clear()
-        for name in self._orders:
-            pairs = sorted((dict(request)[name], request) for request in self._live)
-            self._orders[name] = [amount for amount, _ in pairs], [request for _, request in pairs]
+        """As many removals have happened as are left, so this is O(1) for each."""
+        self._entries = {request: entry for request, entry in self._entries.items() if entry.is_live}
+        for name, (ascending, entries) in self._orders.items():
+            amounts = [amount for amount, entry in zip(ascending, entries, strict=True) if entry.is_live]
+            self._orders[name] = amounts, [entry for entry in entries if entry.is_live]
 
     def all(self) -> Iterable[Request]:
-        return list(self._live)
+        return [entry.request for entry in self._entries.values() if entry.is_live]
 
     def up_to(self, amounts: Mapping[str, int]) -> Iterable[Request]:
         """At least those that ask for no more than this, read slowly."""
-        fewest, requests = len(self._live), None
-        for name, (ascending, found) in self._orders.items():
+        fewest, narrowest = len(self._entries), None
+        for name, (ascending, entries) in self._orders.items():
             number = bisect_right(ascending, amounts.get(name, 0))
             if number < fewest:
-                fewest, requests = number, found
-        candidates = list(self._live) if requests is None else requests[:fewest]
-        return (request for request in candidates if request in self._live)
+                fewest, narrowest = number, entries
+        candidates = list(self._entries.values()) if narrowest is None else narrowest[:fewest]
+        return (entry.request for entry in candidates if entry.is_live)
 
 
 def _as_request(key: Hashable) -> Request:
