@@ -80,6 +80,35 @@ class Happened(msgspec.Struct, rename="camel"):
     faults: dict[str, list[int]] = {}  # plugin -> positions of the pending pods for which its hint failed
 
 
+class Tried(msgspec.Struct, rename="camel"):
+    """A dry run of preemption on one node."""
+
+    node: str
+    rejector: str = ""  # the plugin that had turned it down
+    victims: list[str] = []  # uids, the most important first
+    violations: int = 0
+    status: Status | None = None  # why making room does not help; None if it does
+
+
+class Preempted(msgspec.Struct, rename="camel", kw_only=True):
+    """Whom a pending pod would preempt, or why nobody."""
+
+    host: str = ""  # where it fits; then nothing else is said
+    failure: str = ""  # the text its user reads, with what PostFilter says
+    fault: str = ""  # why the search broke off; then PostFilter is not asked
+    promising: int = 0  # nodes where pods could make room by leaving
+    wanted: int = 0  # candidates to look for
+    tried: list[Tried] = []  # in the order they were tried in
+    candidates: list[str] = []  # nodes, as they were put to the choice
+    chosen: str = ""
+    equals: list[str] = []  # all that might be chosen
+    ended: list[str] = []  # uids of the victims in the order they are ended in
+    cleared: list[str] = []  # names of pods whose nomination is taken back
+    code: str = ""  # of PostFilter
+    message: str = ""
+    nomination: str | None = None  # what becomes of the pod's; None leaves it as it is
+
+
 class Answer(msgspec.Struct, rename="camel", kw_only=True):
     error: str = ""
     node_order: list[str] | None = None
@@ -87,6 +116,7 @@ class Answer(msgspec.Struct, rename="camel", kw_only=True):
     queue_order: list[int] | None = None  # positions of the pending pods, as they leave the queue
     pods: list[Decision] | None = None
     changes: list[list[Happened]] | None = None  # of a case of hints: for each change the events it led to
+    preempted: list[Preempted] | None = None  # of a case of preemption: for each pending pod
 
 
 class Oracle:

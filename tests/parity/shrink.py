@@ -13,32 +13,33 @@ from typing import Any
 
 from tests.parity.case import Case
 from tests.parity.compare import all_differences
-from tests.parity.oracle import Oracle, OracleError
+from tests.parity.oracle import Answer, Oracle, OracleError
 
 KEPT = frozenset({"metadata", "name", "uid", "namespace", "nodeName", "key", "operator", "topologyKey", "weight"})
 BUDGET_S = 30.0
 
 Path = tuple[str | int, ...]
+Compare = Callable[[Case, Answer], list[tuple[int, str]]]
 
 
-def shrink(oracle: Oracle, case: Case, kind: str) -> Case:
-    """The smallest case found in `BUDGET_S` that has a difference of the kind."""
+def shrink(oracle: Oracle, case: Case, kind: str, compare: Compare = all_differences) -> Case:
+    """The smallest case found in `BUDGET_S` that has a difference of the kind, by this comparison."""
     deadline = time.monotonic() + BUDGET_S
 
     def still_differs(candidate: Case) -> bool:
         if time.monotonic() > deadline:
             return False
-        return any(kind == kind_of(text) for _, text in differences_of(oracle, candidate))
+        return any(kind == kind_of(text) for _, text in differences_of(oracle, candidate, compare))
 
     case = _fewer_objects(case, still_differs)
     case = _fewer_fields(case, still_differs)
     return _fewer_objects(case, still_differs)
 
 
-def differences_of(oracle: Oracle, case: Case) -> list[tuple[int, str]]:
+def differences_of(oracle: Oracle, case: Case, compare: Compare = all_differences) -> list[tuple[int, str]]:
     """None if the oracle will not have the case."""
     try:
-        return all_differences(case, oracle.ask(case))
+        return compare(case, oracle.ask(case))
     except OracleError:
         return []
 

@@ -11,6 +11,7 @@ type answer struct {
 	QueueOrder []int                `json:"queueOrder"` // positions of the pending pods, as they leave the queue
 	Pods       []decision           `json:"pods"`
 	Changes    [][]happened         `json:"changes,omitempty"` // for each change the events it leads to
+	Preempted  []preempted          `json:"preempted,omitempty"`
 }
 
 type weighed struct {

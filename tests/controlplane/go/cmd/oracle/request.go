@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 )
@@ -14,7 +16,10 @@ const (
 	modeEvaluate = "evaluate" // every pending pod against the same cluster
 	modeSequence = "sequence" // each pod that fits is assumed on its node, with its volumes, before the next
 	modeHints    = "hints"    // every change: whom of the pending pods it wakes
+	modePreempt  = "preempt"  // every pending pod that fits nowhere: whom it would preempt
 )
+
+var modes = []string{modeEvaluate, modeSequence, modeHints, modePreempt}
 
 // request is a cluster and the pods to decide about, as the apiserver would give them but for its defaults.
 type request struct {
@@ -44,6 +49,7 @@ type cluster struct {
 	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
 	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
+	PodDisruptionBudgets   []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
 }
 
 // store does to the objects what the apiserver does with them, as far as decisions go. It stores an amount in its
@@ -82,8 +88,8 @@ func (r *request) setDefaults() {
 }
 
 func (r *request) answer() (answer, error) {
-	if r.Mode != modeEvaluate && r.Mode != modeSequence && r.Mode != modeHints {
-		return answer{}, fmt.Errorf("mode: expected %q, %q or %q, got %q", modeEvaluate, modeSequence, modeHints, r.Mode)
+	if !slices.Contains(modes, r.Mode) {
+		return answer{}, fmt.Errorf("mode: expected one of %q, got %q", modes, r.Mode)
 	}
 	if err := r.store(); err != nil {
 		return answer{}, err
@@ -96,6 +102,10 @@ func (r *request) answer() (answer, error) {
 	if r.Mode == modeHints {
 		happened, err := world.hints(r)
 		return answer{QueueOrder: []int{}, Changes: happened}, err
+	}
+	if r.Mode == modePreempt {
+		preempted, err := world.preempt(r)
+		return answer{NodeOrder: world.nodeOrder(), QueueOrder: []int{}, Preempted: preempted}, err
 	}
 	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {

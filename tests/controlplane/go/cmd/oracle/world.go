@@ -34,6 +34,7 @@ type world struct {
 	scheduler *scheduler.Scheduler
 	snapshot  *internalcache.Snapshot
 	witness   *witness
+	factory   informers.SharedInformerFactory
 	twins     map[string]*twin // scheduler name -> its profile's twin
 }
 
@@ -87,7 +88,7 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 	if err != nil {
 		return err
 	}
-	w.scheduler = made
+	w.scheduler, w.factory = made, factory
 	if err := fillStores(factory, cluster); err != nil {
 		return err
 	}
@@ -179,6 +180,7 @@ func fillStores(factory informers.SharedInformerFactory, cluster *cluster) error
 		fill(storage.CSIDrivers().Informer(), cluster.CSIDrivers),
 		fill(storage.CSIStorageCapacities().Informer(), cluster.CSIStorageCapacities),
 		fill(storage.VolumeAttachments().Informer(), cluster.VolumeAttachments),
+		fill(factory.Policy().V1().PodDisruptionBudgets().Informer(), cluster.PodDisruptionBudgets),
 	)
 }
 

@@ -1,0 +1,97 @@
+"""Two programs' preemptions for one pod, side by side: every difference in words, or none.
+
+Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
+the pods that are ended in their order, and the nominations that are taken back. What is random there is not compared:
+where the search begins, which candidate is taken among equals, and the order of one node's reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
+from tests.parity.case import Case
+from tests.parity.oracle import Answer, Preempted, Tried
+from tests.parity.ours_preemption import BY_DEFAULT, BY_WHAT_IF, PreemptionWorld
+
+NO_NODES = "no nodes available to schedule pods"  # there the text of a fault, with us like any other
+FORMS = (BY_WHAT_IF, BY_DEFAULT)
+
+
+def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
+    """(position of the pod, what differs), in all forms of dry runs; an exception of ours is a difference as well."""
+    found: list[tuple[int, str]] = []
+    for form in FORMS:
+        try:
+            found += differences(case, answer, form)
+        except Exception as error:
+            found.append((-1, f"by {form}: crash: {type(error).__name__}: {error}"))
+    return found
+
+
+def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:
+    world = PreemptionWorld(case, form)
+    has_nominated = bool(case.cluster.get("nominated"))
+    for position, (pod, theirs) in enumerate(zip(case.pending, answer.preempted or (), strict=True)):
+        for difference in _of_preemptions(theirs, world.preempt(pod, theirs), has_nominated=has_nominated):
+            yield position, f"by {form}: {difference}"
+    world.check()
+
+
+def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) -> Iterator[str]:
+    if theirs.fault == NO_NODES and theirs.fault in ours.failure:
+        return
+    if theirs.fault or ours.fault:
+        # On a crowded node we may meet a fault that kube-scheduler does not, since it looks at the crowd first.
+        if not ours.fault or not (theirs.fault or has_nominated):
+            yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
+        return
+    if bool(theirs.host) != bool(ours.host):
+        yield f"fits: expected {theirs.host!r}, got {ours.host!r}"
+        return
+    if ours.wanted or not _is_in_vain(theirs):
+        yield from _of_dry_runs(theirs, ours)
+    if theirs.chosen == ours.chosen:
+        yield from _different("pods ended", theirs.ended, ours.ended)
+        yield from _different("nominations taken back", theirs.cleared, ours.cleared)
+    yield from _different("code", theirs.code, ours.code)
+    yield from _different("message", theirs.message, ours.message)
+    yield from _different("failure", theirs.failure, ours.failure)
+    if theirs.chosen == ours.chosen:
+        yield from _different("nomination", theirs.nomination, ours.nomination)
+
+
+def _is_in_vain(theirs: Preempted) -> bool:
+    """Is nobody less important anywhere? Then we try no node."""
+    return all(tried.status is not None and tried.status.reasons == list(NO_VICTIMS.reasons) for tried in theirs.tried)
+
+
+def _of_dry_runs(theirs: Preempted, ours: Preempted) -> Iterator[str]:
+    yield from _different("promising nodes", theirs.promising, ours.promising)
+    yield from _different("candidates wanted", theirs.wanted, ours.wanted)
+    yield from _of_nodes(theirs, ours)
+    yield from _different("candidates", theirs.candidates, ours.candidates)
+    yield from _different("best candidates", sorted(theirs.equals), sorted(ours.equals))
+
+
+def _of_nodes(theirs: Preempted, ours: Preempted) -> Iterator[str]:
+    """Of candidates beyond those that are kept nothing is told."""
+    kept = {tried.node: tried for tried in theirs.tried if tried.status is not None or tried.node in theirs.candidates}
+    got = {tried.node: tried for tried in ours.tried}
+    for node in sorted(kept.keys() | got.keys()):
+        yield from _of_tries(node, kept.get(node), got.get(node))
+
+
+def _of_tries(node: str, theirs: Tried | None, ours: Tried | None) -> Iterator[str]:
+    if theirs is None or ours is None:
+        yield f"node {node}: expected {theirs}, got {ours}"
+    elif theirs.status is None or ours.status is None:
+        for what in ("status", "victims", "violations"):
+            yield from _different(f"node {node}, {what}", getattr(theirs, what), getattr(ours, what))
+    elif theirs.status.key() != ours.status.key():
+        yield f"node {node}: expected {theirs.status}, got {ours.status}"
+
+
+def _different(what: str, expected: object, got: object) -> Iterator[str]:
+    if expected != got:
+        yield f"{what}: expected {expected}, got {got}"

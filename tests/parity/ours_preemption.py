@@ -1,0 +1,240 @@
+"""Whom this program would preempt in a case, told in the oracle's terms: the real cache, framework and plugin."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from kscheduler.api.decode import convert_object
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.cache.cache import Cache
+from kscheduler.errors import InternalError
+from kscheduler.framework.algorithm import Decision as Placed
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
+from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import STATUS_LABELS, Code
+from kscheduler.framework.status import Status as OurStatus
+from kscheduler.queue.nominator import Nominator
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.parity.case import Case, Object
+from tests.parity.detours import fill, read_node, read_pod
+from tests.parity.detours_volumes import inform, mislead
+from tests.parity.generate_preemption import has_equals
+from tests.parity.oracle import Preempted, Status, Tried
+from tests.parity.ours import fill_around, read_config
+
+NOW = 1_800_000_000.0  # after every start
+BY_WHAT_IF = "what-if"  # filters are asked again and again
+BY_DEFAULT = "default"  # as the plugin goes about it unless told otherwise
+
+
+class PreemptionWorld:
+    """A cluster with the framework of its profile; `form` says how dry runs are made."""
+
+    def __init__(self, case: Case, form: str) -> None:
+        self._cache = Cache()
+        self._evictions = _NotedEvictions()
+        self._nominator = Nominator()
+        for pod in case.cluster.get("nominated", ()):
+            self._nominator.nominate(read_pod(pod), None)
+        profiles: dict[str, ProfileHandle] = {}
+        self._handle = Handle(
+            table=self._cache.table,
+            rng=random.Random(0),
+            bind=_bind_nothing,
+            profiles=profiles,
+            nominations=self._nominator,
+            evictions=self._evictions,
+        )
+        for budget in case.cluster.get("podDisruptionBudgets", ()):
+            self._handle.budgets.set(convert_object(budget, PodDisruptionBudget))
+        fill_around(self._handle, case.cluster)
+        profile = read_config(json.dumps(case.config)).profiles[0]
+        points = build(profile, self._handle)
+        ((plugin, weight),) = points["postFilter"]
+        assert isinstance(plugin, DefaultPreemption)
+        self._watched = _Watched(plugin, form, self._handle)
+        points["postFilter"] = [(self._watched, weight)]
+        self._framework = profiles[profile.scheduler_name] = Framework(
+            profile.scheduler_name,
+            points,
+            self._handle,
+            observer=NoObserver(),
+            stopwatch=lambda: 0.0,
+            percentage_of_nodes_to_score=100,
+            first_on_tie=True,
+        )
+        for pod in case.pending:
+            self._evictions.show(read_pod(pod).pod)
+        self._fill(case)
+
+    def _fill(self, case: Case) -> None:
+        detours = random.Random(case.seed)
+        mislead(self._handle.volumes, case.cluster, detours)
+        if has_equals(case):  # then their order on the node decides, which is that in which they came
+            for node in case.cluster["nodes"]:
+                self._cache.set_node(read_node(node))
+            for pod in case.cluster["pods"]:
+                self._cache.set_pod(read_pod(pod))
+        else:
+            fill(self._cache, case, lambda document: self.preempt(document, Preempted()))
+        inform(self._handle.volumes, case.cluster, detours)
+
+    def preempt(self, document: Object, theirs: Preempted) -> Preempted:
+        """`theirs` says in which order nodes are tried, which is by chance."""
+        pod = read_pod(document)
+        self._nominator.nominate(pod, None)
+        found = self._watched.begin([tried.node for tried in theirs.tried])
+        self._evictions.begin_notes()
+        outcome = self._framework.schedule_pod(CycleState(), pod)
+        self._nominator.remove(pod.uid)
+        if isinstance(outcome, Placed):
+            found.host = outcome.node_name
+        elif outcome.status.code is Code.ERROR:
+            found.fault = outcome.message
+        else:
+            found.failure, found.nomination = outcome.message, outcome.nomination
+            found.ended, found.cleared = self._evictions.ended_pods, self._evictions.cleared
+        return found
+
+    def check(self) -> None:
+        """Raises InternalError if decisions have left traces."""
+        self._cache.check()
+
+
+async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise InternalError(f"pod {pod.key} was bound to {node_name} while preemptions were compared")
+
+
+class _Watched:
+    """DefaultPreemption, and what it was heard to say."""
+
+    name = DefaultPreemption.name
+
+    def __init__(self, plugin: DefaultPreemption, form: str, handle: Handle) -> None:
+        self._plugin = plugin
+        made: DryRun = WhatIfDryRun(handle) if form == BY_WHAT_IF else plugin._dry_run
+        self._dry_run = plugin._dry_run = _WatchedDryRun(made)
+
+    def begin(self, order: Sequence[str]) -> Preempted:
+        self._found = self._dry_run.found = Preempted()
+        self._dry_run.order = {name: place for place, name in enumerate(order)}
+        return self._found
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
+    ) -> tuple[PostFilterResult | None, OurStatus | None]:
+        result, status = self._plugin.post_filter(state, pod, statuses)
+        self._found.code = STATUS_LABELS[Code.SUCCESS if status is None else status.code]
+        self._found.message = "" if status is None else status.message
+        if status is None and result is not None:
+            self._found.chosen = result.nominated_node_name or ""
+        return result, status
+
+
+class _WatchedDryRun:
+    def __init__(self, inner: DryRun) -> None:
+        self._inner = inner
+        self.found = Preempted()
+        self.order: dict[str, int] = {}  # node -> its place among those that kube-scheduler tried
+
+    def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
+        nodes = sorted(nodes, key=lambda node: self.order.get(node.name, len(nodes)))
+        found = self._inner.search(state, pod, nodes, wanted)
+        self.found.promising, self.found.wanted = len(nodes), wanted
+        candidates = found.candidates
+        self.found.tried = [
+            *(_told_candidate(candidate) for candidate in candidates),
+            *(Tried(name, status=_told(status)) for name, status in found.statuses.items()),
+        ]
+        self.found.candidates = [candidate.node_name for candidate in candidates]
+        self.found.equals = _equals(candidates)
+        return found
+
+
+def _told(status: OurStatus) -> Status:
+    return Status(STATUS_LABELS[status.code], status.plugin, list(status.reasons))
+
+
+def _told_candidate(candidate: Candidate) -> Tried:
+    victims = [victim.uid for victim in candidate.victims]
+    return Tried(candidate.node_name, victims=victims, violations=candidate.violations)
+
+
+def _equals(candidates: Sequence[Candidate]) -> list[str]:
+    """Those that win if they come first."""
+    if not candidates:
+        return []
+    best = cheapest(candidates, NOW)
+    return [candidate.node_name for candidate in candidates if cheapest([candidate, best], NOW) is candidate]
+
+
+class _NotedEvictions:
+    """A cluster in which everything that is asked for is done at once, and noted."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}  # namespace/name -> pod that the watch shows
+        self.begin_notes()
+
+    def show(self, pod: Pod) -> None:
+        self._pods[pod.key] = pod
+
+    def begin_notes(self) -> None:
+        self.ended_pods: list[str] = []  # uids
+        self.cleared: list[str] = []  # names
+
+    def current(self, key: str) -> Pod | None:
+        return self._pods.get(key)
+
+    def stop_binding(self, uid: str, plugin: str) -> bool:
+        return False
+
+    async def mark(self, victim: Pod, condition: PodCondition) -> bool:
+        return True
+
+    async def delete(self, victim: Pod) -> bool:
+        self.ended_pods.append(victim.metadata.uid)
+        return True
+
+    async def clear_nomination(self, pod: Pod) -> None:
+        self.cleared.append(pod.metadata.name)
+
+    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+        pass
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            work.send(None)
+        except StopIteration:
+            return
+        work.close()
+        raise InternalError("a preemption waits for something, and here everything is done at once")
+
+    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
+        for each in work:
+            await each
+
+    def try_again(self, uid: str) -> None:
+        raise InternalError(f"the preemption of pod {uid} went wrong")
+
+    def attempted(self) -> None:
+        pass
+
+    def chosen(self, victims: int) -> None:
+        pass
+
+    def ended(self, result: str, seconds: float) -> None:
+        pass
+
+    def wall(self) -> float:
+        return NOW
