@@ -19,6 +19,7 @@ from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Evictions, NoEvictions
 from kscheduler.framework.status import Status
@@ -119,6 +120,15 @@ class TableFilterPlugin(FilterPlugin, Protocol):
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         """The status behind a detail number written by `filter_table`."""
+        ...
+
+
+@runtime_checkable
+class DemandingFilterPlugin(TableFilterPlugin, Protocol):
+    """A table filter that can say what it goes by, so that dry runs of preemption need not ask it node by node."""
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
+        """What `filter` would go by in this cycle, pods moved or not; None if that cannot be told in numbers."""
         ...
 
 
@@ -244,6 +254,10 @@ class ProfileHandle(Protocol):
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
         """The node as it is. `state` is that of the pod's cycle, after PreFilter. Raises KeyError without the node."""
+        ...
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
+        """Each Filter plugin that what-ifs would ask, in order, with its demands; None if one of them cannot tell."""
         ...
 
 

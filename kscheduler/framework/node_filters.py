@@ -6,11 +6,18 @@ since the pod must leave them their room; and without, since they may never come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.faults import raised, running
-from kscheduler.framework.interface import FilterPlugin, Nominations, PreFilterExtensions, PreFilterPlugin
+from kscheduler.framework.interface import (
+    DemandingFilterPlugin,
+    FilterPlugin,
+    Nominations,
+    PreFilterExtensions,
+    PreFilterPlugin,
+)
 from kscheduler.framework.status import Code, Status, code_of
 from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.snapshot.node_info import NodeInfo
@@ -34,9 +41,29 @@ class NodeFilters:
         self._nominations = nominations
         self._followers = [plugin for plugin in pre_filter if isinstance(plugin, PreFilterExtensions)]
         self._filters = filters
+        self._demanding = [plugin for plugin in filters if isinstance(plugin, DemandingFilterPlugin)]
 
     def copy(self, node: NodeInfo) -> NodeCopy:
         return NodeCopy(node, self._table.request_of)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> list[tuple[DemandingFilterPlugin, Demands]] | None:
+        """What each plugin that has a say goes by; None if one of them cannot tell."""
+        told = {id(plugin) for plugin in self._demanding}
+        if any(id(plugin) not in told and plugin.name not in state.skip_filter for plugin in self._everybody()):
+            return None
+        found = []
+        for plugin in self._demanding:
+            if plugin.name in state.skip_filter:
+                continue
+            demands = plugin.demands(state, pod)
+            if demands is None:
+                return None
+            found.append((plugin, demands))
+        return found
+
+    def _everybody(self) -> Iterator[FilterPlugin | PreFilterExtensions]:
+        yield from self._filters
+        yield from self._followers
 
     # --- moving pods ---
 

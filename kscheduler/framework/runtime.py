@@ -12,11 +12,13 @@ from typing import cast
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import raised, running
 from kscheduler.framework.interface import (
     EXTENSION_POINTS,
     BindPlugin,
+    DemandingFilterPlugin,
     EnqueueExtensions,
     FilterPlugin,
     Handle,
@@ -137,6 +139,10 @@ class Framework:
         if node is None:
             raise KeyError(f"node {node_name}")
         return NodeWhatIf(self._node_filters, state, pod, node)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
+        """What what-ifs go by, for PostFilter plugins that can do without them; None if some filter cannot tell."""
+        return self._node_filters.demands(state, pod)
 
     # --- after the decision ---
 

@@ -5,6 +5,7 @@ What-ifs add their own changes to it, so that one count serves as many of them a
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from typing import final
@@ -33,6 +34,21 @@ class SummedDomains:
     def minimum(self) -> int:
         """The lowest count of these; 0 if there is none."""
         return self._sums.minimum
+
+    @property
+    def ids(self) -> array[int]:
+        """Row -> id of its domain, NO_DOMAIN for none; good as long as the topology's column is."""
+        return self._column.ids
+
+    @property
+    def counts(self) -> array[int]:
+        """Domain id -> count."""
+        return array("q", map(self._sums.sum_of, range(self._sums.domains)))
+
+    @property
+    def presence(self) -> list[bool]:
+        """Domain id -> has it a node that was looked at?"""
+        return [self._sums.is_present(domain) for domain in range(self._sums.domains)]
 
     def of(self, domain: str) -> int:
         found = self._column.id_of(domain)

@@ -22,6 +22,7 @@ from kscheduler.api.labels import (
 )
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.narrowing import Narrowing, Options, Token
@@ -120,6 +121,9 @@ class NodeAffinity:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(ENFORCED_REASON if detail == _ENFORCED else REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return NODE_ALONE
 
     # --- score ---
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Node, Pod, PodSpec
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unresolvable
@@ -46,6 +47,9 @@ class NodeDeclaredFeatures:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return NODE_ALONE
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -31,6 +32,9 @@ class NodeName:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return NODE_ALONE
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
         return (ClusterEvent(EventResource.NODE, Action.ADD),)

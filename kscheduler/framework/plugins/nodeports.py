@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands, Tally
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unschedulable
@@ -18,11 +20,14 @@ from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
+_CLASH = 1  # detail of a verdict
+
 
 class NodePorts:
     name = NAME
 
     def __init__(self, handle: Handle) -> None:
+        self._table = handle.table
         self._taken = handle.table.ports
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
@@ -34,10 +39,23 @@ class NodePorts:
         return unschedulable(REASON) if clash else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        verdicts.reject_rows(self._taken.conflicting_rows(pod.host_ports), code, 0)
+        verdicts.reject_rows(self._taken.conflicting_rows(pod.host_ports), code, _CLASH)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unschedulable(REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        """No pod on the node that clashes: each node is a domain of its own."""
+
+        def weigh(other: PodInfo) -> int:
+            return int(any(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports))
+
+        rows = self._table.columns.rows
+        counts = array("q", bytes(8 * rows))
+        for row in self._taken.conflicting_rows(pod.host_ports):
+            counts[row] = sum(map(weigh, self._table.at(row).pods.values()))
+        none = array("q", bytes(8 * rows))
+        return Demands(limits=(Tally(array("i", range(rows)), counts, weigh, _CLASH, limits=none),))
 
     def events_to_register(self) -> Sequence[Registration]:
         return (

@@ -8,6 +8,7 @@ from kscheduler._fast import Verdicts, filter_profiles
 from kscheduler.api.objects import Node, Pod, Taint
 from kscheduler.api.tolerations import tolerates
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.status import Status, unresolvable
@@ -38,6 +39,9 @@ class NodeUnschedulable:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return NODE_ALONE
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)

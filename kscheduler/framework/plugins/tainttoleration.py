@@ -11,6 +11,7 @@ from kscheduler._fast import Scores, Verdicts, filter_profiles, normalize, score
 from kscheduler.api.objects import Node, Pod, Toleration
 from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, find_untolerated
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.narrowing import Narrowing, Options
@@ -45,6 +46,9 @@ class TaintToleration:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return NODE_ALONE
 
     # --- score ---
 

@@ -25,8 +25,8 @@ from kscheduler._fast import (
 )
 from kscheduler.api.labels import Token
 from kscheduler.api.pod_affinity import AffinityTerm, TermKind
-from kscheduler.framework.plugins.interpodaffinity.filter_counts import Summed
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean
+from kscheduler.framework.plugins.interpodaffinity.tallies import Summed
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import RowCounter

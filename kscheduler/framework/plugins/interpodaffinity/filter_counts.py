@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from kscheduler.api.pod_affinity import AffinityTerm
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.plugins.interpodaffinity.by_node import TopologyPair, means_incoming
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean, means
+from kscheduler.framework.plugins.interpodaffinity.tallies import Summed, demands
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.summed_domains import SummedDomains
-
-Summed = Sequence[tuple[str, SummedDomains]]  # (topology key, counts by its domains); a key can come several times
 
 
 class PairCounts:
@@ -23,6 +22,10 @@ class PairCounts:
     def __init__(self, summed: Summed) -> None:
         self._summed = summed
         self._changes: dict[TopologyPair, int] = {}  # pair -> how many more there are than were summed
+
+    @property
+    def summed(self) -> Summed:
+        return self._summed
 
     def clone(self) -> PairCounts:
         other = PairCounts(self._summed)
@@ -77,6 +80,11 @@ class FilterCounts:
         affinity, anti_affinity, existing = self._summed()
         other._counts = affinity.clone(), anti_affinity.clone(), existing.clone()
         return other
+
+    def demands(self, details: tuple[int, int, int]) -> Demands:
+        """All of it in numbers, as pods are now; `details` say why not."""
+        affinity, anti_affinity, existing = (counts.summed for counts in self._summed())
+        return demands(self._pod, self._own, self._namespaces, (affinity, anti_affinity, existing), details)
 
     def move(self, other: PodInfo, node: NodeInfo, by: int) -> None:
         """Another pod comes to the node (1) or leaves it (-1)."""

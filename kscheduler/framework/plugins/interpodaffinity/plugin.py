@@ -14,6 +14,7 @@ from kscheduler._fast import Scores, Verdicts, normalize_range
 from kscheduler.api.pod_affinity import has_preferred_terms
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair, score_of
@@ -88,6 +89,10 @@ class InterPodAffinity:
         found = state.get(_FILTER, FilterInput)
         if found is not None:
             self._index.reject(verdicts, found, code, (AFFINITY, ANTI_AFFINITY, EXISTING))
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        counts = state.get(_COUNTS, FilterCounts)
+        return NODE_ALONE if counts is None else counts.demands((AFFINITY, ANTI_AFFINITY, EXISTING))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return STATUSES[detail]

@@ -21,6 +21,7 @@ from kscheduler._fast import (
 )
 from kscheduler.api.resources import is_extended
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.noderesources.hints import Hints
@@ -95,6 +96,9 @@ class Fit:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        return Demands(request=state.read(_REQUEST, PodRequest))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         request = state.read(_REQUEST, PodRequest)

@@ -38,6 +38,11 @@ class HardCounts:
         other._counted = [(summed, dict(changes)) for summed, changes in self._summed()]
         return other
 
+    @property
+    def at_rest(self) -> list[SummedDomains]:
+        """What each constraint counts, as pods are now."""
+        return [summed for summed, _ in self._summed()]
+
     def is_too_many(self, position: int, domain: str, own: int) -> bool:
         """Would the pod, counting for `own`, make the domain too full for the constraint at `position`?"""
         constraint = self._constraints[position]

@@ -25,6 +25,7 @@ from kscheduler._fast import (
 from kscheduler.api.objects import TopologySpreadConstraint
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.podtopologyspread.by_node import SoftScore, normalizing_weight
@@ -37,6 +38,7 @@ from kscheduler.framework.plugins.podtopologyspread.constraints import (
 from kscheduler.framework.plugins.podtopologyspread.hard_counts import HardCounts
 from kscheduler.framework.plugins.podtopologyspread.hints import Hints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
+from kscheduler.framework.plugins.podtopologyspread.tallies import tally
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -118,6 +120,17 @@ class PodTopologySpread:
             least = sums.minimum if present >= constraint.min_domains else 0
             most = constraint.max_skew - _own(constraint, pod) + least
             filter_skew(verdicts, sums, column.ids, code, most, _MISSING, _SKEWED)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
+        constraints = self._constraints(state, pod).hard
+        counts = state.read(_HARD, HardCounts)
+        details = _MISSING, _SKEWED
+        return Demands(
+            limits=[
+                tally(pod, constraints, position, summed, counts.inclusion, details)
+                for position, summed in enumerate(counts.at_rest)
+            ]
+        )
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(MISSING_REASON) if detail == _MISSING else unschedulable(REASON)

@@ -1,0 +1,53 @@
+"""What a filter asks of a node, in numbers: whoever imagines pods elsewhere can then do without asking the filter.
+
+A filter's answer may be a matter of the node alone, of room by resource, or of how many pods a domain counts. A filter
+that is about none of these, or says nothing of itself, has to be asked again whenever a pod moves.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kscheduler._fast import PodRequest
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+def anywhere(node: NodeInfo) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Something that pods count for, summed by domain of a topology as the table has it. Good for one cycle.
+
+    A pod that comes to a node adds its weight to the node's domain; one that leaves takes it away.
+    """
+
+    ids: array[int]  # row -> domain, -1 for none
+    counts: array[int]  # domain -> what is counted there
+    weigh: Callable[[PodInfo], int]  # never below zero
+    detail: int  # why not, for the filter's `explain`
+    missing: int = 0  # the same where a node has no domain; 0: that is fine
+    limits: array[int] | None = None  # domain -> highest count that is fine; None: somebody has to be counted
+    moves_count: Callable[[NodeInfo], bool] = anywhere  # do pods that come to this node, or leave it, count at all?
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """One filter's, in the order in which it asks."""
+
+    request: PodRequest | None = None  # must be free, beside room for one more pod; detail as `filter_fit` has it
+    needs: Sequence[Tally] = ()  # without limits
+    may_be_first: bool = False  # are the needs fine, too, while they count nobody in any domain?
+    limits: Sequence[Tally] = ()
+
+    @property
+    def are_of_the_node_alone(self) -> bool:
+        """Do pods that move not matter? Then the filter's table form says all there is to say."""
+        return self.request is None and not self.needs and not self.limits
+
+
+NODE_ALONE = Demands()
