@@ -254,16 +254,15 @@ class Stage:
                 self.wrong += [self.mask(f"{pod['metadata']['name']}: {each}") for each in infeasible(pod, world)]
 
     def _world(self) -> World:
-        cluster = self.cluster
+        # Asked for now: mirrors follow one by one, and a binding may be seen before the change that allowed it.
         namespaces = self.api.list_all("/api/v1/namespaces")
+        claims = self.api.list_all("/api/v1/persistentvolumeclaims")
         return World(
-            nodes=by_name(cluster.nodes.objects()),
-            pods=cluster.pods.objects(),
+            nodes=by_name(self.api.list_all("/api/v1/nodes")),
+            pods=self.api.list_all("/api/v1/pods"),
             namespaces={each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in namespaces},
-            claims={
-                (each["metadata"]["namespace"], each["metadata"]["name"]): each for each in cluster.claims.objects()
-            },
-            volumes=by_name(cluster.volumes.objects()),
+            claims={(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in claims},
+            volumes=by_name(self.api.list_all("/api/v1/persistentvolumes")),
         )
 
     # --- the end ---
