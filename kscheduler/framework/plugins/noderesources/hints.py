@@ -6,8 +6,10 @@ empty; and nodes that could and got more of what it asks for, or of places for p
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import compress
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources, node_allocatable, pod_resources
@@ -106,56 +108,68 @@ class _Entry:
         self.is_live = True
 
 
+class _Order:
+    """Entries by the amount of one resource, ascending; dead ones stay until they are more than the others."""
+
+    __slots__ = ("amounts", "dead", "entries")
+
+    def __init__(self) -> None:
+        self.amounts: list[int] = []
+        self.entries: list[_Entry] = []  # beside their amounts
+        self.dead = 0
+
+    def add(self, amount: int, entry: _Entry) -> None:
+        place = bisect_left(self.amounts, amount)
+        self.amounts.insert(place, amount)
+        self.entries.insert(place, entry)
+
+    def compact(self) -> None:
+        live = [entry.is_live for entry in self.entries]
+        self.amounts = list(compress(self.amounts, live))
+        self.entries = list(compress(self.entries, live))
+        self.dead = 0
+
+
 class _Ordered:
-    """Requests for the same resources. Those removed stay in the order until they are more than those left."""
+    """Requests for the same resources."""
 
     def __init__(self, names: list[str]) -> None:
-        # resource -> its amounts, ascending, and beside them the entries
-        self._orders: dict[str, tuple[list[int], list[_Entry]]] = {name: ([], []) for name in names}
-        self._entries: dict[Request, _Entry] = {}  # also those removed
-        self._live = 0
+        self._orders = {name: _Order() for name in names}  # resource -> the requests in order of its amount
+        self._entries: dict[Request, _Entry] = {}  # those that are live
 
     def __len__(self) -> int:
-        return self._live
+        return len(self._entries)
 
     def add(self, request: Request) -> None:
-        self._live += 1
-        entry = self._entries.get(request)
-        if entry is not None:
-            entry.is_live = True
-            return
         entry = self._entries[request] = _Entry(request)
         amounts = dict(request)
-        for name, (ascending, entries) in self._orders.items():
-            place = bisect_left(ascending, amounts[name])
-            ascending.insert(place, amounts[name])
-            entries.insert(place, entry)
+        for name, order in self._orders.items():
+            order.add(amounts[name], entry)
 
     def remove(self, request: Request) -> None:
-        self._entries[request].is_live = False
-        self._live -= 1
-        if len(self._entries) > 2 * self._live + 64:
-            self._compact()
-
-    def _compact(self) -> None:
-        """As many removals have happened as are left, so this is O(1) for each."""
-        self._entries = {request: entry for request, entry in self._entries.items() if entry.is_live}
-        for name, (ascending, entries) in self._orders.items():
-            amounts = [amount for amount, entry in zip(ascending, entries, strict=True) if entry.is_live]
-            self._orders[name] = amounts, [entry for entry in entries if entry.is_live]
+        self._entries.pop(request).is_live = False
+        # Each is compacted after as many removals as are left, so that it is O(1) a removal; and not all at once, since
+        # each may be long.
+        limit = len(self._entries)
+        for order in self._orders.values():
+            order.dead += 1
+            limit += 256
+            if order.dead > limit:
+                order.compact()
 
     def all(self) -> Iterable[Request]:
-        return [entry.request for entry in self._entries.values() if entry.is_live]
+        return list(self._entries)
 
     def up_to(self, amounts: Mapping[str, int]) -> Iterable[Request]:
         """At least those that ask for no more than this, read slowly."""
-        fewest, narrowest = len(self._entries), None
-        for name, (ascending, entries) in self._orders.items():
-            number = bisect_right(ascending, amounts.get(name, 0))
+        fewest, narrowest = math.inf, None
+        for name, order in self._orders.items():
+            number = bisect_right(order.amounts, amounts.get(name, 0))
             if number < fewest:
-                fewest, narrowest = number, entries
-        candidates = list(self._entries.values()) if narrowest is None else narrowest[:fewest]
-        return (entry.request for entry in candidates if entry.is_live)
+                fewest, narrowest = number, order.entries[:number]
+        if narrowest is None:
+            return self.all()
+        return (entry.request for entry in narrowest if entry.is_live)
 
 
 def _as_request(key: Hashable) -> Request:
