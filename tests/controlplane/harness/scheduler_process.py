@@ -49,6 +49,11 @@ class SchedulerProcess:
         self._tls.verify_mode = ssl.CERT_NONE
 
     @property
+    def url(self) -> str:
+        """Where it serves its own pages."""
+        return self._url
+
+    @property
     def flags(self) -> list[str]:
         """The flags both understand."""
         return [

@@ -1,0 +1,107 @@
+"""`kscheduler explain` against a scheduler on a real control plane, as one of its users."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.harness.kscheduler import KScheduler
+from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.workspace import Workspace
+
+PATH = "/debug/kscheduler/explain"
+READER = "kscheduler-explain-reader"
+
+
+def may_explain(workspace: Workspace, account: str) -> str:
+    """The token of a ServiceAccount that may read explanations."""
+    role = {"nonResourceURLs": [PATH], "verbs": ["get"]}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": workspace.namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    workspace.api.apply(
+        {**head, "kind": "ClusterRole", "metadata": {"name": READER}, "rules": [role]},
+        {
+            **head,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": READER},
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    )
+    return workspace.control_plane.service_account_token(workspace.namespace, account)
+
+
+def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:
+    """What the command prints."""
+    command = [sys.executable, "-m", "kscheduler", "explain", pod, "--namespace", workspace.namespace]
+    where = ["--server", scheduler.url, "--token-file", str(token)]
+    done = subprocess.run([*command, *where, *flags], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_user_reads_why_a_pod_waits_and_where_another_went(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.create_nodes(2)
+    workspace.create_pod("small")
+    workspace.create_pod("large", requests={"cpu": "6", "memory": "1Gi"})
+    scheduler = KScheduler(workspace.control_plane)
+    token = tmp_path / "token"
+    token.write_text(may_explain(workspace, "reader"))
+    eventually(lambda: "small" in workspace.bindings(), "the small pod is bound")
+
+    def waits() -> bool:
+        found: dict[str, Any] = json.loads(explain(scheduler, workspace, "large", token, "--output=json"))
+        return bool(found["state"] == "unschedulable")
+
+    eventually(waits, "the large pod waits for a change")
+    large = explain(scheduler, workspace, "large", token, "--nodes=all")
+    assert large.startswith(
+        f"Pod {workspace.namespace}/large fits nowhere: 0/2 nodes are available: 2 Insufficient cpu."
+    )
+    assert "  2 nodes:  NodeResourcesFit  Insufficient cpu  node-0, node-1\n" in large
+    assert "  rejected by NodeResourcesFit\n" in large
+    eventually(lambda: "outcome" in _decision(scheduler, workspace, token), "the small pod's decision is on record")
+    small = _decision(scheduler, workspace, token)
+    assert small["node"] == workspace.bindings()["small"]
+    assert {node["node"] for node in small["bestNodes"]} == {"node-0", "node-1"}
+
+
+def _decision(scheduler: KScheduler, workspace: Workspace, token: Path) -> dict[str, Any]:
+    document = json.loads(explain(scheduler, workspace, "small", token, "--output=json"))
+    latest: dict[str, Any] = document["decisions"][0]
+    return latest
+
+
+def test_who_has_no_right_to_it_reads_nothing(workspace: Workspace) -> None:
+    workspace.create_nodes(1)
+    scheduler = KScheduler(workspace.control_plane)
+    for token in ("", workspace.control_plane.service_account_token(workspace.namespace, "nobody")):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            scheduler.get(f"{PATH}?pod={workspace.namespace}/p", token=token)
+        with caught.value:
+            assert caught.value.code == 403
+
+
+def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.create_nodes(1)
+    lease = {"resourceName": "explain", "resourceNamespace": workspace.namespace}
+    leader = KScheduler(workspace.control_plane, leader_elect=True, lease=lease, name="explain-leader")
+    workspace.create_pod("p")
+    eventually(lambda: "p" in workspace.bindings(), "the leader binds the pod")
+    standby = KScheduler(workspace.control_plane, leader_elect=True, lease=lease, name="explain-standby")
+    token = tmp_path / "token"
+    token.write_text(may_explain(workspace, "reader"))
+    eventually(
+        lambda: "which stands by and decides nothing" in explain(standby, workspace, "p", token),
+        "the standby has seen the Lease",
+    )
+    replica = json.loads(explain(leader, workspace, "p", token, "--output=json"))["replica"]
+    assert replica["leads"] is True
+    assert replica["leader"] in explain(standby, workspace, "p", token)
