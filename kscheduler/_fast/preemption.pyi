@@ -1,5 +1,5 @@
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 from kscheduler._fast.columns import NodeColumns, PodRequest
@@ -7,7 +7,7 @@ from kscheduler._fast.verdicts import Verdicts
 
 @final
 class Residents:
-    def __new__(cls, members: Sequence[object], pods: Sequence[tuple[int, PodRequest]]) -> Residents: ...
+    def __new__(cls, members: Iterable[object], pods: Sequence[tuple[int, PodRequest]]) -> Residents: ...
     def __len__(self) -> int: ...
     def are(self, pods: Mapping[str, object]) -> bool: ...
 

@@ -6,7 +6,7 @@ leave; if the pod fits then, they come back one by one as long as it still does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -30,7 +30,7 @@ class Residents:
     `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
     """
 
-    def __init__(self, members: Sequence[object], pods: Sequence[tuple[int, PodRequest]]) -> None:
+    def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest]]) -> None:
         self._members = tuple(members)
         self._pods = tuple(pods)
         previous = _INT32_MAX

@@ -19,6 +19,10 @@ def anywhere(node: NodeInfo) -> bool:
     return True
 
 
+def everybody(pod: PodInfo) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Something that pods count for, summed by domain of a topology as the table has it. Good for one cycle.
@@ -43,6 +47,8 @@ class Demands:
     needs: Sequence[Tally] = ()  # without limits
     may_be_first: bool = False  # are the needs fine, too, while they count nobody in any domain?
     limits: Sequence[Tally] = ()
+    # Is there a tally for all that a pod would count for which is on no node yet? Else what-ifs must be asked.
+    know: Callable[[PodInfo], bool] = everybody
 
     @property
     def are_of_the_node_alone(self) -> bool:

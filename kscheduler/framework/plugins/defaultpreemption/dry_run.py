@@ -65,9 +65,17 @@ class WhatIfDryRun:
         victims = _spare(what_if, others)
         if isinstance(victims, Status):
             return victims
-        if not unspared and not victims:
-            return error_status(f'expected at least one victim pod on node "{node.name}"')
-        return Candidate(node.name, tuple(by_importance(unspared + victims, now)), len(unspared))
+        return candidate_of(node.name, unspared, victims, now)
+
+
+def candidate_of(
+    node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
+) -> Candidate | Status:
+    """The node with its victims; a fault if there are none, since the pod did not fit before. Both are in order."""
+    if not violating and not others:
+        return error_status(f'expected at least one victim pod on node "{node_name}"')
+    victims = by_importance((*violating, *others), now) if violating and others else (*violating, *others)
+    return Candidate(node_name, tuple(victims), len(violating))
 
 
 def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:

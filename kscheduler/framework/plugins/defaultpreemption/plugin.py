@@ -12,7 +12,8 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PostFilterResult
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
-from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
@@ -33,14 +34,14 @@ _NOT_TRIED = unresolvable(NOT_HELPFUL)
 
 
 class DefaultPreemption:
-    """`dry_run` finds victims; by default by asking the profile's filters."""
+    """`dry_run` finds victims; by default the kernels do, and what-ifs where they cannot tell."""
 
     name = NAME
 
     def __init__(self, handle: Handle, args: DefaultPreemptionArgs, dry_run: DryRun | None = None) -> None:
         self._handle = handle
         self._args = args
-        self._dry_run = dry_run or WhatIfDryRun(handle)
+        self._dry_run = dry_run or CompiledDryRun(handle)
         self._executor = Executor(handle, NAME)
 
     # --- the queue ---

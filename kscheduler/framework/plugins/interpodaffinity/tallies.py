@@ -46,11 +46,19 @@ def demands(
             for term in other.affinity.required_anti_affinity
         )
 
+    def know(other: PodInfo) -> bool:
+        """A pod that comes may be the first whose anti-affinity is about a topology."""
+        keys = {term.topology_key for term in other.affinity.required_anti_affinity}
+        return keys <= {key for key, _ in existing} or not any(
+            means_incoming(term, pod, namespaces) for term in other.affinity.required_anti_affinity
+        )
+
     limits = [*_tallies(anti_affinity, of_anti_affinity, shunned), *_tallies(existing, of_existing, shunning)]
     return Demands(
         needs=[*_tallies(affinity, of_affinity, lacking, is_needed=True)],
         may_be_first=all_mean(own.affinity, pod),
         limits=limits,
+        know=know,
     )
 
 

@@ -1,0 +1,101 @@
+"""A profile's filters as conditions that the kernels can follow, for one pod in one cycle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kscheduler._fast import Conditions, PodRequest, Verdicts
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands, Tally
+from kscheduler.framework.interface import DemandingFilterPlugin, ProfileHandle
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+NOTHING = PodRequest((), 0, 0)
+
+_Told = Sequence[tuple[DemandingFilterPlugin, Demands]]
+
+
+@dataclass(slots=True)
+class Rules:
+    """A filter's place is its position among those that have a say, from 1."""
+
+    conditions: Conditions
+    verdicts: Verdicts  # of the filters that judge by the node alone
+    tallies: Sequence[Tally]  # as the conditions have them
+    _told: _Told
+    _state: CycleState
+    _pod: PodInfo
+    _statuses: dict[tuple[int, int], Status]  # (place, detail) -> status
+
+    def status(self, place: int, detail: int) -> Status:
+        """What the filter at a place says."""
+        found = self._statuses.get((place, detail))
+        if found is None:
+            plugin, _ = self._told[place - 1]
+            found = self._statuses[place, detail] = plugin.explain(self._state, self._pod, detail).of(plugin.name)
+        return found
+
+    def know(self, pods: Sequence[PodInfo]) -> bool:
+        """Do the tallies count all that these pods, which are on no node, would count for?"""
+        return all(demands.know(pod) for _, demands in self._told for pod in pods)
+
+    def weights(self, pods: Sequence[PodInfo], node: NodeInfo) -> list[int]:
+        """What each tally counts each pod for on this node, pod by pod."""
+        weighers = [tally.weigh if tally.moves_count(node) else _weightless for tally in self.tallies]
+        return [weigh(pod) for pod in pods for weigh in weighers]
+
+
+def rules_of(
+    profile: ProfileHandle, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts
+) -> Rules | None:
+    """None if what-ifs have to be asked: a filter does not say what it goes by, or it is more than rules can hold."""
+    try:
+        told = profile.demands(state, pod)
+        if told is None or not _can_be_held(told):
+            return None
+        verdicts.reset(table.columns)
+        for place, (plugin, demands) in enumerate(told, 1):
+            if demands.are_of_the_node_alone:
+                plugin.filter_table(state, pod, table, verdicts, place)
+        return _compile(told, state, pod, table, verdicts)
+    except Exception:
+        # Whatever is wrong here, the filters themselves tell it better, and node by node.
+        log.debug("filters cannot say what they go by", extra={"pod": pod.key}, exc_info=True)
+        return None
+
+
+def _can_be_held(told: _Told) -> bool:
+    """There is one place for a request, and one for needs."""
+    requests = sum(demands.request is not None for _, demands in told)
+    return requests <= 1 and sum(bool(demands.needs) for _, demands in told) <= 1
+
+
+def _compile(told: _Told, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts) -> Rules:
+    request, room_place, may_be_first = NOTHING, 0, False
+    placed: list[tuple[int, Tally]] = []
+    for place, (_, demands) in enumerate(told, 1):
+        if demands.request is not None:
+            request, room_place = demands.request, place
+        if demands.needs:
+            may_be_first = demands.may_be_first
+        placed += [(place, tally) for tally in (*demands.needs, *demands.limits)]
+    conditions = Conditions(
+        table.columns,
+        pod.priority,
+        request,
+        room_place,
+        [(place, tally.detail, tally.missing, tally.ids, tally.counts, tally.limits) for place, tally in placed],
+        may_be_first,
+    )
+    return Rules(conditions, verdicts, [tally for _, tally in placed], told, state, pod, {})
+
+
+def _weightless(pod: PodInfo) -> int:
+    return 0
