@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from tests.parity.case import Case
 from tests.parity.oracle import Answer, Preempted, Tried
-from tests.parity.ours_preemption import BY_DEFAULT, BY_WHAT_IF, PreemptionWorld
+from tests.parity.ours_preemption import PreemptionWorld, forms
 
 NO_NODES = "no nodes available to schedule pods"  # there the text of a fault, with us like any other
-FORMS = (BY_WHAT_IF, BY_DEFAULT)
 
 
 def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
     """(position of the pod, what differs), in all forms of dry runs; an exception of ours is a difference as well."""
     found: list[tuple[int, str]] = []
-    for form in FORMS:
+    for form in forms():
         try:
             found += differences(case, answer, form)
         except Exception as error:

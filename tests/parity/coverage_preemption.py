@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from datetime import datetime
 from operator import itemgetter
 
 from kscheduler.framework.plugins.defaultpreemption.candidates import PRIORITY_SHIFT
@@ -42,7 +43,7 @@ WANTED = (
     "nobody less important on a node",
     "victims of several priorities",
     "victims violate budgets",
-    "a budget spares pods",
+    "less important pods come back, perhaps for a budget",
     "pods come back",
     "all of lower priority leave",
     "victims that are ending already",
@@ -52,23 +53,6 @@ WANTED = (
     "the search ends early",
     "the search goes on for a candidate without violations",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """Of a candidate, by the rules; the lowest wins."""
-
-    by_rule: tuple[float, ...]
-
-    @staticmethod
-    def of(tried: Tried, pods: Mapping[str, Object]) -> _Cost:
-        victims = [pods[uid] for uid in tried.victims]
-        priorities = [priority_of(victim) for victim in victims]
-        first = max(priorities)
-        # Texts of one form are in the order of time; a pod without one starts now.
-        started = min(victim["status"].get("startTime", "9") for victim in victims if priority_of(victim) == first)
-        sum_of_all = sum(priority + PRIORITY_SHIFT for priority in priorities)
-        return _Cost((tried.violations, first, sum_of_all, len(victims), -_number(started)))
 
 
 class PreemptionCoverage:
@@ -127,7 +111,7 @@ def _of_choice(found: Preempted, pods: Mapping[str, Object]) -> Iterator[str]:
     victims = [uid for tried in candidates if tried.node == found.chosen for uid in tried.victims]
     if len(found.ended) < len(victims):
         yield "victims that are ending already"
-    costs = [_Cost.of(tried, pods).by_rule for tried in candidates]
+    costs = [_cost(tried, pods) for tried in candidates]
     for place, rule in enumerate(RULES):
         if len(costs) < 2:
             return
@@ -163,13 +147,23 @@ def _of_node(tried: Tried, preemptor: Object, case: Case, pods: Mapping[str, Obj
         yield "victims of several priorities"
     if tried.violations:
         yield "victims violate budgets"
+    first = priority_of(pods[tried.victims[0]])
     spared = lower.difference(tried.victims)
-    least = min(priority_of(pods[uid]) for uid in tried.victims)
-    if any(priority_of(pods[uid]) < max(priority_of(pods[v]) for v in tried.victims) for uid in spared) and least:
-        yield "a budget spares pods"
+    if case.cluster["podDisruptionBudgets"] and any(priority_of(pods[uid]) < first for uid in spared):
+        yield "less important pods come back, perhaps for a budget"
 
 
-def _number(text: str) -> float:
-    """Of a start, such that later is more."""
-    digits = "".join(character for character in text if character.isdigit())
-    return float(digits.ljust(14, "9"))
+def _cost(tried: Tried, pods: Mapping[str, Object]) -> tuple[float, ...]:
+    """Of a candidate, by each of `RULES`; the lowest wins."""
+    victims = [pods[uid] for uid in tried.victims]
+    priorities = [priority_of(victim) for victim in victims]
+    first = max(priorities)
+    started = min(_started(victim) for victim in victims if priority_of(victim) == first)
+    total = sum(priority + PRIORITY_SHIFT for priority in priorities)
+    return tried.violations, first, total, len(victims), -started
+
+
+def _started(pod: Object) -> float:
+    """Such that later is more; a pod that has not been started starts now."""
+    text = pod["status"].get("startTime")
+    return math.inf if text is None else datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

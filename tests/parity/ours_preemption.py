@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Coroutine, Mapping, Sequence
@@ -11,6 +12,7 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.cache.cache import Cache
+from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
@@ -36,6 +38,13 @@ from tests.parity.ours import fill_around, read_config
 NOW = 1_800_000_000.0  # after every start
 BY_WHAT_IF = "what-if"  # filters are asked again and again
 BY_DEFAULT = "default"  # as the plugin goes about it unless told otherwise
+
+
+@functools.cache
+def forms() -> Sequence[str]:
+    handle = Handle(table=Cache().table, rng=random.Random(0), bind=_bind_nothing)
+    default = DefaultPreemption(handle, DefaultPreemptionArgs())._dry_run
+    return (BY_WHAT_IF,) if isinstance(default, WhatIfDryRun) else (BY_WHAT_IF, BY_DEFAULT)
 
 
 class PreemptionWorld:

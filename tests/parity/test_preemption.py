@@ -58,6 +58,6 @@ def compare(oracle: Oracle, seeds: Iterable[int]) -> PreemptionCoverage:
             _, first = different[0]
             oracle.close()  # with the answers that are still on their way
             smallest = shrink(oracle, case, kind_of(first), all_differences)
-            found = "\n".join(text for _, text in all_differences(smallest, oracle.ask(smallest)))
-            pytest.fail(f"seed {case.seed}: {len(different)} differences\n{found}\nin\n{smallest}", pytrace=False)
+            left = "\n".join(text for _, text in all_differences(smallest, oracle.ask(smallest)))
+            pytest.fail(f"seed {case.seed}: {first}\nand\n{left}\nin\n{smallest}", pytrace=False)
     return coverage

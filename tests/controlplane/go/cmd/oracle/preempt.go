@@ -226,8 +226,12 @@ func (p *preemptionWatcher) tellChoice(ctx context.Context, evaluator *preemptio
 		if other == best || !slices.Contains(p.found.Candidates, other.Name()) {
 			continue
 		}
-		for range choices {
-			if evaluator.SelectCandidate(ctx, []preemption.Candidate{best, other}).Name() == other.Name() {
+		for i := range choices {
+			pair := []preemption.Candidate{best, other}
+			if i%2 == 1 { // a map of two mostly begins with what was put in first
+				slices.Reverse(pair)
+			}
+			if evaluator.SelectCandidate(ctx, pair).Name() == other.Name() {
 				p.found.Equals = append(p.found.Equals, other.Name())
 				break
 			}
