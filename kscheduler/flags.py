@@ -370,6 +370,15 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help=f"best nodes of a decision whose scores are kept (default {DEFAULT_TOP_NODES}); 0 for none",
     )
+    group.add_argument(
+        "--explain-annotations",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="annotate pods with their decisions, in kube-scheduler-simulator's keys; needs the right to patch pods",
+    )
 
 
 def _run_options(namespace: argparse.Namespace) -> RunOptions:
@@ -393,7 +402,12 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         tie_break=namespace.tie_break,
         seed=namespace.seed,
         bind_concurrency=namespace.bind_concurrency,
-        explain=DecisionLogOptions(namespace.explain_decisions, namespace.explain_memory, namespace.explain_top_nodes),
+        explain=DecisionLogOptions(
+            namespace.explain_decisions,
+            namespace.explain_memory,
+            namespace.explain_top_nodes,
+            namespace.explain_annotations,
+        ),
         warnings=_warnings(namespace, gates),
     )
 

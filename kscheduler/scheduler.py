@@ -52,6 +52,7 @@ from kscheduler.eventhandlers import (
     pod_event_name,
 )
 from kscheduler.evictions import SchedulerEvictions
+from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
@@ -172,9 +173,12 @@ class Scheduler:
             *self._build_storage_informers(client, stopwatch),
             self.pods,
         )
+        self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
         self.decisions = None
         if options.explain is not None and options.explain.max_records:
-            self.decisions = DecisionLog(options.explain, self.cache.table, clock, stopwatch)
+            self.decisions = DecisionLog(
+                options.explain, self.cache.table, clock, stopwatch, annotations=self._annotations
+            )
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         self._schedule_one = ScheduleOne(
             self.cache,
@@ -358,7 +362,9 @@ class Scheduler:
 
     async def observe(self) -> None:
         """Keep cache and queue as the apiserver says, and write Events and conditions. Runs until cancelled."""
-        lanes = (self.recorder.run(), self.statuses.run())
+        lanes = [self.recorder.run(), self.statuses.run()]
+        if self._annotations is not None:
+            lanes.append(self._annotations.run())
         await run_together(*(informer.run() for informer in self.informers), *lanes)
 
     @property

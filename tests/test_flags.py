@@ -8,6 +8,7 @@ from kscheduler import __version__
 from kscheduler.config import default_config
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
 from kscheduler.flags import (
     IGNORED_FLAGS,
     RunOptions,
@@ -185,3 +186,20 @@ def test_no_flags_change_nothing() -> None:
 def test_a_fault_is_one_line_and_an_exit_code(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(error) == code
     assert capsys.readouterr().err == "kscheduler: error: a b\n"
+
+
+def test_the_memory_of_decisions_is_bounded_by_flags() -> None:
+    assert run().explain == DecisionLogOptions()
+    options = run("--explain-decisions=7", "--explain-memory=2Mi", "--explain-top-nodes=0")
+    assert options.explain == DecisionLogOptions(max_records=7, max_bytes=2 * 1024 * 1024, top_nodes=0)
+    assert "expected an amount of memory, such as 32Mi, got 'much'" in refusal("run", "--explain-memory=much")
+    assert "expected an amount of memory" in refusal("run", "--explain-memory=-1")
+    assert "expected an integer from 0" in refusal("run", "--explain-decisions=-1")
+
+
+def test_explain_takes_a_pod_and_whom_to_ask() -> None:
+    assert parse(["explain", "web"]) == ExplainOptions("web")
+    arguments = ["explain", "web", "-n", "shop", "--server=https://x:1", "--token-file=/t", "--nodes=all", "--top=2"]
+    assert parse([*arguments, "-o", "json"]) == ExplainOptions(
+        "web", namespace="shop", server="https://x:1", token_file="/t", all_nodes=True, top_nodes=2, output="json"
+    )

@@ -8,8 +8,9 @@ refused for an old token: each caller knows best whether and when to repeat.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -162,12 +163,23 @@ class KubeClient:
         meta = pod.metadata
         path = f"/api/v1/namespaces/{quote(meta.namespace)}/pods/{quote(meta.name)}/status"
         body = status_patch_body(meta.uid, patch)
-        try:
+        with _namesakes_conflict():
             await self._send_limited(Priority.STATUS, "PATCH", path, body, _STRATEGIC_PATCH)
-        except APIError as error:
-            if error.status == 422 and "metadata.uid" in str(error):  # how a patch meets a namesake
-                raise Conflict(str(error), status=409, reason="Conflict") from error
-            raise
+
+    async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
+        body = _encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
+        # For people to read, as Events are, and out of the bindings' way like them.
+        await self._limit(self._event_limiter, Priority.EVENT, "PATCH")
+        with _namesakes_conflict():
+            await self._transport.request(
+                "PATCH",
+                path,
+                body=body,
+                content_type=_MERGE_PATCH,
+                accept=_ACCEPT_PROTOBUF,
+                timeout_s=REQUEST_TIMEOUT_S,
+            )
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
@@ -280,6 +292,17 @@ class KubeClient:
 
     async def close(self) -> None:
         await self._transport.close()
+
+
+@contextlib.contextmanager
+def _namesakes_conflict() -> Iterator[None]:
+    """A patch that names a uid and meets a later pod of the same name is a Conflict."""
+    try:
+        yield
+    except APIError as error:
+        if error.status == 422 and "metadata.uid" in str(error):
+            raise Conflict(str(error), status=409, reason="Conflict") from error
+        raise
 
 
 class _Review(msgspec.Struct, Generic[T]):

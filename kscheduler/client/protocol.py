@@ -7,7 +7,7 @@ method may raise the `APIError` family and nothing else; cancellation passes thr
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -216,6 +216,10 @@ class Client(Protocol):
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         """Merge into the status subresource of the pod with this uid."""
+        ...
+
+    async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
+        """Set these annotations of the pod with this uid. Raises NotFound, Conflict for another uid."""
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:

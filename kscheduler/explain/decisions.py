@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from kscheduler.clock import Clock
+from kscheduler.explain.annotations import AnnotationLane, annotations_of
 from kscheduler.explain.details import NodeDetails, NodeNames, names_of, take_details
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.record import DecisionRecord, Outcome, Reason, Refusal
@@ -30,8 +31,15 @@ SAVED_S = 0.01  # unspent time is kept up to this: some ten decisions among thou
 
 class DecisionLog:
     def __init__(
-        self, options: DecisionLogOptions, table: NodeTable, clock: Clock, stopwatch: Callable[[], float]
+        self,
+        options: DecisionLogOptions,
+        table: NodeTable,
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        *,
+        annotations: AnnotationLane | None = None,
     ) -> None:
+        """`annotations`: where decisions are also written to their pods."""
         self.ring = DecisionRing(options.max_records, options.max_bytes)
         self.started = clock.now()
         self._top_nodes = options.top_nodes
@@ -41,6 +49,7 @@ class DecisionLog:
         self._names: NodeNames | None = None
         self._names_generation = -1  # of the table, when the names were read
         self._has_failed = False
+        self._annotations = annotations
 
     # --- what the scheduling cycle tells ---
 
@@ -68,14 +77,25 @@ class DecisionLog:
             record.details = self._details(queued, framework, state, record.node, now)
             record.bytes = record.measure()
         self.ring.add(record)
+        if self._annotations is not None and record.refusal is not None:
+            self._annotate(pod.uid)
 
     def bound(self, uid: str, now: float) -> None:
         self.ring.finish(uid, Outcome.BOUND, now)
+        if self._annotations is not None:
+            self._annotate(uid)
 
     def sent_back(self, uid: str, status: Status, now: float) -> None:
         """After a node was found: by Reserve, Permit, PreBind or Bind."""
         outcome = Outcome.REJECTED if status.is_rejected else Outcome.FAULT
         self.ring.finish(uid, outcome, now, Refusal(status.message, (status.plugin,) if status.plugin else ()))
+        if self._annotations is not None:
+            self._annotate(uid)
+
+    def _annotate(self, uid: str) -> None:
+        records = self.ring.of(uid)
+        if records and self._annotations is not None:
+            self._annotations.write(uid, records[0].key, annotations_of(records, self._top_nodes))
 
     # --- details ---
 

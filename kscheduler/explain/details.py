@@ -5,6 +5,7 @@ A cluster has many nodes and few reasons: a node's verdict is a number, and the 
 
 from __future__ import annotations
 
+import sys
 import zlib
 from array import array
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ class NodeDetails(msgspec.Struct, gc=False):
     names: NodeNames
     statuses: tuple[Status, ...]  # why nodes were rejected, the most frequent reason first
     packed: bytes
+    filters: tuple[str, ...] = ()  # the Filter plugins that were asked, in order
     best: tuple[NodeScore, ...] = ()  # empty if there was nothing to choose
 
     def numbers(self) -> array[int]:
@@ -65,7 +67,7 @@ class NodeDetails(msgspec.Struct, gc=False):
     def size(self) -> int:
         scores = sum(200 + 150 * len(node.plugins) for node in self.best)
         statuses = sum(200 + sum(map(len, status.reasons)) for status in self.statuses)
-        return 200 + len(self.packed) + scores + statuses
+        return 200 + len(self.packed) + 8 * len(self.filters) + scores + statuses
 
 
 def names_of(table: NodeTable, rows: int) -> NodeNames:
@@ -87,6 +89,7 @@ def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: 
         names,
         tuple(_without_fault(status) for status, _ in rejected[:MAX_STATUSES]),
         _packed(review, feasible, rejected),
+        tuple(map(sys.intern, review.filters)),
         _best(review, names, top_nodes, chosen) if top_nodes and len(feasible) > 1 else (),
     )
 

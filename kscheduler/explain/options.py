@@ -18,6 +18,7 @@ class DecisionLogOptions:
     max_records: int = DEFAULT_RECORDS  # decisions; 0: none
     max_bytes: int = DEFAULT_BYTES
     top_nodes: int = DEFAULT_TOP_NODES  # best nodes whose scores are kept; 0: no scores
+    annotate: bool = False  # write them to their pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -378,6 +378,7 @@ class Algorithm:
             self._handle.table,
             self._verdicts,
             self._scores,
+            filters=[plugin.name for plugin, _ in self._filter],
             score_plugins=self._score,
             score_by_node=self._score_by_node,
             alone=self._judged_alone,

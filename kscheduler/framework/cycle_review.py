@@ -49,6 +49,7 @@ class CycleReview:
         verdicts: Verdicts,
         scores: Scores,
         *,
+        filters: Sequence[str] = (),
         score_plugins: Sequence[ScoreEntry],
         score_by_node: Scorer,
         alone: Mapping[int, Status],
@@ -60,6 +61,7 @@ class CycleReview:
         self.table = table
         self._verdicts = verdicts
         self._scores = scores
+        self.filters = tuple(name for name in filters if name not in state.skip_filter)  # that were asked, in order
         self._score_plugins = score_plugins
         self._score_by_node = score_by_node
         self._alone = alone

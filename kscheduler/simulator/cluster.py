@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -216,6 +216,13 @@ class Cluster:
             status = replace(status, nominated_node_name=patch.nominated_node_name)
         if status is not current.status:
             self._put(self._pods, replace(current, status=status))
+
+    def annotate_pod(self, key: str, uid: str, annotations: Mapping[str, str]) -> None:
+        """Merge into the annotations of the pod with this uid; changing nothing makes no new version."""
+        current = self._existing_pod(key, uid)
+        merged = {**(current.metadata.annotations or {}), **annotations}
+        if merged != (current.metadata.annotations or {}):
+            self._put(self._pods, replace(current, metadata=replace(current.metadata, annotations=merged)))
 
     def _existing_pod(self, key: str, uid: str) -> Pod:
         pod = self._pods.objects.get(key)

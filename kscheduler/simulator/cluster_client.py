@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -175,6 +175,12 @@ class ClusterClient:
             self._cluster.patch_pod_status(pod, patch)
 
         await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
+
+    async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
+        def act() -> None:
+            self._cluster.annotate_pod(f"{namespace}/{name}", uid, annotations)
+
+        await self._request(Verb.ANNOTATE_POD, "pods", f"{namespace}/{name}", self._latency.write_s, act)
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         def act() -> None:

@@ -25,6 +25,7 @@ class Verb(enum.Enum):
     BIND = "bind"
     DELETE_POD = "delete pod"
     PATCH_STATUS = "patch status"
+    ANNOTATE_POD = "annotate pod"
     PATCH_VOLUME = "patch volume"
     PATCH_CLAIM = "patch claim"
     CREATE_EVENT = "create event"

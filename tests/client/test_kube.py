@@ -477,3 +477,15 @@ async def test_an_answer_to_a_patch_that_is_no_volume_is_an_api_error(
     server.fail("PATCH", "/persistentvolumes/pv", body=b'{"spec": {"capacity": 1}}')
     with pytest.raises(APIError, match=r"/api/v1/persistentvolumes/pv: .*spec\.capacity"):
         await client.patch_volume("pv", "7", {})
+
+
+async def test_annotations_are_merged_into_the_pod_with_that_uid(server: FakeAPIServer, client: KubeClient) -> None:
+    await client.annotate_pod("default", "web", "u1", {"a/b": "c"})
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("PATCH", "/api/v1/namespaces/default/pods/web")
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {"metadata": {"uid": "u1", "annotations": {"a/b": "c"}}}
+    body = json.dumps({"reason": "Invalid", "message": "metadata.uid: Invalid value: field is immutable"}).encode()
+    server.fail("PATCH", "/pods/web", status=422, body=body)
+    with pytest.raises(Conflict, match="immutable"):
+        await client.annotate_pod("default", "web", "u1", {"a/b": "d"})

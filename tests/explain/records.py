@@ -10,6 +10,7 @@ from kscheduler.explain.record import DecisionRecord, Refusal
 from kscheduler.framework.status import Status, unschedulable
 
 NAMES = NodeNames(("n0", "n1", "", "n3"))
+FILTERS = ("NodeName", "NodeResourcesFit", "InterPodAffinity")
 NO_CPU = unschedulable("Insufficient cpu").of("NodeResourcesFit")
 
 
@@ -22,7 +23,7 @@ def make_details(
         NodeScore("n1", 170, (PluginScore("NodeResourcesFit", 1, 70, 70), PluginScore("ImageLocality", 2, 9, 50))),
         NodeScore("n0", 60, (PluginScore("NodeResourcesFit", 1, 60, 60), PluginScore("ImageLocality", 2, 0, 0))),
     )
-    return NodeDetails(names, statuses, zlib.compress(array("H", numbers).tobytes()), best)
+    return NodeDetails(names, statuses, zlib.compress(array("H", numbers).tobytes()), FILTERS, best)
 
 
 def make_record(
