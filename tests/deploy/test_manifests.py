@@ -13,6 +13,7 @@ import yaml
 from kscheduler import __version__
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
+from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
 from kscheduler.flags import RunOptions, parse
 from kscheduler.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.scheduler import DRAIN_S
@@ -296,6 +297,28 @@ def test_nobody_reads_the_metrics_by_default(objects: list[Object]) -> None:
     assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
     assert "kscheduler-metrics-reader" not in bindings
+
+
+def test_nobody_reads_explanations_by_default(objects: list[Object]) -> None:
+    reader = find(objects, "ClusterRole", "kscheduler-explain-reader")
+    assert reader["rules"] == [{"nonResourceURLs": [EXPLAIN_PATH], "verbs": ["get"]}]
+    bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
+    assert "kscheduler-explain-reader" not in bindings
+
+
+def test_the_component_for_annotations_adds_their_flag_and_the_right_to_patch_pods(container: Object) -> None:
+    folder = DEPLOY / "explain-annotations"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert component["resources"] == ["rbac.yaml"]
+    [entry] = component["patches"]
+    [step] = yaml.safe_load(entry["patch"])
+    assert (entry["target"], step["op"]) == ({"kind": "Deployment", "name": "kscheduler"}, "add")
+    assert step["path"] == "/spec/template/spec/containers/0/args/-"
+    options = parse([*container["args"], step["value"]])
+    assert isinstance(options, RunOptions)
+    assert options.explain.annotate
+    granted = rights(bound_roles(documents((folder / "rbac.yaml").read_text())))
+    assert [(right.resource, right.verb) for right in granted] == [("pods", "patch")]
 
 
 # --- the image --------------------------------------------------------------------------------------------------
