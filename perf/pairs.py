@@ -23,12 +23,12 @@ class Measure(Generic[Result]):
 
 def table(rounds: Sequence[Mapping[str, Result]], measures: Sequence[Measure[Result]], title: str) -> str:
     """Medians of both, and the ratio in our favour: above 1 we are ahead."""
-    lines = [title, f"{'':28} {OURS:>12} {THEIRS:>15}   ratio (lowest .. highest)"]
+    lines = [title, f"{'':30} {OURS:>12} {THEIRS:>15}   ratio (lowest .. highest)"]
     for measure in measures:
         ours = [measure.figure(entry[OURS]) for entry in rounds]
         theirs = [measure.figure(entry[THEIRS]) for entry in rounds]
         lines.append(
-            f"{measure.title:28} {statistics.median(ours):12.2f} {statistics.median(theirs):15.2f}   "
+            f"{measure.title:30} {statistics.median(ours):12.2f} {statistics.median(theirs):15.2f}   "
             f"{_spread(ratios(ours, theirs, more_is_better=measure.more_is_better))}"
         )
     return "\n".join(lines)

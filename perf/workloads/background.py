@@ -14,15 +14,15 @@ from types import TracebackType
 
 from perf.workloads.operations import Churn
 from perf.workloads.suite import Object
-from tests.controlplane.harness import Credentials, HarnessError, RequestFailed
+from tests.controlplane.harness import HarnessError, RequestFailed
 from tests.controlplane.harness.api import KeptApi
 
 
 class Background:
     """The threads of a run. Leaving the context ends them."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, connect: Callable[[], KeptApi]) -> None:
+        self._connect = connect
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._faults: list[Exception] = []
@@ -54,7 +54,7 @@ class Background:
 
     def _repeat(self, step: Callable[[KeptApi], bool], interval_s: float) -> None:
         try:
-            with contextlib.closing(KeptApi(self._credentials)) as api:
+            with contextlib.closing(self._connect()) as api:
                 due = time.monotonic() + interval_s
                 # A step that comes late does not make up for what was left out.
                 while not self._ended.wait(max(0.0, due - time.monotonic())) and step(api):

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from perf.control_plane_run import Peer
 from tests.controlplane.harness import BindWatch, ControlPlane, HarnessError
+from tests.controlplane.harness.load import Created
 
 CHECK_PERIOD_S = 1.0
 
@@ -25,6 +26,7 @@ class Collected:
     pods: int
     seconds: float
     created_per_s: float  # how fast the pods came; 0.0 when others than the measuring step created them
+    behind_s: float  # from the last pod that came to the last binding; how a slow load is told from a slow scheduler
     scheduler_cpu_s: float
     apiserver_cpu_s: float
     peak_memory_bytes: int
@@ -57,12 +59,13 @@ class Collection:
         """Wait for so many measured pods of a namespace."""
         wait_bound(self._watches[namespace], count + len(self._before[namespace]), timeout_s, check)
 
-    def finish(self, started_unix_s: float | None = None, created_per_s: float = 0.0) -> Collected:
-        """The figures until now; pods that were created in one go have their own beginning."""
+    def finish(self, created: Created | None = None) -> Collected:
+        """The figures until now; pods that were created in one go have a beginning and an end of their own."""
         scheduler, apiserver = self._scheduler.usage(), self._apiserver.usage()
-        started_s = self._started_s
-        if started_unix_s is not None:
-            started_s = started_unix_s - (time.time() - time.monotonic())
+        started_s = came_s = self._started_s
+        if created is not None:
+            started_s = created.started_unix_s - (time.time() - time.monotonic())
+            came_s = started_s + created.seconds
         times = [
             at
             for name, watch in self._watches.items()
@@ -74,7 +77,8 @@ class Collection:
         return Collected(
             pods=len(times),
             seconds=max(times) - started_s,
-            created_per_s=created_per_s,
+            created_per_s=created.per_second if created else 0.0,
+            behind_s=max(0.0, max(times) - came_s),
             scheduler_cpu_s=scheduler.cpu_s - self._scheduler_before.cpu_s,
             apiserver_cpu_s=apiserver.cpu_s - self._apiserver_before.cpu_s,
             peak_memory_bytes=scheduler.peak_memory_bytes,
@@ -86,12 +90,12 @@ def wait_bound(watch: BindWatch, count: int, timeout_s: float, check: Callable[[
     deadline = time.monotonic() + timeout_s
     while watch.count < count:
         check()
-        left_s = deadline - time.monotonic()
-        if left_s <= CHECK_PERIOD_S:
-            return watch.wait(count, max(0.0, left_s))
-        with contextlib.suppress(HarnessError):  # only this part of the wait is over
-            watch.wait(count, CHECK_PERIOD_S)
-    return None
+        left_s = max(0.0, deadline - time.monotonic())
+        try:
+            watch.wait(count, min(CHECK_PERIOD_S, left_s))
+        except HarnessError as error:
+            if left_s <= CHECK_PERIOD_S:
+                raise HarnessError(f"{watch.count} of {count} pods were bound within {timeout_s:.0f} s") from error
 
 
 def _bound(control_plane: ControlPlane, namespace: str) -> set[str]:

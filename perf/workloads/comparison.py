@@ -19,6 +19,7 @@ Run = Callable[[str, Plan], Result]
 
 MEASURES: tuple[Measure[Result], ...] = (
     Measure("pods/s", lambda result: result.pods_per_s, True),
+    Measure("last created to last bound, s", lambda result: result.collected.behind_s, False),
     Measure("scheduler CPU, ms a pod", lambda result: result.cpu_ms_per_pod, False),
     Measure("scheduler peak memory, MiB", lambda result: result.peak_memory_mib, False),
     Measure("apiserver CPU, ms a pod", lambda result: result.apiserver_cpu_ms_per_pod, False),
@@ -75,7 +76,11 @@ class Comparison:
 def line(result: Result) -> str:
     """One run in a line."""
     collected = result.collected
-    came = f" (created at {collected.created_per_s:.0f}/s)" if collected.created_per_s else ""
+    came = (
+        f" (created at {collected.created_per_s:.0f}/s, {collected.behind_s:.2f} s behind)"
+        if collected.created_per_s
+        else ""
+    )
     beside = [f"{result.evicted} evicted"] if result.evicted else []
     beside += [f"{result.churned} churned"] if result.churned else []
     beside += [f"{len(result.problems)} PROBLEMS"] if result.problems else []

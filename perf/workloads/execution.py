@@ -99,7 +99,7 @@ class Execution:
         self._plan = plan
         self._timeout_s = timeout_s
         self._ends = contextlib.ExitStack()
-        self._background = self._ends.enter_context(Background(control_plane.credentials))
+        self._background = self._ends.enter_context(Background(self._connect))
         self._collection: Collection | None = None  # between start and stop
         self._awaited: Counter[str] = Counter()  # namespace -> pods that nobody has waited for
         self._numbers: Counter[str] = Counter()  # path of a template -> objects made of it
@@ -176,7 +176,7 @@ class Execution:
             collection = self._collect([namespace])
             created = self._post_pods(operation)
             collection.wait(namespace, operation.count, self._timeout_s, self._check)
-            self.collected = collection.finish(created.started_unix_s, created.per_second)
+            self.collected = collection.finish(created)
         else:
             before = self._bound_in(namespace)
             with BindWatch(self._plane.credentials, namespace) as watch:
@@ -220,7 +220,7 @@ class Execution:
         if operation.skip_wait_to_completion:
             self._background.repeat(f"deleting in {operation.namespace}", deleting.step, interval_s)
         else:
-            with contextlib.closing(KeptApi(self._plane.credentials)) as api:
+            with contextlib.closing(self._connect()) as api:
                 while deleting.step(api):
                     time.sleep(interval_s)
 
@@ -230,6 +230,9 @@ class Execution:
         except RequestFailed as error:
             if error.reason != "AlreadyExists":
                 raise
+
+    def _connect(self) -> KeptApi:
+        return KeptApi(self._plane.credentials)
 
     def _take_numbers(self, of: str, count: int) -> int:
         first = self._numbers[of]

@@ -1,0 +1,133 @@
+"""What goes on beside the measured pods: which objects a step creates and deletes, and how a fault is told."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from perf.workloads.background import Background, Churning, Deleting
+from perf.workloads.operations import Churn
+from tests.controlplane.harness import HarnessError, RequestFailed
+from tests.controlplane.harness.api import KeptApi, Object
+
+PODS, NODES = "/api/v1/namespaces/n/pods", "/api/v1/nodes"
+
+
+@dataclass
+class FakeApi:
+    """Objects by path, with names in order; what is not there cannot be deleted."""
+
+    alive: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def close(self) -> None:
+        pass
+
+    def create(self, path: str, body: Object) -> Any:
+        name = f"{body['metadata']['generateName']}{self.made}"
+        self.made += 1
+        self.alive.append(f"{path}/{name}")
+        return {"metadata": {"name": name}}
+
+    def request(self, method: str, path: str) -> None:
+        assert method == "DELETE"
+        if path not in self.alive:
+            raise RequestFailed(404, "NotFound", path)
+        self.alive.remove(path)
+
+
+def connect() -> KeptApi:
+    return cast(KeptApi, FakeApi())
+
+
+def churning(mode: str, number: int = 0) -> Churning:
+    operation = Churn(mode=mode, number=number, template_paths=("a", "b"))  # type: ignore[arg-type]
+    return Churning(
+        operation,
+        [(PODS, {"metadata": {"generateName": "p-"}}), (NODES, {"metadata": {"generateName": "n-"}})],
+    )
+
+
+def steps(churn: Churning | Deleting, api: FakeApi, count: int) -> list[bool]:
+    return [churn.step(cast(KeptApi, api)) for _ in range(count)]
+
+
+def test_created_objects_stay() -> None:
+    api, churn = FakeApi(), churning("create")
+    assert steps(churn, api, 2) == [True, True]
+    assert api.alive == [f"{PODS}/p-0", f"{NODES}/n-1", f"{PODS}/p-2", f"{NODES}/n-3"]
+    assert churn.created == 4
+
+
+def test_creation_ends_after_its_number_of_rounds() -> None:
+    assert steps(churning("create", number=3), FakeApi(), 3) == [True, True, False]
+
+
+def test_recreated_objects_come_and_go_in_turn() -> None:
+    api, churn = FakeApi(), churning("recreate", number=1)
+    alive = []
+    for _ in range(3):
+        steps(churn, api, 1)
+        alive.append(list(api.alive))
+    assert alive == [[f"{PODS}/p-0", f"{NODES}/n-1"], [], [f"{PODS}/p-2", f"{NODES}/n-3"]]
+
+
+def test_so_many_recreated_objects_are_alive_at_most() -> None:
+    api, churn = FakeApi(), churning("recreate", number=2)
+    alive = []
+    for _ in range(6):
+        steps(churn, api, 1)
+        alive.append(len(api.alive) // 2)
+    assert alive == [1, 2, 1, 0, 1, 2]
+
+
+def test_object_that_is_gone_already_is_no_fault() -> None:
+    api, churn = FakeApi(), churning("recreate", number=1)
+    steps(churn, api, 1)
+    api.alive.clear()
+    assert steps(churn, api, 1) == [True]
+
+
+def test_pods_are_deleted_one_a_step_in_order() -> None:
+    api = FakeApi(alive=["a", "b"])
+    deleting = Deleting(["a", "b"])
+    assert steps(deleting, api, 1) == [True]
+    assert api.alive == ["b"]
+    assert steps(deleting, api, 1) == [False]
+    assert steps(Deleting([]), api, 1) == [False]
+
+
+def test_steps_are_repeated_until_there_is_no_more() -> None:
+    taken = []
+    with Background(connect) as background:
+        done = threading.Event()
+
+        def step(api: KeptApi) -> bool:
+            taken.append(api)
+            if len(taken) == 3:
+                done.set()
+            return len(taken) < 3
+
+        background.repeat("three", step, 0.0)
+        assert done.wait(10)
+        background.end()
+        background.check()
+    assert len(taken) == 3
+
+
+def test_fault_of_a_step_is_raised_where_the_run_waits() -> None:
+    with Background(connect) as background:
+        failed = threading.Event()
+
+        def step(api: KeptApi) -> bool:
+            failed.set()
+            raise RequestFailed(500, "InternalError", "no room")
+
+        background.repeat("fails", step, 0.0)
+        assert failed.wait(10)
+        background.end()
+        with pytest.raises(HarnessError, match="beside the measured pods: HTTP 500 InternalError: no room"):
+            background.check()

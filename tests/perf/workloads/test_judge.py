@@ -1,0 +1,62 @@
+"""What a workload must have come to: nobody lost, nothing overcommitted, and who may be evicted."""
+
+from __future__ import annotations
+
+from perf.workloads.judge import Ledger, judge
+from tests.controlplane.harness import workload
+from tests.controlplane.harness.api import Object
+
+NODE = workload.node("a", capacity={"cpu": "200m", "memory": "32Gi", "pods": "10"})
+
+
+def pod(name: str, node: str = "", namespace: str = "n") -> Object:
+    made = workload.pod(name)
+    made["metadata"] |= {"namespace": namespace, "uid": name}
+    made["spec"]["nodeName"] = node
+    return made
+
+
+def event(name: str, node: str = "a") -> Object:
+    return {"involvedObject": {"uid": name}, "message": f"Successfully assigned n/{name} to {node}", "count": 1}
+
+
+def test_all_is_well_when_every_pod_is_where_its_event_says() -> None:
+    ledger = Ledger(created={"n/one": 0, "n/two": 0}, waited_for={"n"})
+    verdict = judge(ledger, [NODE], [pod("one", "a"), pod("two", "a")], [event("one"), event("two")])
+    assert (verdict.evicted, verdict.problems) == (0, [])
+
+
+def test_pod_that_is_gone_was_evicted_if_another_is_more_important() -> None:
+    ledger = Ledger(created={"n/low": 0, "n/high": 10}, highest_priority=10)
+    verdict = judge(ledger, [NODE], [pod("high", "a")], [event("low"), event("high")])
+    assert (verdict.evicted, verdict.problems) == (1, [])
+
+
+def test_pod_that_nobody_may_evict_is_lost() -> None:
+    ledger = Ledger(created={"n/low": 0, "n/high": 10}, highest_priority=10)
+    verdict = judge(ledger, [NODE], [pod("low", "a")], [event("low"), event("high")])
+    assert (verdict.evicted, verdict.problems) == (0, ["n/high is gone, and nobody may evict it"])
+
+
+def test_pod_that_the_run_deleted_is_neither_evicted_nor_lost() -> None:
+    ledger = Ledger(created={"n/one": 0}, deleted={"n/one"}, highest_priority=10)
+    verdict = judge(ledger, [NODE], [], [event("one")])
+    assert (verdict.evicted, verdict.problems) == (0, [])
+
+
+def test_pod_without_a_node_is_a_fault_only_where_all_were_waited_for() -> None:
+    ledger = Ledger(created={"n/one": 0, "gated/two": 0}, waited_for={"n"})
+    verdict = judge(ledger, [NODE], [pod("one"), pod("two", namespace="gated")], [])
+    assert verdict.problems == ["n/one is not bound"]
+
+
+def test_overcommitted_node_is_a_fault() -> None:
+    names = ["one", "two", "three"]
+    ledger = Ledger(created={f"n/{name}": 0 for name in names})
+    verdict = judge(ledger, [NODE], [pod(name, "a") for name in names], [event(name) for name in names])
+    assert verdict.problems == ["node a is overcommitted in cpu: 0.3 requested, 0.2 allocatable"]
+
+
+def test_event_of_another_node_is_a_fault() -> None:
+    verdict = judge(Ledger(created={"n/one": 0}), [NODE], [pod("one", "a")], [event("one", "b")])
+    assert verdict.problems == ["n/one is on a, its event says: Successfully assigned n/one to b"]
