@@ -105,3 +105,21 @@ def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: 
     replica = json.loads(explain(leader, workspace, "p", token, "--output=json"))["replica"]
     assert replica["leads"] is True
     assert replica["leader"] in explain(standby, workspace, "p", token)
+
+
+def test_decisions_are_written_on_their_pods_if_asked_for(workspace: Workspace) -> None:
+    workspace.create_nodes(2)
+    workspace.create_pod("small")
+    workspace.create_pod("large", requests={"cpu": "6", "memory": "1Gi"})
+    KScheduler(workspace.control_plane, extra_flags=("--explain-annotations",))
+
+    def annotation(pod: str, name: str) -> str:
+        annotations: dict[str, str] = workspace.pod(pod)["metadata"].get("annotations", {})
+        return annotations.get(f"kube-scheduler-simulator.sigs.k8s.io/{name}", "")
+
+    eventually(lambda: bool(annotation("small", "selected-node")), "the small pod says where it went")
+    assert annotation("small", "selected-node") == workspace.bindings()["small"]
+    assert set(json.loads(annotation("small", "finalscore-result"))) == {"node-0", "node-1"}
+    eventually(lambda: bool(annotation("large", "filter-result")), "the large pod says why it waits")
+    verdict = json.loads(annotation("large", "filter-result"))["node-0"]
+    assert verdict["NodeResourcesFit"] == "Insufficient cpu"
