@@ -22,7 +22,7 @@ Obstacle = Callable[[random.Random, Cluster, Sequence[Object]], None]  # the pod
 
 
 def spread_unevenly(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
-    _label(rng, [*cluster["pods"], *pending], ("web", "web", "db"))
+    _label(rng, [*_others(cluster), *pending], ("web", "web", "db"))
     for pod in pending:
         constraint: Object = {
             "topologyKey": pick(rng, (HOSTNAME, HOSTNAME, ZONE)),
@@ -37,7 +37,7 @@ def spread_unevenly(rng: random.Random, cluster: Cluster, pending: Sequence[Obje
 
 def shun(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
     """The pending pods do not want to be with others."""
-    _label(rng, [*cluster["pods"], *pending], ("web", "db", "cache"))
+    _label(rng, [*_others(cluster), *pending], ("web", "db", "cache"))
     for pod in pending:
         pod["spec"]["affinity"] = _apart(rng)
 
@@ -45,13 +45,23 @@ def shun(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> Non
 def be_shunned(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
     """Others do not want to be with the pending pods."""
     _label(rng, pending, ("web", "web", "db"))
-    for pod in cluster["pods"]:
+    for pod in _others(cluster):
         if often(rng, 0.5):
             pod["spec"]["affinity"] = _apart(rng)
 
 
+def cling(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
+    """The pending pods want to be with others, which may be those that would have to leave, or be the first."""
+    _label(rng, [*_others(cluster), *pending], pick(rng, (("web", "db"), ("db", "db", "db", "web"))))
+    for pod in pending:
+        kinds = {"podAffinity": {REQUIRED: [_with_web(rng)]}}
+        if often(rng, 0.2):
+            kinds["podAffinity"][REQUIRED].append(_with_web(rng))
+        pod["spec"]["affinity"] = kinds
+
+
 def share_disks(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
-    for pod in [*cluster["pods"], *pending]:
+    for pod in [*_others(cluster), *pending]:
         if often(rng, 0.7):
             disk = {"pdName": f"d{rng.randint(1, 2)}", "readOnly": often(rng, 0.3)}
             pod["spec"]["volumes"] = [{"name": "disk", "gcePersistentDisk": disk}]
@@ -83,7 +93,12 @@ def keep_claims(rng: random.Random, cluster: Cluster, pending: Sequence[Object])
     _claim(rng, cluster, pending, lambda index: f"c{rng.randint(0, len(cluster['pods']) // 2 + 1)}", ONCE_PER_POD)
 
 
-OBSTACLES: Sequence[Obstacle] = (spread_unevenly, shun, be_shunned, share_disks, fill_drivers, keep_claims)
+OBSTACLES: Sequence[Obstacle] = (spread_unevenly, shun, be_shunned, cling, share_disks, fill_drivers, keep_claims)
+
+
+def _others(cluster: Cluster) -> list[Object]:
+    """The pods on nodes, and those that are nominated to one."""
+    return [*cluster["pods"], *cluster.get("nominated", ())]
 
 
 def _label(rng: random.Random, pods: Sequence[Object], values: Sequence[str]) -> None:
@@ -92,9 +107,11 @@ def _label(rng: random.Random, pods: Sequence[Object], values: Sequence[str]) ->
 
 
 def _apart(rng: random.Random) -> Object:
-    selector = {"matchLabels": {"app": "web"}}
-    term = {"topologyKey": pick(rng, (HOSTNAME, HOSTNAME, ZONE)), "labelSelector": selector}
-    return {"podAntiAffinity": {REQUIRED: [term]}}
+    return {"podAntiAffinity": {REQUIRED: [_with_web(rng)]}}
+
+
+def _with_web(rng: random.Random) -> Object:
+    return {"topologyKey": pick(rng, (HOSTNAME, HOSTNAME, ZONE)), "labelSelector": {"matchLabels": {"app": "web"}}}
 
 
 def _claim(
@@ -102,7 +119,7 @@ def _claim(
 ) -> None:
     """Give pods claims, all of which are bound to volumes that are everywhere."""
     names = set()
-    for index, pod in enumerate([*cluster["pods"], *pending]):
+    for index, pod in enumerate([*_others(cluster), *pending]):
         if often(rng, 0.8):
             claim = name(index)
             names.add(claim)

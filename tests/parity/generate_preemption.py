@@ -14,20 +14,22 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import Case, Object
 from tests.parity.generate import HEAD, MISSING, PROFILES, generate
 from tests.parity.generate_nodes import generate_node
-from tests.parity.generate_obstacles import OBSTACLES
+from tests.parity.generate_obstacles import OBSTACLES, cling
 from tests.parity.generate_pods import PodGenerator, label_selector, pinned
 from tests.parity.words import GPU, NAMESPACES, POD_LABELS, TAINT_KEYS, often, pick, some
 
 PREEMPT = "preempt"
 PENDING = 6  # pods of a case
 MOST_NODES = 12  # of a cluster of `generate`
+MOST_CROWDED = 25  # with more nodes, each has one pod
 SORTED_STABLY = 12  # up to so many pods kube-scheduler's sort leaves equals in their order
 ROOMS = (2, 4, 8)  # CPUs of a crowded cluster's nodes
 WANTS = (0.0, 0.3, 0.5, 0.5, 0.7, 1.0, 1.0, 1.1)  # of a node's room, by pods that preempt
 LEAST = -(1 << 31)  # only with this priority can a further victim cost nothing
 SYSTEM = 2_000_000_000
+MOST = (1 << 31) - 1
 LOW = (-10, 0, 0, 0, 5, 10)  # priorities of pods that are in the way
-HIGH = (10, 20, 100, 100, SYSTEM)
+HIGH = (10, 10, 20, 20, 100, 100, 100, SYSTEM, MOST)
 TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 
@@ -74,7 +76,7 @@ def _varied(rng: random.Random, seed: int) -> Case:
 
 
 def _crowded(rng: random.Random, seed: int) -> Case:
-    names = [f"n{index}" for index in range(rng.randint(1, 7) if often(rng, 0.9) else rng.randint(8, 25))]
+    names = [f"n{index}" for index in range(_size(rng))]
     pods = PodGenerator(rng, names, frozenset(IN_TREE), PROFILES[:1], theme=often(rng, 0.7), claims=False)
     plain = pick(rng, (0.3, 0.6, 0.9, 1.0))  # how many pods ask for nothing but amounts
     room = pick(rng, ROOMS)
@@ -82,7 +84,7 @@ def _crowded(rng: random.Random, seed: int) -> Case:
         "nodes": [_node(rng, name, room) for name in names],
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
-    per_node = pick(rng, (1, 2, 3, 4, 6, 14))
+    per_node = pick(rng, (1, 2, 3, 4, 6, 14)) if len(names) <= MOST_CROWDED else 1
     # With few sizes, nodes and the victims on them are often equals.
     sizes = pick(rng, ((1.0,), (0.5, 1.0), (0.3, 0.7, 1.0, 1.6)))
 
@@ -98,7 +100,7 @@ def _crowded(rng: random.Random, seed: int) -> Case:
         waiting = rng.randint(1, 2 * len(names))
         cluster["nominated"] = [sized(pods.nominated(f"w{index}"), 2, sizes) for index in range(waiting)]
     obstacle = pick(rng, OBSTACLES) if often(rng, 0.4) else None
-    wants = WANTS if obstacle is None or often(rng, 0.2) else (0.0, 0.0, 0.1)
+    wants = WANTS if obstacle in (None, cling) or often(rng, 0.2) else (0.0, 0.0, 0.1)
     pending = [sized(pods.pending(f"p{index}"), 1, wants) for index in range(PENDING)]
     for pod in pending:
         if often(rng, 0.1):
@@ -107,6 +109,12 @@ def _crowded(rng: random.Random, seed: int) -> Case:
         obstacle(rng, cluster, pending)
     profile = {"schedulerName": PROFILES[0], "plugins": {"multiPoint": {"disabled": [{"name": n} for n in MISSING]}}}
     return Case(seed, PREEMPT, {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}, cluster, pending)
+
+
+def _size(rng: random.Random) -> int:
+    if often(rng, 0.01):
+        return rng.randint(120, 160)
+    return rng.randint(1, 7) if often(rng, 0.9) else rng.randint(8, MOST_CROWDED)
 
 
 def _node(rng: random.Random, name: str, room: int) -> Object:
