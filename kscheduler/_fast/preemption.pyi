@@ -7,7 +7,7 @@ from kscheduler._fast.verdicts import Verdicts
 
 @final
 class Residents:
-    def __new__(cls, members: Iterable[object], pods: Sequence[tuple[int, PodRequest]]) -> Residents: ...
+    def __new__(cls, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> Residents: ...
     def __len__(self) -> int: ...
     def are(self, pods: Mapping[str, object]) -> bool: ...
 
@@ -33,6 +33,7 @@ def clear_nodes(
     residents: Sequence[Residents],
     crowds: Sequence[Residents | None],
     weights: array[int],
+    counted: bytes | bytearray,
 ) -> list[tuple[int, int]]: ...
 def spare_pods(
     columns: NodeColumns,
@@ -41,5 +42,6 @@ def spare_pods(
     residents: Sequence[Residents],
     crowds: Sequence[Residents | None],
     weights: array[int],
+    counted: bytes | bytearray,
     violating: bytes | bytearray,
 ) -> list[tuple[list[int], list[int]]]: ...

@@ -19,6 +19,7 @@ cdef struct ResidentC:
     amount_t priority
     const EntryC* entries  # of a request that the owner keeps alive
     Py_ssize_t count
+    Py_ssize_t kind
 
 
 cdef struct TallyC:
@@ -35,7 +36,7 @@ cdef struct TrialC:
     Py_ssize_t lower  # position of the first pod of lower priority
     const ResidentC* crowd
     Py_ssize_t crowd_count
-    Py_ssize_t weights  # where its weights begin
+    Py_ssize_t counted  # where what its tallies count begins
     Py_ssize_t marks  # where the marks of its pods begin
     code_t place
     detail_t detail
@@ -43,8 +44,9 @@ cdef struct TrialC:
 
 @cython.final
 cdef class Residents:
-    """The pods of one node, as (priority, request), the most important first. Immutable.
+    """The pods of one node, as (priority, request, kind), the most important first. Immutable.
 
+    The caller numbers the kinds: pods of one kind count for the same.
     `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
     """
 
@@ -52,8 +54,10 @@ cdef class Residents:
     cdef Py_ssize_t count
     cdef tuple members
     cdef list requests  # whose entries `c` points to
+    cdef Py_ssize_t highest_kind  # -1 without pods
 
     def __cinit__(self, members, pods):
+        self.highest_kind = -1
         self.members = tuple(members)
         self.requests = []
         self.c = <ResidentC*>PyMem_Malloc(max(1, len(pods)) * sizeof(ResidentC))
@@ -61,7 +65,7 @@ cdef class Residents:
             raise MemoryError()
         cdef PodRequest request
         cdef amount_t previous = _INT32_MAX
-        for priority, asked in pods:
+        for priority, asked, kind in pods:
             request = asked
             if request is None:
                 raise TypeError("expected a PodRequest, got None")
@@ -71,6 +75,8 @@ cdef class Residents:
             previous = self.c[self.count].priority
             self.c[self.count].entries = request.c
             self.c[self.count].count = request.count
+            self.c[self.count].kind = within("kind", kind, 0, _INT32_MAX)
+            self.highest_kind = max(self.highest_kind, self.c[self.count].kind)
             self.requests.append(request)
             self.count += 1
 
@@ -193,23 +199,33 @@ cdef class _Trials:
     cdef Py_ssize_t marks  # pods on all of them
     cdef list kept  # what `c` points to
 
-    def __cinit__(self, NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds, given):
+    def __cinit__(
+        self, NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds,
+        const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
+    ):
+        cdef Py_ssize_t tallies = conditions.tallies
+        cdef Py_ssize_t kinds = weights.shape[0] // tallies if tallies else 0
         if columns.rows != conditions.rows:
             raise ValueError(f"conditions are for {conditions.rows} rows, these columns have {columns.rows}")
         if not len(rows) == len(residents) == len(crowds):
             raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
+        if counted.shape[0] != tallies * len(rows):
+            raise ValueError(f"counted: expected {tallies * len(rows)} bytes, got {counted.shape[0]}")
         self.c = <TrialC*>PyMem_Malloc(max(1, len(rows)) * sizeof(TrialC))
         if self.c is NULL:
             raise MemoryError()
         self.kept = []
         cdef Residents here, crowd
-        cdef Py_ssize_t weights = 0
         cdef TrialC* trial
         for row, pods, expected in zip(rows, residents, crowds):
             here, crowd = pods, expected
             if here is None:
                 raise TypeError("expected Residents, got None")
             index("row", row, columns.rows)
+            if tallies and here.count:
+                index("kind", here.highest_kind, kinds)
+            if tallies and crowd is not None and crowd.count:
+                index("kind", crowd.highest_kind, kinds)
             trial = &self.c[self.count]
             trial.row = row
             trial.pods, trial.count = here.c, here.count
@@ -217,15 +233,12 @@ cdef class _Trials:
             trial.crowd, trial.crowd_count = NULL, 0
             if crowd is not None:
                 trial.crowd, trial.crowd_count = crowd.c, crowd.count
-            trial.weights = weights
+            trial.counted = self.count * tallies
             trial.marks = self.marks
             trial.place = trial.detail = 0
-            weights += (trial.count + trial.crowd_count) * conditions.tallies
             self.marks += trial.count
             self.kept.append((pods, expected))
             self.count += 1
-        if given != weights:
-            raise ValueError(f"weights: expected {weights}, got {given}")
 
     def __dealloc__(self):
         PyMem_Free(self.c)
@@ -233,27 +246,29 @@ cdef class _Trials:
 
 def clear_nodes(
     NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents, crowds,
-    const int64_t[::1] weights not None,
+    const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
 ):
     """Would the pod fit on these nodes if all pods of lower priority left?
 
     For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
     place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
     and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
-    pod for: those of a node's residents, then of its crowd, node by node; pod by pod; tally by tally.
+    pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
+    pods that come there, or leave, do not count.
     """
     verdicts.check_columns(columns)
-    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights.shape[0])
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights, counted)
     cdef Py_ssize_t position
     with nogil:
         for position in range(trials.count):
-            _clear_node(columns, verdicts.codes, verdicts.details, conditions, &trials.c[position], weights)
+            _clear_node(columns, verdicts.codes, verdicts.details, conditions, &trials.c[position], weights, counted)
     return [(trials.c[position].place, trials.c[position].detail) for position in range(trials.count)]
 
 
 def spare_pods(
     NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds,
-    const int64_t[::1] weights not None, const unsigned char[::1] violating not None,
+    const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
+    const unsigned char[::1] violating not None,
 ):
     """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
 
@@ -261,14 +276,14 @@ def spare_pods(
     back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
     of the others that cannot).
     """
-    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights.shape[0])
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights, counted)
     cdef Py_ssize_t position
     if violating.shape[0] != trials.marks:
         raise ValueError(f"violating: expected {trials.marks} bytes, got {violating.shape[0]}")
     cdef code_t[::1] victims = view.array(shape=(max(1, trials.marks),), itemsize=sizeof(code_t), format="B")
     with nogil:
         for position in range(trials.count):
-            _spare_on_node(columns, conditions, &trials.c[position], weights, violating, victims)
+            _spare_on_node(columns, conditions, &trials.c[position], weights, counted, violating, victims)
     return [_victims(&trials.c[position], violating, victims) for position in range(trials.count)]
 
 
@@ -299,12 +314,13 @@ cdef int _clear_node(
     Conditions conditions,
     TrialC* trial,
     const int64_t[::1] weights,
+    const unsigned char[::1] counted,
 ) except -1 nogil:
     cdef code_t code
     if trial.lower == trial.count:
         trial.place = NOBODY
         return 0
-    _clear(columns, conditions, trial, weights)
+    _clear(columns, conditions, trial, weights, counted)
     trial.place = _obstacle(columns, conditions, trial, &trial.detail)
     code = codes[trial.row]
     if code != FEASIBLE and (trial.place == 0 or code < trial.place):
@@ -318,29 +334,34 @@ cdef int _spare_on_node(
     Conditions conditions,
     TrialC* trial,
     const int64_t[::1] weights,
+    const unsigned char[::1] counted,
     const unsigned char[::1] violating,
     code_t[::1] victims,
 ) except -1 nogil:
     """Mark those that cannot come back."""
     cdef Py_ssize_t position, turn
-    _clear(columns, conditions, trial, weights)
+    _clear(columns, conditions, trial, weights, counted)
     for turn in range(2):  # the violating, then the others
         for position in range(trial.lower, trial.count):
             if (violating[trial.marks + position] == 0) != (turn == 1):
                 continue
-            _move(conditions, trial, position, weights, 1)
+            _move(conditions, trial, position, weights, counted, 1)
             victims[trial.marks + position] = _obstacle(columns, conditions, trial, &trial.detail) != 0
             if victims[trial.marks + position]:
-                _move(conditions, trial, position, weights, -1)
+                _move(conditions, trial, position, weights, counted, -1)
     return 0
 
 
 cdef int _clear(
-    NodeColumns columns, Conditions conditions, const TrialC* trial, const int64_t[::1] weights
+    NodeColumns columns,
+    Conditions conditions,
+    const TrialC* trial,
+    const int64_t[::1] weights,
+    const unsigned char[::1] counted,
 ) except -1 nogil:
     """The node without its pods of lower priority, and what its crowd adds."""
     cdef row_t row = trial.row
-    cdef Py_ssize_t i, position, at
+    cdef Py_ssize_t i, position
     cdef const EntryC* entries = conditions.request.c
     for i in range(conditions.request.count):
         conditions.left[i] = columns.allocated[entries[i].resource, row] - columns.used[entries[i].resource, row]
@@ -350,7 +371,7 @@ cdef int _clear(
         conditions.values[i] = conditions.counts[i, row]
         conditions.crowd_values[i] = 0
     for position in range(trial.lower, trial.count):
-        _move(conditions, trial, position, weights, -1)
+        _move(conditions, trial, position, weights, counted, -1)
     for position in range(trial.crowd_count):
         _add_amounts(
             conditions.crowd_asks,
@@ -360,22 +381,40 @@ cdef int _clear(
             trial.crowd[position].count,
             1,
         )
-        at = trial.weights + (trial.count + position) * conditions.tallies
-        for i in range(conditions.tallies):
-            conditions.crowd_values[i] += weights[at + i]
+        _count(conditions, conditions.crowd_values, trial, trial.crowd[position].kind, weights, counted, 1)
     return 0
 
 
 cdef int _move(
-    Conditions conditions, const TrialC* trial, Py_ssize_t position, const int64_t[::1] weights, int by
+    Conditions conditions,
+    const TrialC* trial,
+    Py_ssize_t position,
+    const int64_t[::1] weights,
+    const unsigned char[::1] counted,
+    int by,
 ) except -1 nogil:
     """A resident comes (1), or leaves (-1)."""
-    cdef Py_ssize_t i, at = trial.weights + position * conditions.tallies
     cdef const ResidentC* pod = &trial.pods[position]
     _add_amounts(conditions.left, conditions.request.c, conditions.request.count, pod.entries, pod.count, -by)
     conditions.room -= by
+    _count(conditions, conditions.values, trial, pod.kind, weights, counted, by)
+    return 0
+
+
+cdef int _count(
+    Conditions conditions,
+    amount_t[::1] values,
+    const TrialC* trial,
+    Py_ssize_t kind,
+    const int64_t[::1] weights,
+    const unsigned char[::1] counted,
+    int by,
+) except -1 nogil:
+    """What a pod of a kind counts for is added (1), or taken away (-1)."""
+    cdef Py_ssize_t i
     for i in range(conditions.tallies):
-        conditions.values[i] += by * weights[at + i]
+        if counted[trial.counted + i]:
+            values[i] += by * weights[kind * conditions.tallies + i]
     return 0
 
 

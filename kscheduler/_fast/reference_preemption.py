@@ -25,17 +25,19 @@ _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
 
 @final
 class Residents:
-    """The pods of one node, as (priority, request), the most important first. Immutable.
+    """The pods of one node, as (priority, request, kind), the most important first. Immutable.
 
+    The caller numbers the kinds: pods of one kind count for the same.
     `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
     """
 
-    def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest]]) -> None:
+    def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> None:
         self._members = tuple(members)
         self._pods = tuple(pods)
         previous = _INT32_MAX
-        for priority, _ in self._pods:
+        for priority, _, kind in self._pods:
             within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+            within("kind", kind, 0, _INT32_MAX)
             if priority > previous:
                 raise ValueError(f"pods: expected falling priorities, got {priority} after {previous}")
             previous = priority
@@ -123,10 +125,9 @@ class _Trial:
 
     node: Row
     row: int
-    pods: Sequence[tuple[int, PodRequest]]
-    weights: Sequence[Sequence[int]]  # pod -> tally -> what it counts for
-    crowd: Sequence[tuple[int, PodRequest]]  # pods that the pod must leave their room
-    crowd_weights: Sequence[Sequence[int]]
+    pods: Sequence[tuple[int, PodRequest, int]]
+    crowd: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room
+    weights: Sequence[Sequence[int]]  # kind -> tally -> what a pod that moves counts for
 
 
 def clear_nodes(
@@ -137,16 +138,18 @@ def clear_nodes(
     residents: Sequence[Residents],
     crowds: Sequence[Residents | None],
     weights: array[int],
+    counted: bytes | bytearray,
 ) -> list[tuple[int, int]]:
     """Would the pod fit on these nodes if all pods of lower priority left?
 
     For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
     place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
     and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
-    pod for: those of a node's residents, then of its crowd, node by node; pod by pod; tally by tally.
+    pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
+    pods that come there, or leave, do not count.
     """
     answers = []
-    for trial in _trials(columns, conditions, rows, residents, crowds, weights):
+    for trial in _trials(columns, conditions, rows, residents, crowds, weights, counted):
         if not _lower(conditions, trial):
             answers.append((NOBODY, 0))
             continue
@@ -165,6 +168,7 @@ def spare_pods(
     residents: Sequence[Residents],
     crowds: Sequence[Residents | None],
     weights: array[int],
+    counted: bytes | bytearray,
     violating: bytes | bytearray,
 ) -> list[tuple[list[int], list[int]]]:
     """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
@@ -177,7 +181,7 @@ def spare_pods(
     if len(violating) != wanted:
         raise ValueError(f"violating: expected {wanted} bytes, got {len(violating)}")
     answers, done = [], 0
-    for trial in _trials(columns, conditions, rows, residents, crowds, weights):
+    for trial in _trials(columns, conditions, rows, residents, crowds, weights, counted):
         marks = violating[done : done + len(trial.pods)]
         done += len(trial.pods)
         state = _cleared(conditions, trial)
@@ -195,29 +199,32 @@ def _trials(
     residents: Sequence[Residents],
     crowds: Sequence[Residents | None],
     weights: array[int],
+    counted: bytes | bytearray,
 ) -> Iterator[_Trial]:
     if columns.rows != conditions._rows:
         raise ValueError(f"conditions are for {conditions._rows} rows, these columns have {columns.rows}")
     if not len(rows) == len(residents) == len(crowds):
         raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
     tallies = conditions.tallies
-    wanted = tallies * (sum(map(len, residents)) + sum(len(crowd) for crowd in crowds if crowd is not None))
-    if len(weights) != wanted:
-        raise ValueError(f"weights: expected {wanted}, got {len(weights)}")
+    if len(counted) != tallies * len(rows):
+        raise ValueError(f"counted: expected {tallies * len(rows)} bytes, got {len(counted)}")
+    kinds = len(weights) // tallies if tallies else 0
     for row in rows:
         index("row", row, columns.rows)
-    rest = iter(weights)
-
-    def weights_of(pods: Sequence[object]) -> list[list[int]]:
-        return [[next(rest) for _ in range(tallies)] for _ in pods]
-
-    for row, here, crowd in zip(rows, residents, crowds, strict=True):
-        expected = () if crowd is None else crowd._pods
-        yield _Trial(columns._table[row], row, here._pods, weights_of(here._pods), expected, weights_of(expected))
+    for pods in (*residents, *crowds):
+        for _, _, kind in () if pods is None or not tallies else pods._pods:
+            index("kind", kind, kinds)
+    for number, (row, here, crowd) in enumerate(zip(rows, residents, crowds, strict=True)):
+        marks = counted[number * tallies : (number + 1) * tallies]
+        own = [
+            [weights[kind * tallies + tally] if marks[tally] else 0 for tally in range(tallies)]
+            for kind in range(kinds)
+        ]
+        yield _Trial(columns._table[row], row, here._pods, () if crowd is None else crowd._pods, own)
 
 
 def _lower(conditions: Conditions, trial: _Trial) -> list[int]:
-    return [position for position, (priority, _) in enumerate(trial.pods) if priority < conditions._priority]
+    return [position for position, (priority, _, _) in enumerate(trial.pods) if priority < conditions._priority]
 
 
 def _cleared(conditions: Conditions, trial: _Trial) -> _State:
@@ -229,28 +236,28 @@ def _cleared(conditions: Conditions, trial: _Trial) -> _State:
         [0 if ids[trial.row] < 0 else counts[ids[trial.row]] for _, _, _, ids, counts, _ in conditions._tallies],
     )
     for position in _lower(conditions, trial):
-        _move(conditions, state, trial.pods[position][1], trial.weights[position], -1)
+        _move(conditions, trial, state, trial.pods[position], -1)
     return state
 
 
-def _move(conditions: Conditions, state: _State, request: PodRequest, weights: Sequence[int], by: int) -> None:
+def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, PodRequest, int], by: int) -> None:
     """A pod comes (1), or leaves (-1)."""
+    _, request, kind = pod
     asked = dict(request.entries)
     for position, (resource, _) in enumerate(conditions._request.entries):
         state.left[position] -= by * asked.get(resource, 0)
     state.room -= by
-    for position, weight in enumerate(weights):
-        state.values[position] += by * weight
+    for position in range(conditions.tallies):
+        state.values[position] += by * trial.weights[kind][position]
 
 
 def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequence[int]) -> list[int]:
     """Let pods come back where possible; those that could not."""
     victims = []
     for position in positions:
-        request, weights = trial.pods[position][1], trial.weights[position]
-        _move(conditions, state, request, weights, 1)
+        _move(conditions, trial, state, trial.pods[position], 1)
         if _obstacle(conditions, trial, state)[0]:
-            _move(conditions, state, request, weights, -1)
+            _move(conditions, trial, state, trial.pods[position], -1)
             victims.append(position)
     return victims
 
@@ -259,8 +266,8 @@ def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int
     """Place and detail of what keeps the pod out, with its crowd first and then without; (0, 0) if it fits."""
     if trial.crowd:
         crowded = _State(list(state.left), state.room, list(state.values))
-        for (_, request), weights in zip(trial.crowd, trial.crowd_weights, strict=True):
-            _move(conditions, crowded, request, weights, 1)
+        for pod in trial.crowd:
+            _move(conditions, trial, crowded, pod, 1)
         found = _first_obstacle(conditions, trial, crowded)
         if found[0]:
             return found

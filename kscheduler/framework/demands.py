@@ -7,12 +7,19 @@ that is about none of these, or says nothing of itself, has to be asked again wh
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import PodRequest
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
+
+
+def kind_of(pod: PodInfo) -> Hashable:
+    """All of a pod that a tally may go by: pods of one kind weigh the same."""
+    metadata = pod.pod.metadata
+    labels = frozenset((metadata.labels or {}).items())
+    return metadata.namespace, labels, pod.host_ports, pod.affinity.required_anti_affinity
 
 
 def anywhere(node: NodeInfo) -> bool:
@@ -32,7 +39,7 @@ class Tally:
 
     ids: array[int]  # row -> domain, -1 for none
     counts: array[int]  # domain -> what is counted there
-    weigh: Callable[[PodInfo], int]  # never below zero
+    weigh: Callable[[PodInfo], int]  # never below zero; goes by the pod's kind
     detail: int  # why not, for the filter's `explain`
     missing: int = 0  # the same where a node has no domain; 0: that is fine
     limits: array[int] | None = None  # domain -> highest count that is fine; None: somebody has to be counted

@@ -7,21 +7,18 @@ goes by, and on a node to which a pod is nominated that is there already, or tha
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from kscheduler._fast import NOBODY, Residents, Verdicts, clear_nodes, spare_pods
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun, candidate_of
+from kscheduler.framework.plugins.defaultpreemption.dry_run_budgets import Protection
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptPods, NodePods
-from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, rules_of
-from kscheduler.framework.plugins.defaultpreemption.protection import split
+from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, Weights, rules_of
 from kscheduler.framework.status import Status
-from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
-from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 # Nodes tried in one go: enough to make the calls cheap, and few enough that little is found out in vain.
@@ -41,110 +38,97 @@ class CompiledDryRun:
         rules = rules_of(profile, state, pod, handle.table, self._verdicts)
         if rules is None:
             return self._what_ifs.search(state, pod, nodes, wanted)
+        self._kept.begin(tells_kinds=bool(rules.tallies) or len(handle.budgets) > 0)
+        kernels = _Kernels(handle, self._kept, rules, pod)
         findings = Findings(wanted)
-        now = handle.evictions.wall()
-        kernels = _Kernels(handle.table, handle.budgets, rules, pod, now)
-        crowds = {name: crowd for name in handle.nominations.nodes() if (crowd := self._crowd(pod, name))}
         for start in range(0, len(nodes), BATCH):
-            # 1. Ask the kernels about these, but for those that they cannot tell.
             batch = nodes[start : start + BATCH]
-            trials = [self._trial(rules, node, crowds.get(node.name, ()), now) for node in batch]
-            told = kernels.answers([trial for trial in trials if not trial.is_muddled])
-            # 2. In the order of the nodes, until it is enough.
-            for trial in trials:
-                node = trial.node
-                found = self._what_ifs.try_node(state, pod, node, now) if trial.is_muddled else next(told)
+            for node, found in zip(batch, kernels.try_nodes(batch), strict=True):
+                if found is None:
+                    found = self._what_ifs.try_node(state, pod, node, kernels.now)
                 findings.add(node.name, found)
                 if findings.is_enough:
                     return findings
         return findings
 
-    def _trial(self, rules: Rules, node: NodeInfo, crowd: Sequence[PodInfo], now: float) -> _Trial:
-        here = self._kept.of(node, now)
-        if not crowd:
-            return _Trial(node, here)
-        # A pod that is expected where it is already would be counted twice.
-        is_muddled = any(other.uid in node.pods for other in crowd) or not rules.know(crowd)
-        return _Trial(node, here, crowd, is_muddled)
-
-    def _crowd(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
-        """The pods nominated to a node to which the pod must leave their room, the most important first."""
-        nominated = self._handle.nominations.on(node_name)
-        crowd = [other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid]
-        return sorted(crowd, key=lambda other: -other.priority)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    node: NodeInfo
-    here: NodePods
-    crowd: Sequence[PodInfo] = ()
-    is_muddled: bool = False  # beyond what the kernels can tell
-
 
 class _Kernels:
     """One pod's dry runs."""
 
-    def __init__(self, table: NodeTable, budgets: DisruptionBudgets, rules: Rules, pod: PodInfo, now: float) -> None:
-        self._table = table
-        self._budgets = budgets
+    def __init__(self, handle: Handle, kept: KeptPods, rules: Rules, pod: PodInfo) -> None:
+        self._handle = handle
+        self._kept = kept
         self._rules = rules
         self._pod = pod
-        self._now = now
+        self.now = handle.evictions.wall()
+        self._weights = Weights(rules.tallies, kept.kinds)
+        self._protection = Protection(handle.budgets, kept.kinds)
+        # Node name -> pods expected there that the pod must leave their room; None: beyond what kernels can tell.
+        self._crowds: dict[str, NodePods | None] = {}
+        for node_name in handle.nominations.nodes():
+            self._expect(node_name)
 
-    def answers(self, trials: Sequence[_Trial]) -> Iterator[Candidate | Status]:
-        """What `WhatIfDryRun.try_node` would say of each."""
+    def _expect(self, node_name: str) -> None:
+        nominated, node = self._handle.nominations.on(node_name), self._handle.table.get(node_name)
+        crowd = [other for other in nominated if other.priority >= self._pod.priority and other.uid != self._pod.uid]
+        if node is None or not crowd:
+            return
+        # A pod that is expected where it is already would be counted twice.
+        is_muddled = any(other.uid in node.pods for other in crowd) or not self._rules.know(crowd)
+        self._crowds[node_name] = None if is_muddled else self._kept.look(crowd, self.now)
+
+    def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
+        """What `WhatIfDryRun.try_node` would say of each; None where that has to be asked."""
+        trials = [(node, self._kept.of(node, self.now)) for node in nodes]
         # 1. Everybody of lower priority leaves. Does it help at all?
-        weights = [self._weights(trial) for trial in trials]
-        columns, rules = self._table.columns, self._rules
-        obstacles = clear_nodes(columns, rules.verdicts, rules.conditions, *self._laid_out(trials, weights))
+        obstacles = self._clear(trials)
         # 2. Where it does, whoever can comes back.
-        helped = [number for number, (place, _) in enumerate(obstacles) if not place]
-        helpful = [trials[number] for number in helped]
-        spared = spare_pods(
-            columns,
-            rules.conditions,
-            *self._laid_out(helpful, [weights[number] for number in helped]),
-            b"".join(map(self._violating, helpful)),
-        )
-        victims = iter(spared)
-        for trial, (place, detail) in zip(trials, obstacles, strict=True):
-            if place == NOBODY:
-                yield NO_VICTIMS
-            elif place:
-                yield rules.status(place, detail)
-            else:
-                yield self._candidate(trial, *next(victims))
+        helpful = [trial for trial, (place, _) in zip(trials, obstacles, strict=True) if not place]
+        candidates = iter(self._candidates(helpful))
+        # 3. In the order of the nodes.
+        status = self._rules.status
+        found: list[Candidate | Status | None] = [
+            (NO_VICTIMS if place == NOBODY else status(place, detail)) if place else next(candidates)
+            for place, detail in obstacles
+        ]
+        if self._crowds:
+            for number, node in enumerate(nodes):
+                if node.name in self._crowds and self._crowds[node.name] is None:
+                    found[number] = None
+        return found
 
-    def _weights(self, trial: _Trial) -> list[int]:
-        return self._rules.weights((*trial.here.pods, *trial.crowd), trial.node) if self._rules.tallies else []
+    def _clear(self, trials: Sequence[_Trial]) -> list[tuple[int, int]]:
+        if self._rules.tallies:
+            crowds = (crowd.distinct_kinds for crowd in self._crowds.values() if crowd is not None)
+            self._weights.learn(frozenset().union(*(here.distinct_kinds for _, here in trials), *crowds))
+        rules, columns = self._rules, self._handle.table.columns
+        return clear_nodes(columns, rules.verdicts, rules.conditions, *self._laid_out(trials))
+
+    def _candidates(self, trials: Sequence[_Trial]) -> list[Candidate | Status]:
+        violating = [self._protection.violating(here, here.first_below(self._pod.priority)) for _, here in trials]
+        columns, conditions = self._handle.table.columns, self._rules.conditions
+        unspared = spare_pods(columns, conditions, *self._laid_out(trials), b"".join(violating))
+        return [
+            candidate_of(node.name, [here.pods[i] for i in guarded], [here.pods[i] for i in others], self.now)
+            for (node, here), (guarded, others) in zip(trials, unspared, strict=True)
+        ]
 
     def _laid_out(
-        self, trials: Sequence[_Trial], weights: Sequence[Sequence[int]]
-    ) -> tuple[list[int], list[Residents], list[Residents | None], array[int]]:
-        """Rows, residents, crowds and weights, as the kernels take them."""
-        flat = array("q", (weight for of_node in weights for weight in of_node))
+        self, trials: Sequence[_Trial]
+    ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
+        """Rows, residents, crowds, weights and what counts where, as the kernels take them."""
+        counted = b"".join([self._rules.counted(node) for node, _ in trials]) if self._rules.tallies else b""
         return (
-            [trial.node.row for trial in trials],
-            [trial.here.residents for trial in trials],
-            [self._residents(trial.crowd) if trial.crowd else None for trial in trials],
-            flat,
+            [node.row for node, _ in trials],
+            [here.residents for _, here in trials],
+            [self._crowd(node) for node, _ in trials] if self._crowds else [None] * len(trials),
+            self._weights.values,
+            counted,
         )
 
-    def _residents(self, pods: Sequence[PodInfo]) -> Residents:
-        return Residents(pods, [(pod.priority, self._table.request_of(pod)) for pod in pods])
+    def _crowd(self, node: NodeInfo) -> Residents | None:
+        crowd = self._crowds.get(node.name)
+        return None if crowd is None else crowd.residents
 
-    def _violating(self, trial: _Trial) -> bytes:
-        """For each pod 1 if its end would violate a budget, once all of lower priority have left."""
-        pods = trial.here.pods
-        if not len(self._budgets):
-            return bytes(len(pods))
-        violating, _ = split([pod for pod in pods if pod.priority < self._pod.priority], self._budgets)
-        uids = {pod.uid for pod in violating}
-        return bytes(pod.uid in uids for pod in pods)
 
-    def _candidate(self, trial: _Trial, violating: Sequence[int], others: Sequence[int]) -> Candidate | Status:
-        pods = trial.here.pods
-        return candidate_of(
-            trial.node.name, [pods[each] for each in violating], [pods[each] for each in others], self._now
-        )
+_Trial = tuple[NodeInfo, NodePods]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import Conditions, PodRequest, Verdicts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands, Tally
 from kscheduler.framework.interface import DemandingFilterPlugin, ProfileHandle
+from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import Kinds
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -46,10 +48,29 @@ class Rules:
         """Do the tallies count all that these pods, which are on no node, would count for?"""
         return all(demands.know(pod) for _, demands in self._told for pod in pods)
 
-    def weights(self, pods: Sequence[PodInfo], node: NodeInfo) -> list[int]:
-        """What each tally counts each pod for on this node, pod by pod."""
-        weighers = [tally.weigh if tally.moves_count(node) else _weightless for tally in self.tallies]
-        return [weigh(pod) for pod in pods for weigh in weighers]
+    def counted(self, node: NodeInfo) -> bytes:
+        """For each tally 1 if pods that come to the node, or leave it, count."""
+        return bytes(tally.moves_count(node) for tally in self.tallies)
+
+
+class Weights:
+    """What each tally counts the pods of a kind for, worked out when a kind is first met."""
+
+    def __init__(self, tallies: Sequence[Tally], kinds: Kinds) -> None:
+        self._tallies = tallies
+        self._kinds = kinds
+        self._known: set[int] = set()
+        self.values: array[int] = array("q")  # kind by kind, tally by tally; 0 for kinds that have not been met
+
+    def learn(self, kinds: Iterable[int]) -> None:
+        wanted = len(self._tallies) * len(self._kinds)
+        if len(self.values) < wanted:
+            self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))
+        for kind in set(kinds) - self._known:
+            self._known.add(kind)
+            pod = self._kinds.examples[kind]
+            for position, tally in enumerate(self._tallies, kind * len(self._tallies)):
+                self.values[position] = tally.weigh(pod)
 
 
 def rules_of(
@@ -95,7 +116,3 @@ def _compile(told: _Told, state: CycleState, pod: PodInfo, table: NodeTable, ver
         may_be_first,
     )
     return Rules(conditions, verdicts, [tally for _, tally in placed], told, state, pod, {})
-
-
-def _weightless(pod: PodInfo) -> int:
-    return 0
