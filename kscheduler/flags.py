@@ -22,6 +22,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.explain.options import (
     DEFAULT_BYTES,
+    DEFAULT_LEASE,
     DEFAULT_RECORDS,
     DEFAULT_SERVER,
     DEFAULT_TOP_NODES,
@@ -231,6 +232,13 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
+    parser.add_argument(
+        "--lease",
+        type=_lease,
+        default=DEFAULT_LEASE,
+        metavar="NAMESPACE/NAME",
+        help=f"read with the kubeconfig to name the leader, if nobody answers (default {DEFAULT_LEASE})",
+    )
     parser.add_argument("--token-file", default="", metavar="FILE", help="show the scheduler this token")
     parser.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
     parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
@@ -252,6 +260,7 @@ def _explain_options(namespace: argparse.Namespace) -> ExplainOptions:
         namespace=namespace.namespace,
         server=namespace.server,
         kubeconfig=namespace.kubeconfig,
+        lease=namespace.lease,
         token_file=namespace.token_file,
         certificate_authority=namespace.certificate_authority,
         insecure_skip_tls_verify=namespace.insecure_skip_tls_verify,
@@ -492,6 +501,13 @@ def _boolean(text: str) -> bool:
     if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
     raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def _lease(text: str) -> str:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
+    return text
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -337,8 +337,13 @@ class Scheduler:
             clock=self._clock,
             current_pod=self.pods.store.get,
             leadership=leadership,
+            waits_for=self._permits_awaited,
             max_in_unschedulable_s=self._max_in_unschedulable_s,
         )
+
+    def _permits_awaited(self, uid: str) -> list[str]:
+        waiting = self.waiting_pods.get(uid)
+        return [] if waiting is None else waiting.pending_plugins
 
     # --- what preemption asks ---
 

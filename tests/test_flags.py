@@ -200,6 +200,7 @@ def test_the_memory_of_decisions_is_bounded_by_flags() -> None:
 def test_explain_takes_a_pod_and_whom_to_ask() -> None:
     assert parse(["explain", "web"]) == ExplainOptions("web")
     arguments = ["explain", "web", "-n", "shop", "--server=https://x:1", "--token-file=/t", "--nodes=all", "--top=2"]
+    assert "expected NAMESPACE/NAME, got 'x'" in refusal("explain", "web", "--lease=x")
     assert parse([*arguments, "-o", "json"]) == ExplainOptions(
         "web", namespace="shop", server="https://x:1", token_file="/t", all_nodes=True, top_nodes=2, output="json"
     )

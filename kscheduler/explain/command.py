@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.client.credentials import from_kubeconfig
+from kscheduler.client.kube import KubeClient
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, ConfigError, Forbidden, NotFound, Unreachable
+from kscheduler.errors import APIError, ConfigError, Forbidden, KSchedulerError, NotFound, Unreachable
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
@@ -37,7 +38,10 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
             "top": options.top_nodes,
         }
     )
-    answer = _get(options, f"{options.server.rstrip('/')}{PATH}?{query}", _token(options, clock))
+    try:
+        answer = _get(options, f"{options.server.rstrip('/')}{PATH}?{query}", _token(options, clock))
+    except Unreachable as error:
+        raise Unreachable(f"{error}. {_way_to_the_leader(options, clock)}") from error
     try:
         document: dict[str, Any] = json.loads(answer)
         return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
@@ -70,11 +74,7 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
             raise _refusal(options.server, error.code, error.read(MAX_ANSWER)) from error
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise Unreachable(
-            f"{options.server}: no answer: {reason}. Is a scheduler listening there? To reach one in the cluster: "
-            "kubectl --namespace kscheduler port-forward pod/LEADER 10259, where LEADER is the first part of what "
-            "kubectl --namespace kscheduler get lease kscheduler names as its holder"
-        ) from error
+        raise Unreachable(f"{options.server}: no answer: {reason}") from error
     return content.decode("utf-8", "replace")
 
 
@@ -96,6 +96,33 @@ def _refusal(server: str, status: int, body: bytes) -> APIError:
 
 def _short(text: str) -> str:
     return repr(text[:200])
+
+
+# --- where to ask ---
+
+
+def _way_to_the_leader(options: ExplainOptions, clock: Clock) -> str:
+    """How to reach the replica that leads, by name if a kubeconfig lets us read the Lease."""
+    namespace, _, name = options.lease.partition("/")
+    words = "Is a scheduler listening there? To reach one in the cluster: "
+    forward = f"kubectl --namespace {namespace} port-forward"
+    try:
+        holder = asyncio.run(_holder(options.kubeconfig, namespace, name, clock)) if options.kubeconfig else ""
+    except KSchedulerError as error:
+        return f"{words}{forward} pod/LEADER 10259 (Lease {options.lease} does not tell who leads: {error})"
+    if holder:
+        return f"{words}{forward} pod/{holder.rpartition('_')[0] or holder} 10259"
+    look = f"kubectl --namespace {namespace} get lease {name}"
+    return f"{words}{forward} pod/LEADER 10259; the first part of the holder in `{look}` is LEADER"
+
+
+async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> str:
+    """The identity of the replica that leads; "" for nobody."""
+    client = await KubeClient.connect(clock, kubeconfig=kubeconfig)
+    try:
+        return (await client.get_lease(namespace, name)).spec.holder_identity or ""
+    finally:
+        await client.close()
 
 
 # --- who asks ---

@@ -54,9 +54,16 @@ class DecisionLog:
     # --- what the scheduling cycle tells ---
 
     def decided(
-        self, queued: QueuedPodInfo, framework: Framework, state: CycleState, found: Decision | Rejection, now: float
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        now: float,
+        *,
+        looks_back: bool = True,
     ) -> None:
-        """The search is over, and nothing has changed since."""
+        """The search is over, and nothing has changed since; or else, it is not looked back at."""
         pod = queued.pod_info
         if isinstance(found, Decision):
             record = DecisionRecord(
@@ -73,7 +80,7 @@ class DecisionLog:
         else:
             record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
             _write_rejection(record, found)
-        if now >= self._details_from and _looked_at_nodes(found):
+        if looks_back and now >= self._details_from and _looked_at_nodes(found):
             record.details = self._details(queued, framework, state, record.node, now)
             record.bytes = record.measure()
         self.ring.add(record)

@@ -5,7 +5,7 @@ Reads what others own and changes nothing. The document's fields are the endpoin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -56,14 +56,17 @@ class Explainer:
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
+        waits_for: Callable[[str], Sequence[str]],
         max_in_unschedulable_s: float,
     ) -> None:
+        """`waits_for` gives the Permit plugins that a pod of this uid waits for."""
         self._decisions = decisions
         self._queue = queue
         self._cache = cache
         self._clock = clock
         self._current_pod = current_pod
         self._leadership = leadership
+        self._waits_for = waits_for
         self._max_in_unschedulable_s = max_in_unschedulable_s
         self._wishes = {name: wishes_of(framework) for name, framework in profiles.items()}
 
@@ -85,6 +88,7 @@ class Explainer:
             "state": state,
             "summary": self._summary(state, pod, queued, records),
             "replica": self.replica(),
+            "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
@@ -157,7 +161,7 @@ class Explainer:
     def _why_bound(self, pod: Pod, latest: DecisionRecord | None) -> str:
         node = pod.spec.node_name
         if latest is not None and latest.node == node:
-            return f"is on {node}, chosen out of {latest.feasible} of {latest.nodes} nodes that fit"
+            return f"is on {node}, chosen among {latest.feasible} nodes that fit, of {latest.nodes}"
         if latest is not None:
             return f"is on {node}, where somebody else put it; " + _outcome(latest)
         if pod.spec.scheduler_name not in self._wishes:
@@ -241,7 +245,7 @@ def _outcome(record: DecisionRecord | None) -> str:
     if record.outcome is Outcome.BOUND:
         return f"was bound to {record.node}"
     if record.outcome is Outcome.BINDING:
-        return f"is being bound to {record.node}, chosen out of {record.feasible} of {record.nodes} nodes that fit"
+        return f"is being bound to {record.node}, chosen among {record.feasible} nodes that fit, of {record.nodes}"
     message = "" if record.refusal is None else record.refusal.message
     if record.node:
         return f"was to go to {record.node}, and was sent back: {message}"

@@ -9,6 +9,7 @@ DEFAULT_BYTES = 32 * 1024 * 1024
 DEFAULT_TOP_NODES = 5
 MAX_TOP_NODES = 100
 DEFAULT_SERVER = "https://127.0.0.1:10259"
+DEFAULT_LEASE = "kscheduler/kscheduler"  # as in deploy/base
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class ExplainOptions:
     namespace: str = "default"
     server: str = DEFAULT_SERVER
     kubeconfig: str = ""  # whose token is shown; "": none is
+    lease: str = DEFAULT_LEASE  # namespace/name, to tell who leads if nobody answers
     token_file: str = ""  # the same from a file
     certificate_authority: str = ""
     insecure_skip_tls_verify: bool = False

@@ -21,6 +21,8 @@ def explanation_text(document: Document) -> str:
     lines = [f"Pod {pod['namespace']}/{pod['name']} {document['summary']}"]
     if not document["replica"]["leads"]:
         lines.append(standby_text(document["replica"]))
+    if document["waitsForPermitOf"]:
+        lines.append(f"Its binding waits for a permit of {', '.join(document['waitsForPermitOf'])}.")
     decisions = document["decisions"]
     if decisions:
         lines += ["", *_decision(decisions[0])]

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.harness import Credentials
 from tests.controlplane.harness.kscheduler import KScheduler
+from tests.controlplane.harness.kubeconfig import write_kubeconfig
 from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.ports import free_port
 from tests.controlplane.harness.workspace import Workspace
 
 PATH = "/debug/kscheduler/explain"
@@ -105,6 +108,30 @@ def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: 
     replica = json.loads(explain(leader, workspace, "p", token, "--output=json"))["replica"]
     assert replica["leads"] is True
     assert replica["leader"] in explain(standby, workspace, "p", token)
+    # With a kubeconfig the command finds the leader's name by itself, if nobody answers where it looks.
+    command = [sys.executable, "-m", "kscheduler", "explain", "p", "--server", f"https://127.0.0.1:{free_port()}"]
+    who = ["--kubeconfig", str(_kubeconfig(workspace, tmp_path)), "--lease", f"{workspace.namespace}/explain"]
+    done = subprocess.run([*command, *who], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert f"port-forward pod/{replica['leader'].rpartition('_')[0]} 10259" in done.stderr
+
+
+def _kubeconfig(workspace: Workspace, directory: Path) -> Path:
+    """Of a user with a token, who may read Leases."""
+    lease_reader = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+    metadata = {"name": "lease-reader", "namespace": workspace.namespace}
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": workspace.namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "lease-reader"}
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
+    workspace.api.apply(
+        {**head, "kind": "Role", "rules": [lease_reader]},
+        {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]},
+    )
+    plane = workspace.control_plane
+    credentials = Credentials(
+        plane.url, plane.authority.path, token=plane.service_account_token(workspace.namespace, "reader")
+    )
+    return write_kubeconfig(directory / "kubeconfig", credentials)
 
 
 def test_decisions_are_written_on_their_pods_if_asked_for(workspace: Workspace) -> None:

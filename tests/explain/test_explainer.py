@@ -10,7 +10,7 @@ import msgspec
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import Status, unschedulable
+from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.scheduler import Options
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -52,7 +52,7 @@ async def test_a_bound_pod_tells_who_was_better_and_who_did_not_fit() -> None:
         await made.until(bound(made, "p"))
         found = known(explainer, "p", all_nodes=True)
     assert (found["state"], found["queue"]) == ("bound", None)
-    assert found["summary"] == "is on large, chosen out of 2 of 3 nodes that fit"
+    assert found["summary"] == "is on large, chosen among 2 nodes that fit, of 3"
     [decision] = found["decisions"]
     assert (decision["outcome"], decision["node"], decision["attempt"]) == ("bound", "large", 1)
     assert (decision["nodes"], decision["evaluated"], decision["feasible"]) == (3, 3, 2)
@@ -218,6 +218,39 @@ async def test_a_pod_sent_back_after_its_decision_tells_the_node_and_who_it_was(
     outcomes = [decision["outcome"] for decision in after["decisions"]]
     assert outcomes[0] == "bound"
     assert set(outcomes[1:]) == {"rejected"}
+
+
+class Patient:
+    """A Permit plugin that waits, once, for a word that nobody gives here."""
+
+    name = "Patient"
+
+    def __init__(self) -> None:
+        self._has_waited = False
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        if self._has_waited:
+            return None, 0.0
+        self._has_waited = True
+        return Status(Code.WAIT), 10.0
+
+
+@in_virtual_time
+async def test_a_pod_that_waits_for_a_permit_tells_whose() -> None:
+    made, explainer = world(plugins={"permit": [Patient()]})
+    async with made:
+        made.add_node(make_node("n").capacity(cpu="4"))
+        made.add_pod(make_pod("p"))
+        await made.sleep(1.0)
+        found = known(explainer, "p")
+        await made.until(bound(made, "p"), within_s=600.0)
+        after = known(explainer, "p")
+    assert (found["state"], found["waitsForPermitOf"]) == ("binding", ["Patient"])
+    assert found["summary"] == "is being bound to n, chosen among 1 nodes that fit, of 1"
+    assert after["waitsForPermitOf"] == []
+    latest, first = after["decisions"]
+    assert latest["outcome"] == "bound"
+    assert first["message"].startswith("rejected due to timeout after waiting 10s at plugin Patient")
 
 
 class Moody:

@@ -15,7 +15,14 @@ LEADER = {"identity": "a_1", "leads": True, "leader": "a_1", "startedAt": ""}
 
 
 def document(summary: str, *decisions: dict[str, Any], queue: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"pod": POD, "summary": summary, "replica": LEADER, "queue": queue, "decisions": list(decisions)}
+    return {
+        "pod": POD,
+        "summary": summary,
+        "replica": LEADER,
+        "queue": queue,
+        "decisions": list(decisions),
+        "waitsForPermitOf": [],
+    }
 
 
 def test_a_bound_pod() -> None:
@@ -104,6 +111,11 @@ def test_a_standby_names_the_leader_by_its_pod() -> None:
     )
     found["replica"]["leader"] = ""
     assert "nobody leads at the moment" in explanation_text(found)
+
+
+def test_a_pod_that_waits_for_a_permit() -> None:
+    text = explanation_text(document("is being bound to n1") | {"waitsForPermitOf": ["Gang", "Quota"]})
+    assert text.splitlines()[1] == "Its binding waits for a permit of Gang, Quota."
 
 
 def test_a_pod_that_no_prefilter_let_pass() -> None:
