@@ -15,6 +15,7 @@ from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.node_filters import NodeFilters
+from kscheduler.framework.plugins.nodeports import NodePorts
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status, unschedulable
 from kscheduler.framework.what_if import NodeWhatIf
@@ -110,6 +111,25 @@ def test_a_what_if_is_right_about_every_filter(cluster: tuple[Cache, PodInfo], d
     fresh = after.begin(pod)
     assume(fresh.skip_filter == state.skip_filter)  # PreFilter is not asked again by a what-if
     assert told == after.verdict(fresh, pod, name)
+
+
+def test_a_host_port_stays_taken_while_another_pod_of_the_node_has_it() -> None:
+    cache = Cache()
+    cache.set_node(make_node("n1").obj())
+    sharing = [info(make_pod(name).host_port(80).node("n1")) for name in ("one", "other")]
+    for pod in sharing:
+        cache.set_pod(pod)
+    ports = NodePorts(Handle(table=cache.table, rng=random.Random(0), bind=_no_bind))
+    asking, state, node = info(make_pod("asking").host_port(80)), CycleState(), cache.table.get("n1")
+    assert node is not None
+    assert ports.pre_filter(state, asking) == (None, None)
+    what_if = NodeWhatIf(NodeFilters(cache.table, Nominator(), [ports], [ports]), state, asking, node)
+    taken = what_if.fits()
+    assert taken is not None
+    assert what_if.remove(sharing[0]) is None
+    assert what_if.fits() == taken
+    assert what_if.remove(sharing[1]) is None
+    assert what_if.fits() is None
 
 
 # --- plugins that follow ------------------------------------------------------------------------------------------
