@@ -104,7 +104,7 @@ cdef class Conditions:
 
     In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
     of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
-    limits, which must be side by side, are fine if each counts somebody, or with `may_be_first`, if they count nobody
+    limits, which must share a place, are fine if each counts somebody, or with `may_be_first`, if they count nobody
     in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
     """
 
@@ -144,7 +144,7 @@ cdef class Conditions:
             self.c[self.tallies].is_need = limits is None
             self._lay_out(ids, counts, limits)
             if limits is None:
-                if needed and previous != needed:
+                if needed and place != needed:
                     raise ValueError(f"tallies without limits: expected them at place {needed}, got {place}")
                 needed = place
             previous = place

@@ -60,7 +60,7 @@ class Conditions:
 
     In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
     of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
-    limits, which must be side by side, are fine if each counts somebody, or with `may_be_first`, if they count nobody
+    limits, which must share a place, are fine if each counts somebody, or with `may_be_first`, if they count nobody
     in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
     """
 
@@ -88,7 +88,7 @@ class Conditions:
             within("missing", missing, 0, _INT64_MAX)
             _check_domains(ids, counts, limits, self._rows)
             if limits is None:
-                if needed and previous != needed:
+                if needed and place != needed:
                     raise ValueError(f"tallies without limits: expected them at place {needed}, got {place}")
                 needed = place
                 self._pairs += sum(count != 0 for count in counts)
