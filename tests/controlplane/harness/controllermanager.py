@@ -12,6 +12,7 @@ from tests.controlplane.harness.ports import free_port
 from tests.controlplane.harness.process import Process
 
 VOLUME_CONTROLLERS = ("persistentvolume-binder-controller", "ephemeral-volume-controller")
+POD_CONTROLLERS = ("replicaset-controller", "disruption-controller")
 
 
 class ControllerManager:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.controlplane.harness import Binaries, ControlPlane
-from tests.controlplane.harness.controllermanager import VOLUME_CONTROLLERS, ControllerManager
+from tests.controlplane.harness.controllermanager import POD_CONTROLLERS, VOLUME_CONTROLLERS, ControllerManager
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.provisioner import Provisioner
 from tests.controlplane.harness.scheduler_process import SchedulerProcess
@@ -21,9 +21,9 @@ Play = Callable[[Scenario, Side], Outcome]
 
 @pytest.fixture(scope="session")
 def cluster(binaries: Binaries) -> Iterator[Cluster]:
-    """A control plane that binds and provisions volumes, looked at by mirrors. No scheduler yet."""
+    """A control plane that keeps volumes, replicas and budgets, looked at by mirrors. No scheduler yet."""
     with ControlPlane(binaries=binaries) as control_plane:
-        ControllerManager(control_plane, VOLUME_CONTROLLERS)
+        ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS])
         with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:
             yield looked_at
 

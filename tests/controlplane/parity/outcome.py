@@ -69,6 +69,7 @@ class Outcome:
     placements: dict[str, Any]  # what a scenario's `Placements` made of the bindings
     conditions: dict[str, Any]  # pod -> its PodScheduled condition, without times
     nominated: dict[str, Any]  # pod -> nominatedNodeName
+    disrupted: dict[str, Any]  # pod that is still there -> its DisruptionTarget condition, without times
     events: dict[str, Any]  # who reports what about whom -> how many such Events
     claims: dict[str, Any]  # claim -> phase, volume, selected node
     given_up: dict[str, Any]  # waits in vain
@@ -87,12 +88,17 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
     """
     pods = stage.pods()
     bindings = {key: pod["spec"]["nodeName"] for key, pod in sorted(pods.items()) if pod["spec"].get("nodeName")}
+
+    def of_each(find: Callable[[Object], Any]) -> dict[str, Any]:
+        return _of_each_name({key: find(pod) for key, pod in pods.items()}, stage.mask)
+
     uids = {pod["metadata"]["uid"]: pod for pod in pods.values()}
     return Outcome(
-        bound={key: key in bindings for key in pods},
+        bound=of_each(lambda pod: bool(pod["spec"].get("nodeName"))),
         placements=placements(bindings, stage.nodes()),
-        conditions={key: _condition(stage, pod) for key, pod in pods.items()},
-        nominated={key: pod["status"].get("nominatedNodeName", "") for key, pod in pods.items()},
+        conditions=of_each(lambda pod: _condition(stage, pod, "PodScheduled")),
+        nominated=of_each(lambda pod: pod["status"].get("nominatedNodeName", "")),
+        disrupted=of_each(lambda pod: _condition(stage, pod, "DisruptionTarget")),
         events={
             words: count
             for words, found in Counter(
@@ -122,14 +128,30 @@ def _unequal(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str
             yield key, one, other
 
 
-def _condition(stage: Stage, pod: Object) -> dict[str, Any]:
-    found = {key: value for key, value in condition(pod).items() if key not in ("lastProbeTime", "lastTransitionTime")}
+def _of_each_name(found: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
+    """What was found of each pod. Replicas have one name together, and in no order."""
+    together: dict[str, list[Any]] = {}  # name without what is generated -> what was found of its pods
+    for key, each in found.items():
+        together.setdefault(mask(key), []).append(each)
+    return {key: sorted(each, key=str) if "*" in key else each[0] for key, each in together.items()}
+
+
+def _condition(stage: Stage, pod: Object, kind: str) -> dict[str, Any]:
+    times = ("lastProbeTime", "lastTransitionTime")
+    found = {key: value for key, value in condition(pod, kind).items() if key not in times}
     if "message" in found:
-        found["message"] = stage.mask(found["message"])
+        found["message"] = _by_profile(stage, stage.mask(found["message"]))
     if "observedGeneration" in found:
         # Numbers depend on how often a scenario's own steps touched the pod; whether it is the newest does not.
         found["observedGeneration"] = found["observedGeneration"] - pod["metadata"]["generation"]
     return found
+
+
+def _by_profile(stage: Stage, message: str) -> str:
+    """A message that begins with a scheduler's name, with the profile instead."""
+    scheduler, colon, words = message.partition(": ")
+    profile = stage.names.profile_name(scheduler)
+    return f"{profile}{colon}{words}" if colon and profile is not None else message
 
 
 def _profile(stage: Stage, event: Object) -> str | None:
@@ -145,7 +167,7 @@ def _event(stage: Stage, event: Object, pods: Mapping[str, Object]) -> str:
         # That it names the pod's own node is compared here; which node that is, by the scenario's `Placements`.
         note = re.sub(rf"\b{re.escape(pod['spec']['nodeName'])}$", "its node", note)
     return (
-        f"{about['kind']} {stage.mask(about.get('namespace', ''))}/{about['name']}:"
+        f"{about['kind']} {stage.mask(about.get('namespace', ''))}/{stage.mask(about['name'])}:"
         f" {_profile(stage, event)} {event['type']} {event['reason']} {event.get('action')}: {note}"
     )
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from tests.controlplane.harness.api import Object
 from tests.controlplane.parity.manifests import HOST, priority_class, shuns_pods, term
+from tests.controlplane.parity.outcome import Placements, exact
 from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.steps import (
     Step,
     bound,
-    budget,
+    change_pod,
+    denied,
     evicting,
     node,
     nominated,
@@ -26,9 +28,11 @@ from tests.controlplane.parity.steps import (
 
 NEEDS = frozenset({"DefaultPreemption"})
 
-WEB = {"app": "web"}
 DB = {"app": "db"}
 
+# Their values are above all that users may give.
+NODE_CRITICAL = {"priorityClassName": "system-node-critical"}
+CRITICAL = {"priorityClassName": "system-cluster-critical"}
 IMPORTANT = {"priorityClassName": "important"}
 MIDDLING = {"priorityClassName": "middling"}
 AT_ONCE = {"terminationGracePeriodSeconds": 0}
@@ -45,8 +49,11 @@ def on(name: str, spec: Object | None = None) -> dict[str, Any]:
     return {"nodeSelector": {HOST: name}, **(spec or {})}
 
 
-def scenario(name: str, *steps: Step | list[Step]) -> Scenario:
-    return Scenario(name, (*CLASSES, *steps), needs=NEEDS)
+def scenario(
+    name: str, *steps: Step | list[Step], placements: Placements = exact, retries_vary: bool = False
+) -> Scenario:
+    """A scenario with classes of priority."""
+    return Scenario(name, (*CLASSES, *steps), placements, NEEDS, retries_vary=retries_vary)
 
 
 PREEMPTING = (
@@ -75,16 +82,6 @@ PREEMPTING = (
         pod("two-of-two", on("a", AT_ONCE), cpu="450m"),
         pod("only", on("b", AT_ONCE), cpu="500m"),
         pod("small", on("b", AT_ONCE), cpu="50m"),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "b"),
-    ),
-    scenario(
-        "A budget protects its pods",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
-        pod("protected", on("a", AT_ONCE), labels=DB, cpu="900m"),
-        pod("middling", on("b", {**AT_ONCE, **MIDDLING}), labels=WEB, cpu="900m"),
-        budget("db", DB, allowed=0),
         pod("greater", IMPORTANT, cpu="900m", wait=False),
         bound("greater", "b"),
     ),
@@ -129,6 +126,42 @@ PREEMPTING = (
         pod("lesser", cpu="900m"),
         pod("greater", {"priorityClassName": "polite"}, cpu="900m"),
         refused("greater", "1 Insufficient cpu"),
+    ),
+    scenario(
+        "A critical pod takes the room of an important one",
+        node("a", cpu="1"),
+        pod("important", {**AT_ONCE, **IMPORTANT}, cpu="900m"),
+        pod("critical", CRITICAL, cpu="900m", wait=False),
+        bound("critical", "a"),
+    ),
+    scenario(
+        "A critical pod gives way to one that its node needs, and to no other",
+        node("a", cpu="1"),
+        pod("critical", {**AT_ONCE, **CRITICAL}, cpu="900m"),
+        pod("important", IMPORTANT, cpu="900m"),
+        refused("important", "1 Insufficient cpu"),
+        settle,
+        pod("node-critical", NODE_CRITICAL, cpu="900m", wait=False),
+        bound("node-critical", "a"),
+    ),
+    scenario(
+        "A priority above those of users is not let in",
+        denied(priority_class("beyond", 1_000_000_001), "maximum allowed value of a user defined priority"),
+        thing(priority_class("highest", 1_000_000_000)),
+        node("a", cpu="1"),
+        pod("important", {**AT_ONCE, **IMPORTANT}, cpu="900m"),
+        pod("highest", {"priorityClassName": "highest"}, cpu="900m", wait=False),
+        bound("highest", "a"),
+    ),
+    scenario(
+        "A gated pod preempts once its gate is removed",
+        node("a", cpu="1"),
+        pod("lesser", AT_ONCE, cpu="900m"),
+        pod("gated", {**IMPORTANT, "schedulingGates": [{"name": "example.com/one"}]}, cpu="900m"),
+        settle,
+        bound("lesser", "a"),
+        change_pod("gated", {"spec": {"schedulingGates": None}}),
+        bound("gated", "a"),
     ),
     scenario(
         "Preemption would not help",

@@ -6,6 +6,7 @@ wait in vain ends nothing: it is written down, becomes part of the outcome, and 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 import threading
@@ -38,6 +39,9 @@ PROBE_AFFINITY: Object = {
 NODES_SEEN = re.compile(r"^0/(\d+) nodes are available")
 NO_NODES = "no nodes available"
 
+APPS = "apis/apps/v1"
+GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"  # the end of a name that the apiserver makes up
+
 _numbers = itertools.count(1)
 
 
@@ -61,7 +65,12 @@ class Cluster:
         self.events = self._mirror("/apis/events.k8s.io/v1/events")
         self.claims = self._mirror("/api/v1/persistentvolumeclaims")
         self.volumes = self._mirror("/api/v1/persistentvolumes")
-        self._mirrors = (self.pods, self.nodes, self.events, self.claims, self.volumes)
+        self.budgets = self._mirror("/apis/policy/v1/poddisruptionbudgets")
+        self.replica_sets = self._mirror("/apis/apps/v1/replicasets")
+        self._mirrors = (
+            *(self.pods, self.nodes, self.events),
+            *(self.claims, self.volumes, self.budgets, self.replica_sets),
+        )
 
     def __enter__(self) -> Cluster:
         for mirror in self._mirrors:
@@ -91,6 +100,7 @@ class Stage:
         self._number = next(_numbers)
         self._namespaces: dict[str, str] = {}  # logical name -> real name
         self._created: list[str] = []  # paths of objects other than nodes and pods
+        self._replicated: list[str] = []  # names of ReplicaSets
         self._node_names: set[str] = set()
         self._judged: set[str] = set()  # uids of pods whose binding was judged
         self._probes = itertools.count(1)
@@ -122,14 +132,27 @@ class Stage:
 
     def create_pod(self, pod: Object, namespace: str = MAIN) -> None:
         """A pod; its scheduler is named as in scenarios. What was changed before is seen before it."""
+        self._let_see()
+        self._create_pod(pod, namespace)
+
+    def _let_see(self) -> None:
+        """Wait until the scheduler has seen what pods that are about to come must not overtake."""
         if self._is_ahead and self.is_awake:
             self.fence()
-        self._create_pod(pod, namespace)
 
     def _create_pod(self, pod: Object, namespace: str) -> None:
         scheduler = self.names.scheduler_name(pod["spec"]["schedulerName"])
         named = {**pod, "spec": {**pod["spec"], "schedulerName": scheduler}}
         self.api.create(self.path("pods", namespace=namespace), named)
+
+    def create_replicas(self, replica_set: Object) -> None:
+        """A ReplicaSet; its template names the scheduler as pods do. Its pods are all called `NAME-*`."""
+        self._let_see()
+        made = copy.deepcopy(replica_set)
+        spec = made["spec"]["template"]["spec"]
+        spec["schedulerName"] = self.names.scheduler_name(spec["schedulerName"])
+        self._replicated.append(made["metadata"]["name"])
+        self.api.create(self.path("replicasets", group=APPS), made)
 
     def create(self, document: Object, namespace: str = MAIN) -> None:
         """Any other object, from a manifest. Namespaced objects go to the play's namespace."""
@@ -185,10 +208,22 @@ class Stage:
         """A pod by name, or by namespace/name; empty when there is none."""
         return self.pods().get(key if "/" in key else f"{MAIN}/{key}", {})
 
+    def named(self, name: str) -> list[Object]:
+        """The pods of a name, which for replicas may be several: `web-*`."""
+        if "*" in name:
+            return [pod for pod in self.pods().values() if self.mask(pod["metadata"]["name"]) == name]
+        return [found] if (found := self.pod(name)) else []
+
+    def budget(self, name: str) -> Object:
+        """A PodDisruptionBudget of the main namespace; empty when there is none."""
+        return self.cluster.budgets.get(name, self._namespaces[MAIN]) or {}
+
     def mask(self, text: str) -> str:
         """The text with what differs from play to play replaced."""
         for name, real in self._namespaces.items():
             text = text.replace(real, name)
+        for name in self._replicated:
+            text = re.sub(rf"\b{name}-{GENERATED}\b", f"{name}-*", text)
         return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
 
     def _by_key(self, mirror: Mirror) -> dict[str, Object]:
@@ -269,7 +304,9 @@ class Stage:
 
     def clear(self) -> None:
         """Remove what the play created, and wait until all of it is gone."""
-        # 1. Pods first, since claims of their own are made again while they are there.
+        # 1. Pods first, since claims of their own are made again while they are there. They are made again
+        #    themselves while there are replicas to be.
+        self._remove_replicas()
         for real in self._namespaces.values():
             self.api.delete(f"/api/v1/namespaces/{real}/pods")
         self._wait_gone(lambda: not self._left(self.cluster.pods))
@@ -286,6 +323,15 @@ class Stage:
             self._remove_namespace(real)
         self.api.delete("/api/v1/nodes")
         self._wait_gone(lambda: not (self.cluster.nodes.objects() or self.cluster.volumes.objects()))
+
+    def _remove_replicas(self) -> None:
+        """Delete ReplicaSets once their controller has nothing more to do for them."""
+        paths = [self.path("replicasets", name, group=APPS) for name in self._replicated]
+        for path in paths:
+            self.api.patch(path, {"spec": {"replicas": 0}}, "application/merge-patch+json")
+        self._wait_gone(lambda: all(map(_has_none, self._left(self.cluster.replica_sets))))
+        for path in paths:
+            self.api.delete(path)
 
     def _wait_gone(self, is_gone: Callable[[], bool]) -> None:
         if not wait_until(self.cluster.changed, is_gone, FENCE_LIMIT_S):
@@ -316,6 +362,13 @@ class Stage:
 CLUSTER_WIDE = ("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass")
 
 
+def _has_none(replica_set: Object) -> bool:
+    """Is it to have no replicas, and does its controller say that it is so?"""
+    status = replica_set.get("status", {})
+    is_seen = status.get("observedGeneration") == replica_set["metadata"]["generation"]
+    return bool(is_seen and replica_set["spec"]["replicas"] == 0 == status.get("replicas", 0))
+
+
 def plural(kind: str) -> str:
     """A kind's name in paths."""
     name = kind.lower()
@@ -324,7 +377,7 @@ def plural(kind: str) -> str:
     return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
-def condition(pod: Object) -> Object:
-    """The pod's PodScheduled condition, or an empty one."""
+def condition(pod: Object, kind: str = "PodScheduled") -> Object:
+    """One of the pod's conditions, or an empty one."""
     found = pod.get("status", {}).get("conditions", [])
-    return next((entry for entry in found if entry["type"] == "PodScheduled"), {})
+    return next((entry for entry in found if entry["type"] == kind), {})

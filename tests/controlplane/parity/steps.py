@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.controlplane.harness import workload
 from tests.controlplane.harness.api import Object
+from tests.controlplane.harness.faults import RequestFailed
 from tests.controlplane.parity.stage import MAIN, Stage, condition
 
 Step = Callable[[Stage], None]
@@ -115,20 +116,92 @@ def resize(name: str, **requests: str) -> Step:
     return play
 
 
-def budget(name: str, labels: Mapping[str, str], *, allowed: int) -> Step:
-    """A PodDisruptionBudget, with the status that its controller would give it."""
+def replicas(
+    name: str, count: int, spec: Mapping[str, Any] | None = None, *, labels: Mapping[str, str], **requests: str
+) -> Step:
+    """A ReplicaSet appears, and its pods are decided. In other steps their name is `NAME-*`."""
+    made = workload.pod(
+        name,
+        requests={**workload.POD_REQUESTS, **_resources(requests)},
+        labels=labels,
+        scheduler_name="default",
+        spec=spec,
+    )
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": count,
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": made["spec"]},
+        },
+    }
+
+    def are_decided(stage: Stage) -> bool:
+        found = stage.named(f"{name}-*")
+        return len(found) == count and all(map(is_decided, found))
+
+    def play(stage: Stage) -> None:
+        stage.create_replicas(document)
+        stage.wait(lambda: are_decided(stage), f"{count} replicas of {name} are decided")
+
+    return play
+
+
+def ready(*names: str) -> Step:
+    """Bound pods run and are ready, as budgets ask of pods that they are to count."""
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    def play(stage: Stage) -> None:
+        for name in names:
+            for found in stage.named(name):
+                path = stage.path("pods", found["metadata"]["name"])
+                stage.api.patch(f"{path}/status", {"status": status})
+
+    return play
+
+
+def budget(name: str, selector: Object | None, *, allows: int, **spec: Any) -> Step:
+    """A PodDisruptionBudget, and what its controller makes of it."""
     document = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(labels)}},
+        "spec": {"selector": selector, **spec},
     }
-    status = {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+
+    def is_so(stage: Stage) -> bool:
+        status = stage.budget(name).get("status", {})
+        return bool(status.get("observedGeneration") == 1 and status["disruptionsAllowed"] == allows)
 
     def play(stage: Stage) -> None:
         stage.create(copy.deepcopy(document))
-        path = stage.path("poddisruptionbudgets", name, group="apis/policy/v1")
-        stage.api.patch(f"{path}/status", {"status": {**status, "observedGeneration": 1}}, MERGE)
+        stage.wait(lambda: is_so(stage), f"budget {name} allows {allows}")
+
+    return play
+
+
+def nominate(name: str, node: str) -> Step:
+    """Somebody else than the scheduler says where a pod will be, as autoscalers do."""
+
+    def play(stage: Stage) -> None:
+        stage.api.patch(f"{stage.path('pods', name)}/status", {"status": {"nominatedNodeName": node}}, MERGE)
+
+    return play
+
+
+def denied(document: Object, containing: str) -> Step:
+    """The apiserver does not let an object in, and says why with these words among others."""
+
+    def play(stage: Stage) -> None:
+        try:
+            stage.create(copy.deepcopy(document))
+        except RequestFailed as error:
+            if containing not in str(error):
+                stage.given_up.append(f"{document['metadata']['name']} is denied with: {stage.mask(str(error))}")
+        else:
+            stage.given_up.append(f"{document['metadata']['name']} is let in")
 
     return play
 
@@ -261,22 +334,33 @@ def nominated(name: str, node: str) -> Step:
 
 
 def evicting(name: str) -> Step:
-    """The pod has been asked to go, and stays until somebody removes it: nobody runs it."""
-    return lambda stage: _ignore(
-        stage.wait(lambda: "deletionTimestamp" in stage.pod(name).get("metadata", {}), f"{name} is asked to go")
-    )
+    """The pod, or one of them, has been asked to go, and stays until somebody removes it: nobody runs it."""
+
+    def is_so(stage: Stage) -> bool:
+        return any("deletionTimestamp" in found["metadata"] for found in stage.named(name))
+
+    return lambda stage: _ignore(stage.wait(lambda: is_so(stage), f"{name} is asked to go"))
+
+
+def gone(name: str) -> Step:
+    """The pod is no more."""
+    return lambda stage: _ignore(stage.wait(lambda: not stage.named(name), f"{name} is gone"))
 
 
 def refused(name: str, containing: str) -> Step:
-    """The pod's condition says that it is not scheduled, with these words among others."""
+    """The condition of the pod, or of one of them, says that it is not scheduled, with these words among others."""
 
-    def is_so(stage: Stage) -> bool:
-        found = condition(stage.pod(name))
-        return found.get("status") == "False" and containing in stage.mask(found.get("message", ""))
+    def is_so(found: Object, stage: Stage) -> bool:
+        told = condition(found)
+        return told.get("status") == "False" and containing in stage.mask(told.get("message", ""))
 
     def play(stage: Stage) -> None:
-        if not stage.wait(lambda: is_so(stage), f"{name} is refused: {containing}"):
-            stage.given_up.append(f"{name} has the condition {stage.mask(str(condition(stage.pod(name))))}")
+        def are_so() -> bool:
+            return any(is_so(found, stage) for found in stage.named(name))
+
+        if not stage.wait(are_so, f"{name} is refused: {containing}"):
+            told = [condition(found) for found in stage.named(name)]
+            stage.given_up.append(f"{name} has the condition {stage.mask(str(told))}")
 
     return play
 

@@ -40,6 +40,8 @@ from tests.controlplane.parity.steps import (
 WEB = {"app": "web"}
 DB = {"app": "db"}
 
+CROWD = 200
+
 WAKING = (
     Scenario(
         "A gated pod waits until its gates are removed",
@@ -305,6 +307,26 @@ WAKING = (
             refused("waiting-2", "0/2 nodes"),
         ),
         placements=shape(HOST),
+    ),
+    Scenario(
+        "A node for a crowd that waits",
+        (
+            node("a", cpu="10m"),
+            *pods(CROWD, "waiting", wait=False),
+            *(refused(f"waiting-{index}", "1 Insufficient cpu") for index in range(CROWD)),
+            node("b", cpu="20", memory="100Gi", pods=str(CROWD)),
+            *(bound(f"waiting-{index}", "b") for index in range(CROWD)),
+        ),
+    ),
+    Scenario(
+        "Pods of a crowd that waits are deleted",
+        (
+            node("a", cpu="10m"),
+            *pods(8, "waiting", cpu="1"),
+            *(remove_pod(f"waiting-{index}") for index in range(0, 8, 2)),
+            node("b", cpu="4"),
+            *(bound(f"waiting-{index}", "b") for index in range(1, 8, 2)),
+        ),
     ),
     Scenario(
         "A node is deleted and comes back larger",

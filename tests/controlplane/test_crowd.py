@@ -1,0 +1,54 @@
+"""A node for ten thousand pods that wait: both schedulers bind them all, and not one more than there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.controlplane.harness import BindWatch, ControlPlane, KubeScheduler, verify, workload
+from tests.controlplane.harness.kscheduler import KScheduler
+from tests.controlplane.harness.load import create, pods
+from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.scheduler_process import SchedulerProcess
+
+CROWD = 10_000
+FIRST = 4_000  # of them have room on the first large node
+LIMIT_S = 300.0
+
+pytestmark = pytest.mark.slow
+
+
+def refusals(scheduler: SchedulerProcess) -> int:
+    """How many attempts the scheduler says it has made in vain."""
+    counted = 0.0
+    for line in scheduler.get("/metrics").splitlines():
+        if line.startswith("scheduler_schedule_attempts_total{") and 'result="unschedulable"' in line:
+            counted += float(line.rpartition(" ")[2])
+    return int(counted)
+
+
+def large(name: str, room: int) -> dict[str, object]:
+    """A node with room for so many pods of the default shape; it is their number that limits."""
+    return workload.node(name, capacity={"cpu": "2000", "memory": "10Ti", "pods": str(room)})
+
+
+@pytest.mark.parametrize("start", [KubeScheduler, KScheduler])
+def test_nodes_for_ten_thousand_pods_that_wait(
+    start: Callable[[ControlPlane], SchedulerProcess], fresh_control_plane: Callable[..., ControlPlane]
+) -> None:
+    control_plane = fresh_control_plane()
+    control_plane.api.create("/api/v1/nodes", workload.node("small", capacity={"cpu": "10m", "pods": "110"}))
+    scheduler = start(control_plane)
+    create(control_plane.credentials, pods(CROWD))
+    eventually(lambda: refusals(scheduler) >= CROWD, "each pod is refused", limit_s=LIMIT_S)
+    with BindWatch(control_plane.credentials) as watch:
+        control_plane.api.create("/api/v1/nodes", large("first", FIRST))
+        watch.wait(FIRST, timeout_s=LIMIT_S)
+        found = verify(control_plane.api)
+        assert (found.bound, found.overcommitted) == (FIRST, ())
+        control_plane.api.create("/api/v1/nodes", large("second", CROWD - FIRST))
+        watch.wait(CROWD, timeout_s=LIMIT_S)
+    eventually(
+        lambda: verify(control_plane.api).problems == [], "all bound, told once, none overcommitted", limit_s=60.0
+    )
