@@ -396,7 +396,7 @@ cdef int _move(
     """A resident comes (1), or leaves (-1)."""
     cdef const ResidentC* pod = &trial.pods[position]
     _add_amounts(conditions.left, conditions.request.c, conditions.request.count, pod.entries, pod.count, -by)
-    conditions.room -= by
+    conditions.room = conditions.room - by
     _count(conditions, conditions.values, trial, pod.kind, weights, counted, by)
     return 0
 

@@ -41,7 +41,22 @@ class VerdictStatuses(Mapping[str, Status]):
 
     def nodes_with(self, code: Code) -> list[NodeInfo]:
         """The nodes with a status of this code."""
-        return [node for node in self._table if self._is_rejected(node.row) and self._status(node.row).code is code]
+        # A look at every reason first, so that there is little left to do for every node.
+        verdicts, histogram = self._verdicts, self._verdicts.histogram()
+        for row in self._alone:
+            histogram[verdicts.code(row), verdicts.detail(row)] -= 1
+        reasons = {
+            reason
+            for reason, nodes in histogram.items()
+            if nodes and FEASIBLE < reason[0] <= MAX_CODE and self._status_of(reason).code is code
+        }
+        alone = {row: status.code is code for row, status in self._alone.items() if self._is_rejected(row)}
+        code_of, detail_of, rows = verdicts.code, verdicts.detail, verdicts.rows
+        return [
+            node
+            for node in self._table
+            if (row := node.row) < rows and (alone[row] if row in alone else (code_of(row), detail_of(row)) in reasons)
+        ]
 
     def count_of(self, code: Code) -> int:
         """How many nodes have a status of this code: a look at every reason, but not at every node."""
@@ -62,7 +77,9 @@ class VerdictStatuses(Mapping[str, Status]):
         alone = self._alone.get(row)
         if alone is not None:
             return alone
-        reason = self._verdicts.code(row), self._verdicts.detail(row)
+        return self._status_of((self._verdicts.code(row), self._verdicts.detail(row)))
+
+    def _status_of(self, reason: tuple[int, int]) -> Status:
         found = self._known.get(reason)
         if found is None:
             found = self._known[reason] = self._explain(*reason)

@@ -39,6 +39,16 @@ class HostPortIndex:
                     rows.add(row)
         return sorted(rows)
 
+    def conflicts(self, wanted: Iterable[HostPort]) -> dict[int, int]:
+        """Row -> in how many ways a wanted port and one that a pod holds there clash; rows without are absent."""
+        found: dict[int, int] = {}
+        for port in wanted:
+            for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
+                clashing = sum(pods for ip, pods in addresses.items() if _clash({ip: pods}, port.ip))
+                if clashing:
+                    found[row] = found.get(row, 0) + clashing
+        return found
+
 
 def clashes(one: HostPort, other: HostPort) -> bool:
     """Can no node hold both? Not on the same address, nor if either wants every address."""

@@ -45,15 +45,15 @@ class NodePorts:
         return unschedulable(REASON)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
-        """No pod on the node that clashes: each node is a domain of its own."""
+        """No clash on the node, which is a domain of its own."""
 
         def weigh(other: PodInfo) -> int:
-            return int(any(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports))
+            return sum(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports)
 
         rows = self._table.columns.rows
         counts = array("q", bytes(8 * rows))
-        for row in self._taken.conflicting_rows(pod.host_ports):
-            counts[row] = sum(map(weigh, self._table.at(row).pods.values()))
+        for row, conflicts in self._taken.conflicts(pod.host_ports).items():
+            counts[row] = conflicts
         none = array("q", bytes(8 * rows))
         return Demands(limits=(Tally(array("i", range(rows)), counts, weigh, _CLASH, limits=none),))
 

@@ -20,12 +20,15 @@ class Protection:
         As `protection.split` has it: they use up the budgets one after the other.
         """
         marks = bytearray(len(here.pods))
-        if not len(self._budgets) or not any(map(self._covers, here.distinct_kinds)):
+        if not len(self._budgets):
+            return bytes(marks)
+        budgets = [self._covers(kind) for kind in here.distinct_kinds]
+        if not any(budgets):
             return bytes(marks)
         left: dict[Budget, int] = {}  # budget -> disruptions that it still allows; below zero when overdrawn
-        for position in range(first, len(here.pods)):
-            for budget in self._covers(here.kinds[position]):
-                if here.pods[position].pod.metadata.name not in budget.disrupted:
+        for position, kind in enumerate(here.kinds[first:], first):
+            for budget in self._covering[kind]:
+                if not budget.disrupted or here.pods[position].pod.metadata.name not in budget.disrupted:
                     left[budget] = left.get(budget, budget.allowed) - 1
                     if left[budget] < 0:
                         marks[position] = 1

@@ -100,7 +100,7 @@ class _Kernels:
     def _clear(self, trials: Sequence[_Trial]) -> list[tuple[int, int]]:
         if self._rules.tallies:
             crowds = (crowd.distinct_kinds for crowd in self._crowds.values() if crowd is not None)
-            self._weights.learn(frozenset().union(*(here.distinct_kinds for _, here in trials), *crowds))
+            self._weights.learn([*(here.distinct_kinds for _, here in trials), *crowds])
         rules, columns = self._rules, self._handle.table.columns
         return clear_nodes(columns, rules.verdicts, rules.conditions, *self._laid_out(trials))
 
@@ -117,13 +117,12 @@ class _Kernels:
         self, trials: Sequence[_Trial]
     ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
         """Rows, residents, crowds, weights and what counts where, as the kernels take them."""
-        counted = b"".join([self._rules.counted(node) for node, _ in trials]) if self._rules.tallies else b""
         return (
             [node.row for node, _ in trials],
             [here.residents for _, here in trials],
             [self._crowd(node) for node, _ in trials] if self._crowds else [None] * len(trials),
             self._weights.values,
-            counted,
+            self._rules.counted([node for node, _ in trials]),
         )
 
     def _crowd(self, node: NodeInfo) -> Residents | None:

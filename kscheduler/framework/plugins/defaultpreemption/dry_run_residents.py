@@ -10,15 +10,17 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from kscheduler._fast import Residents
+from kscheduler._fast import PodRequest, Residents
+from kscheduler.api.resources import PodResources
 from kscheduler.framework.demands import kind_of
 from kscheduler.framework.plugins.defaultpreemption.importance import started_s
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
-# Clusters have a few thousand kinds of pods; the bound guards against pods that each have labels of their own.
+# Kinds that no pod is of any more are forgotten when there are more than so many, and twice as many as in use.
 MAX_KINDS = 65_536
+MAX_REQUESTS = 16_384
 
 
 @dataclass(slots=True)
@@ -29,8 +31,9 @@ class NodePods:
     kinds: list[int]  # of each; all 0 unless somebody asked for kinds
     residents: Residents  # the same for the kernels
     distinct_kinds: frozenset[int]
-    # When this order ends: a pod that has not been started yet starts now, so it is to come after all that have been.
-    sorted_after: float
+    # The order holds at all times after this one. A pod that has not been started yet counts as started now, so that
+    # it comes after all that have been: unless one of them says that it will start later.
+    holds_after: float
 
     def first_below(self, priority: int) -> int:
         """The position of the first pod of a lower priority than this."""
@@ -60,25 +63,37 @@ class KeptPods:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._kept: dict[int, NodePods] = {}  # row -> the pods that were last found there
+        self._requests: dict[int, tuple[PodResources, PodRequest]] = {}  # id of a pod's resources -> these, compiled
         self._tells_kinds = False
+        self._most_kinds = MAX_KINDS
         self.kinds = Kinds()
 
     def begin(self, *, tells_kinds: bool) -> None:
         """Before each search. Kinds cost time, so they are told apart from when somebody first asks for them."""
         is_late = tells_kinds and not self._tells_kinds
-        if is_late or (len(self.kinds) > MAX_KINDS and len(self.kinds) > 2 * self._kinds_in_use()):
+        if len(self.kinds) > self._most_kinds:
+            in_use = len(frozenset().union(*(found.distinct_kinds for found in self._kept.values())))
+            self._most_kinds = max(MAX_KINDS, 2 * in_use)
+        if is_late or len(self.kinds) > self._most_kinds:
             self._kept.clear()
             self.kinds = Kinds()
         self._tells_kinds = self._tells_kinds or tells_kinds
 
-    def _kinds_in_use(self) -> int:
-        return len(frozenset().union(*(found.distinct_kinds for found in self._kept.values())))
-
     def of(self, node: NodeInfo, now: float) -> NodePods:
         found = self._kept.get(node.row)
-        if found is None or not found.residents.are(node.pods) or found.sorted_after >= now:
+        if found is None or not found.residents.are(node.pods) or found.holds_after >= now:
             found = self._kept[node.row] = self.look(node.pods.values(), now)
         return found
+
+    def _request_of(self, pod: PodInfo) -> PodRequest:
+        """The table's answer; pods that state the same share one object, by which it is found again."""
+        resources = pod.resources
+        found = self._requests.get(id(resources))
+        if found is None or found[0] is not resources:
+            if len(self._requests) >= MAX_REQUESTS:
+                self._requests.clear()
+            found = self._requests[id(resources)] = resources, self._table.request_of(pod)
+        return found[1]
 
     def look(self, members: Iterable[PodInfo], now: float) -> NodePods:
         # By importance, as everywhere in preemption; starts are worked out once.
@@ -86,12 +101,17 @@ class KeptPods:
         order = sorted(started, key=lambda pair: (-pair[0].priority, now if pair[1] == -math.inf else pair[1]))
         pods = [pod for pod, _ in order]
         kinds = [self.kinds.of(pod) for pod in pods] if self._tells_kinds else [0] * len(pods)
-        request_of = self._table.request_of
+        request_of = self._request_of
         residents = Residents(
             [pod for pod, _ in started],
             [(pod.priority, request_of(pod), kind) for pod, kind in zip(pods, kinds, strict=True)],
         )
-        starts = [start for _, start in started]
-        # Only beside a pod without a start does it matter how late the others started.
-        sorted_after = max(starts) if -math.inf in starts else -math.inf
-        return NodePods(pods, kinds, residents, frozenset(kinds), sorted_after)
+        return NodePods(pods, kinds, residents, frozenset(kinds), _holds_after([start for _, start in started], now))
+
+
+def _holds_after(starts: list[float], now: float) -> float:
+    """From when on pods have the order that they have now."""
+    if -math.inf not in starts:
+        return -math.inf
+    latest = max(starts)
+    return latest if latest < now else math.inf

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import Conditions, PodRequest, Verdicts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.demands import Demands, Tally
+from kscheduler.framework.demands import Demands, Tally, anywhere
 from kscheduler.framework.interface import DemandingFilterPlugin, ProfileHandle
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import Kinds
 from kscheduler.framework.status import Status
@@ -18,6 +18,8 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+FEW_KINDS = 1_000  # so few are weighed faster than it takes to see which of them are met
 
 NOTHING = PodRequest((), 0, 0)
 
@@ -48,9 +50,11 @@ class Rules:
         """Do the tallies count all that these pods, which are on no node, would count for?"""
         return all(demands.know(pod) for _, demands in self._told for pod in pods)
 
-    def counted(self, node: NodeInfo) -> bytes:
-        """For each tally 1 if pods that come to the node, or leave it, count."""
-        return bytes(tally.moves_count(node) for tally in self.tallies)
+    def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
+        """For each node, and each tally, 1 if pods that come to the node, or leave it, count."""
+        if all(tally.moves_count is anywhere for tally in self.tallies):
+            return b"\1" * (len(nodes) * len(self.tallies))
+        return bytes([tally.moves_count(node) for node in nodes for tally in self.tallies])
 
 
 class Weights:
@@ -62,15 +66,21 @@ class Weights:
         self._known: set[int] = set()
         self.values: array[int] = array("q")  # kind by kind, tally by tally; 0 for kinds that have not been met
 
-    def learn(self, kinds: Iterable[int]) -> None:
+    def learn(self, kinds: Iterable[Collection[int]]) -> None:
+        """Before pods of these kinds are weighed."""
         wanted = len(self._tallies) * len(self._kinds)
         if len(self.values) < wanted:
             self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))
-        for kind in set(kinds) - self._known:
+        for kind in self._unknown(kinds):
             self._known.add(kind)
             pod = self._kinds.examples[kind]
             for position, tally in enumerate(self._tallies, kind * len(self._tallies)):
                 self.values[position] = tally.weigh(pod)
+
+    def _unknown(self, kinds: Iterable[Collection[int]]) -> Collection[int]:
+        if len(self._kinds) <= FEW_KINDS:
+            return range(len(self._known), len(self._kinds))
+        return set().union(*kinds) - self._known
 
 
 def rules_of(
