@@ -20,6 +20,7 @@ RULES = (  # of the choice, in their order
     "fewest victims",
     "latest start",
 )
+GONE = "not found"  # of the preemptor
 ANY = "any of equals"
 LEAVABLE = (  # plugins whose objections pods that leave can lift
     "InterPodAffinity",
@@ -35,6 +36,7 @@ WANTED = (
     *(f"{plugin} turns the node down also then" for plugin in LEAVABLE),
     f"says: {POLICY_NEVER}",
     f"says: {VICTIM_ENDING}",
+    f"says: {GONE}",
     "the pod fits",
     "the pod fits where it is nominated",
     "the pod fits nowhere and nobody has to go",
@@ -88,7 +90,7 @@ def _of_pod(preemptor: Object, found: Preempted) -> Iterator[str]:
         if found.host == nominated:
             yield "the pod fits where it is nominated"
         return
-    for reason in (POLICY_NEVER, VICTIM_ENDING):
+    for reason in (POLICY_NEVER, VICTIM_ENDING, GONE):
         if reason in found.message:
             yield f"says: {reason}"
     if found.code == "Unschedulable" and found.tried:

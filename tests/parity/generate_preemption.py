@@ -6,6 +6,7 @@ so that the pods on them are what is in the way, and that nodes are equal up to 
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ def generate_preemption(seed: int) -> Case:
         _set_priority(rng, pod, (*LOW, *HIGH), none=0.05)
     for pod in case.pending:
         _make_preemptor(rng, pod, [node["metadata"]["name"] for node in case.cluster["nodes"]])
+    case.cluster["current"] = [_changed(rng, pod, case) for pod in case.pending if often(rng, 0.99)]
     _tell_apart(case.cluster["pods"])
     _share_no_port(case.cluster["pods"])
     case.cluster["podDisruptionBudgets"] = [_budget(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
@@ -201,6 +203,26 @@ def _make_preemptor(rng: random.Random, pod: Object, nodes: list[str]) -> None:
         pod["status"] = {"nominatedNodeName": pick(rng, [*nodes, "elsewhere"])}
     if often(rng, 0.3):
         spec["tolerations"] = [{"key": key, "operator": "Exists"} for key in TAINT_KEYS]
+
+
+def _changed(rng: random.Random, pod: Object, case: Case) -> Object:
+    """The pod by the time of preemption; mostly it is as it was when its cycle began."""
+    if often(rng, 0.88):
+        return pod
+    pod = copy.deepcopy(pod)
+    change = rng.randrange(4)
+    if change == 0:
+        pod["metadata"]["labels"] = {key: pick(rng, values) for key, values in POD_LABELS.items() if often(rng, 0.5)}
+    elif change == 1:
+        pod["spec"]["tolerations"] = [{"key": key, "operator": "Exists"} for key in TAINT_KEYS]
+    elif change == 2:
+        pod["spec"]["containers"][0].setdefault("resources", {})["requests"] = {"cpu": pick(rng, ("0", "1", "3"))}
+    elif "status" in pod:
+        del pod["status"]
+    else:
+        nodes = [node["metadata"]["name"] for node in case.cluster["nodes"]]
+        pod["status"] = {"nominatedNodeName": pick(rng, [*nodes, "elsewhere"])}
+    return pod
 
 
 def _importance(pod: Object) -> tuple[int, str | None]:

@@ -83,7 +83,8 @@ class PreemptionWorld:
             percentage_of_nodes_to_score=100,
             first_on_tie=True,
         )
-        for pod in case.pending:
+        self._current = {pod["metadata"]["uid"]: pod for pod in case.cluster.get("current", case.pending)}
+        for pod in self._current.values():
             self._evictions.show(read_pod(pod).pod)
         self._fill(case)
 
@@ -102,7 +103,7 @@ class PreemptionWorld:
     def preempt(self, document: Object, theirs: Preempted) -> Preempted:
         """`theirs` says in which order nodes are tried, which is by chance."""
         pod = read_pod(document)
-        self._nominator.nominate(pod, None)
+        self._nominator.nominate(read_pod(self._current.get(pod.uid, document)), None)
         found = self._watched.begin([tried.node for tried in theirs.tried])
         self._evictions.begin_notes()
         outcome = self._framework.schedule_pod(CycleState(), pod)

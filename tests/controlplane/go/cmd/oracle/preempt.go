@@ -49,7 +49,11 @@ type tried struct {
 
 // preempt runs the real PostFilter for each pending pod that fits nowhere, and watches it. Nobody is ended.
 func (w *world) preempt(asked *request) ([]preempted, error) {
-	if err := w.show(asked.Cluster.Pods, asked.Pending); err != nil {
+	current := asked.Cluster.Current
+	if current == nil {
+		current = asked.Pending
+	}
+	if err := w.show(asked.Cluster.Pods, current); err != nil {
 		return nil, err
 	}
 	found := []preempted{}

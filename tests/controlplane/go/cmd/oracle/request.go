@@ -37,6 +37,7 @@ type cluster struct {
 	Nodes                  []*v1.Node                      `json:"nodes"`
 	Pods                   []*v1.Pod                       `json:"pods"`
 	Nominated              []*v1.Pod                       `json:"nominated"` // pods that wait, and are not decided about
+	Current                []*v1.Pod                       `json:"current"`   // for preempt: the pending pods by then; nil for the same
 	Namespaces             []*v1.Namespace                 `json:"namespaces"`
 	Services               []*v1.Service                   `json:"services"`
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
@@ -57,7 +58,7 @@ type cluster struct {
 func (r *request) store() error {
 	r.setDefaults()
 	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods),
-		canonical(&r.Cluster.Nominated), canonical(&r.Pending))
+		canonical(&r.Cluster.Nominated), canonical(&r.Cluster.Current), canonical(&r.Pending))
 }
 
 func canonical[T any](objects *[]T) error {
@@ -77,7 +78,7 @@ func (r *request) setDefaults() {
 	for _, node := range r.Cluster.Nodes {
 		corev1.SetObjectDefaults_Node(node)
 	}
-	for _, pods := range [][]*v1.Pod{r.Cluster.Pods, r.Cluster.Nominated, r.Pending} {
+	for _, pods := range [][]*v1.Pod{r.Cluster.Pods, r.Cluster.Nominated, r.Cluster.Current, r.Pending} {
 		for _, pod := range pods {
 			corev1.SetObjectDefaults_Pod(pod)
 		}
