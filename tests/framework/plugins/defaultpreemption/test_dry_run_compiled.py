@@ -7,26 +7,30 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from kscheduler._fast import PodRequest, Verdicts
 from kscheduler.api.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import Demands
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
-from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Code, code_of
+from kscheduler.framework.status import Code, Status, code_of, unschedulable
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.defaultpreemption.fakes import PROFILE, NotedEvictions, budget
+from tests.framework.plugins.defaultpreemption.fakes import PROFILE, Bench, NotedEvictions, budget
 from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
 from tests.framework.plugins.podtopologyspread.spreads import spread, with_spread
 from tests.framework.plugins.test_both_forms import nodes, pods
@@ -67,7 +71,8 @@ class Cluster:
         state = CycleState()
         for plugin in self._pre_filter:
             code = code_of(plugin.pre_filter(state, pod)[1])  # type: ignore[attr-defined]
-            assume(code in (Code.SUCCESS, Code.SKIP))
+            if code not in (Code.SUCCESS, Code.SKIP):
+                reject()
             if code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
         return state
@@ -212,3 +217,90 @@ def test_they_find_the_same_where_pods_are_in_each_others_way(seed: int) -> None
     crowded.cluster.cache.remove_pod("old0")
     crowded.cluster.cache.set_pod(crowded.pod("late", 1, "node0"))
     crowded.cluster.check(pod, wanted=2)
+
+
+# --- beyond what the kernels can tell ---
+
+
+class Picky:
+    """A filter of somebody else's, which says nothing of itself: no more than one pod of each app on a node."""
+
+    name = "Picky"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        self.asked += 1
+        apps = [(other.pod.metadata.labels or {}).get("app") for other in node.pods.values()]
+        return unschedulable("one is enough") if (pod.pod.metadata.labels or {}).get("app") in apps else None
+
+
+class Outspoken(Picky):
+    """The same, with a table form, and demands of the test's choice."""
+
+    name = "Outspoken"
+
+    def __init__(self, demands: Demands | Exception | None) -> None:
+        super().__init__()
+        self._demands = demands
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
+        if isinstance(self._demands, Exception):
+            raise self._demands
+        return self._demands
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        pass
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        raise AssertionError("rejects nothing")
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        Picky(),
+        Outspoken(None),
+        Outspoken(KeyError("the state of a PreFilter that did not run")),
+        # There is one place for a request, and NodeResourcesFit has taken it.
+        Outspoken(Demands(request=PodRequest((), 0, 0))),
+    ],
+)
+def test_a_filter_that_cannot_say_what_it_goes_by_is_asked(plugin: Picky) -> None:
+    bench = Bench(filters=(plugin,))
+    bench.nodes("n1", "n2")
+    bench.place(make_pod("web").label(app="web").priority(1).req(cpu="1"), "n1")
+    bench.place(make_pod("db").label(app="db").priority(1).req(cpu="1"), "n1")
+    info, state = PodInfo(make_pod("new").label(app="web").priority(9).req(cpu="1").obj()), CycleState()
+    bench.framework.schedule_pod(state, info)
+    plugin.asked = 0
+    found = CompiledDryRun(bench.handle).search(state, info, list(bench.cache.table), 2)
+    assert plugin.asked
+    assert [(each.node_name, [victim.key for victim in each.victims]) for each in found.candidates] == [
+        ("n1", ["default/web"])
+    ]
+    assert found.statuses == {"n2": NO_VICTIMS}
+
+
+def test_filters_that_say_what_they_go_by_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowded = Crowded(1)
+    pod = crowded.pod("new", 3)
+    state = crowded.cluster.begin(pod)
+
+    def must_not_be_asked(*arguments: object) -> None:
+        raise AssertionError("a what-if was asked")
+
+    monkeypatch.setattr(WhatIfDryRun, "try_node", must_not_be_asked)
+    assert not crowded.cluster.nominator.nodes()
+    crowded.cluster.compiled.search(state, pod, list(crowded.cluster.cache.table), 100)
+
+
+def test_a_pod_that_is_expected_where_it_is_counts_once() -> None:
+    cluster = Cluster()
+    cluster.cache.set_node(make_node("n1").capacity(cpu="4", memory="8Gi", pods=9).obj())
+    for name, priority in (("here", 9), ("low", 1)):
+        cluster.cache.set_pod(PodInfo(make_pod(name).uid(name).node("n1").priority(priority).req(cpu="2").obj()))
+    cluster.nominator.nominate(PodInfo(make_pod("here").uid("here").priority(9).req(cpu="2").obj()), "n1")
+    found = cluster.check(PodInfo(make_pod("new").uid("new").priority(5).req(cpu="2").obj()))
+    assert [victim.key for victim in found.candidates[0].victims] == ["default/low"]
