@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Container
 from typing import Generic, TypeVar
 
+from kscheduler.api.documents import NodeDocument
 from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.cache.cache import Cache
@@ -151,6 +152,22 @@ class PodEvents:
             self._nominator.remove(pod.metadata.uid)
             self._cache.remove_pod(pod.metadata.uid)
             return None
+
+
+class NodeDocuments:
+    """Keeps nodes whole; they mean nothing to cache and queue."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeDocument] = {}  # by name
+
+    def on_add(self, node: NodeDocument) -> None:
+        self.nodes[node.metadata.name] = node
+
+    def on_update(self, old: NodeDocument, new: NodeDocument) -> None:
+        self.nodes[new.metadata.name] = new
+
+    def on_delete(self, node: NodeDocument) -> None:
+        self.nodes.pop(node.metadata.name, None)
 
 
 class NodeEvents:

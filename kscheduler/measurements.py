@@ -115,6 +115,13 @@ class Measurements:
         """A pod was placed on an attempt that no event had asked for: some event is not registered."""
         self.metrics.pod_scheduled_after_flush_total.inc()
 
+    # --- extenders report ---
+
+    def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
+        """`result`: success, error or canceled."""
+        self.metrics.extender_requests_total.labels(extender, verb, result).inc()
+        self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
+
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:

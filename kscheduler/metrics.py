@@ -396,6 +396,17 @@ class Metrics:
             "Kubernetes Events not sent, by reason (queue_full, rate_limited, error).",
             ("reason",),
         )
+        self.extender_requests_total = self._counters(
+            "kscheduler_extender_requests_total",
+            "Questions to extenders, by URL, verb (filter, prioritize, preempt, bind) and result.",
+            ("extender", "verb", "result"),
+        )
+        self.extender_request_duration_seconds = self._histograms(
+            "kscheduler_extender_request_duration_seconds",
+            "Time an extender took to answer, or to fail.",
+            REQUEST_BOUNDS,
+            ("extender", "verb"),
+        )
         self.bind_conflicts_total = self._counters(
             "kscheduler_bind_conflicts_total",
             "Bindings the apiserver refused because the pod was not as assumed.",

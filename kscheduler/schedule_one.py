@@ -7,7 +7,7 @@ scheduling cycles; when it fails, the pod's room is given back and the pod retur
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod, PodCondition
@@ -69,7 +69,9 @@ class ScheduleOne:
         pre_binds: PreBindSteps,
         current_pod: Callable[[str], Pod | None],
         decisions: DecisionLog | None = None,
+        bind_outside: Callable[[PodInfo, str], Awaitable[Status | None]] | None = None,
     ) -> None:
+        """`bind_outside` is asked before the Bind plugins, and skips as they do."""
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
@@ -83,6 +85,7 @@ class ScheduleOne:
         self._pre_binds = pre_binds
         self._current_pod = current_pod
         self._decisions = decisions  # remembered for whoever asks why; None: nobody will
+        self._bind_outside = bind_outside
 
     # --- scheduling cycle ---
 
@@ -91,8 +94,7 @@ class ScheduleOne:
         started = self._clock.now()
         pod = queued.pod_info
         # 1. Leave out pods that need no decision.
-        if self._skips(pod):
-            self._queue.done(pod.uid)
+        if self.skips(pod):
             return None
         framework = self._profiles[pod.pod.spec.scheduler_name]
         # 2. Filter, score, select.
@@ -100,8 +102,22 @@ class ScheduleOne:
         stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)
+        return self.settle(queued, framework, state, found, started)
+
+    def settle(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        started: float,
+        *,
+        looks_back: bool = True,
+    ) -> BindingCycle | None:
+        """What follows from a search. `looks_back`: it was the framework's latest one."""
+        pod = queued.pod_info
         if self._decisions is not None:
-            self._decisions.decided(queued, framework, state, found, started)
+            self._decisions.decided(queued, framework, state, found, started, looks_back=looks_back)
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
@@ -128,12 +144,25 @@ class ScheduleOne:
             self._queue.activate(list(state.pods_to_activate), self._clock.now())
             state.pods_to_activate.clear()
 
-    def _skips(self, pod: PodInfo) -> bool:
-        if pod.pod.metadata.deletion_timestamp is not None:
+    def skips(self, pod: PodInfo) -> bool:
+        """Is there nothing to decide? Then its attempt is over."""
+        is_ending = pod.pod.metadata.deletion_timestamp is not None
+        if not is_ending and self._cache.get(pod.uid) is None:
+            return False
+        if is_ending:
             note = f"skip schedule deleting pod: {pod.key}"
             self._tell_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
-            return True
-        return self._cache.get(pod.uid) is not None
+        self._queue.done(pod.uid)
+        return True
+
+    def is_gone(self, pod: PodInfo) -> bool:
+        """Has it left, begun to end or got a node, while others were asked about it? Then its attempt is over."""
+        current = self._current_pod(pod.key)
+        if self._is_still_pending(pod) and current is not None and current.metadata.deletion_timestamp is None:
+            return False
+        self._queue.done(pod.uid)
+        self._nominator.remove(pod.uid)
+        return True
 
     # --- binding cycle ---
 
@@ -149,12 +178,19 @@ class ScheduleOne:
         if status is None and has_pre_bind:
             status = await self._pre_binds.run(pod.uid, cycle.framework.run_pre_bind(cycle.state, pod, node_name))
         if status is None:
-            status = await cycle.framework.run_bind(cycle.state, pod, node_name)
+            status = await self._bind(cycle)
         # 4. Keep it, or give it back.
         if status is None:
             self._bound(cycle)
         else:
             self._not_bound(cycle, status)
+
+    async def _bind(self, cycle: BindingCycle) -> Status | None:
+        if self._bind_outside is not None:
+            status = await self._bind_outside(cycle.pod, cycle.node_name)
+            if code_of(status) is not Code.SKIP:
+                return status
+        return await cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name)
 
     def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
         """The fault of a PreBind plugin, if any; and have they anything to do?"""

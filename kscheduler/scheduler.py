@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import (
     NAMESPACES,
+    NODE_DOCUMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -39,11 +40,12 @@ from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile, SchedulerConfig
-from kscheduler.errors import ConfigError, InternalError
+from kscheduler.errors import InternalError
 from kscheduler.eventhandlers import (
     BudgetEvents,
     ControllerEvents,
     NamespaceEvents,
+    NodeDocuments,
     NodeEvents,
     PodEvents,
     ServiceEvents,
@@ -56,9 +58,16 @@ from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.extender_binder import ExtenderBinder
+from kscheduler.extender_cycle import ExtenderCycle
+from kscheduler.extender_lanes import ExtenderLanes
+from kscheduler.extenders.build import MakeEndpoint, build_extenders, without_ignored_resources
+from kscheduler.extenders.chain import ExtenderChain
+from kscheduler.extenders.webhook import Webhook
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.ruling import EXTENDER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.measurements import Measurements
@@ -103,15 +112,10 @@ class Options:
 
 def check_supported(config: SchedulerConfig) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
-    refuse_extenders(config)
+    build_extenders(config, Measurements(Metrics(process=False)), lambda: 0.0)
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
-    for profile in config.profiles:
+    for profile in without_ignored_resources(config).profiles:
         build(profile, handle)
-
-
-def refuse_extenders(config: SchedulerConfig) -> None:
-    if config.extenders:
-        raise ConfigError("extenders: extenders are not supported yet; remove them or keep kube-scheduler")
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
@@ -131,9 +135,11 @@ class Scheduler:
         metrics: Metrics,
         stopwatch: Callable[[], float],
         options: Options = Options(),
+        extender_endpoint: MakeEndpoint = Webhook,
     ) -> None:
-        refuse_extenders(config)
         self.measurements = Measurements(metrics)
+        extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
+        config = without_ignored_resources(config)
         self._clock = clock
         self._rng = rng
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
@@ -152,6 +158,8 @@ class Scheduler:
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self._pre_binds = PreBindSteps(self._work.set)
         self._evictions = self._build_evictions(client)
+        self._node_documents = NodeDocuments()
+        self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self.recorder = EventRecorder(
@@ -171,6 +179,7 @@ class Scheduler:
             self.nodes,
             *self._build_small_informers(client),
             *self._build_storage_informers(client, stopwatch),
+            *self._build_document_informers(client),
             self.pods,
         )
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
@@ -194,7 +203,9 @@ class Scheduler:
             pre_binds=self._pre_binds,
             current_pod=self.pods.store.get,
             decisions=self.decisions,
+            bind_outside=ExtenderBinder(self.extenders.binders, self.binder).bind if self.extenders.binders else None,
         )
+        self.lanes = self._build_lanes(client, stopwatch)
         self.measurements.show_queue(self.queue)
         self.measurements.show_sizes(
             self.cache.sizes,
@@ -266,11 +277,43 @@ class Scheduler:
             initial_backoff_s=config.pod_initial_backoff_seconds,
             max_backoff_s=config.pod_max_backoff_seconds,
             max_in_unschedulable_s=options.max_in_unschedulable_s,
-            registered={name: framework.events_by_plugin() for name, framework in self.profiles.items()},
+            registered={name: self._registered(framework) for name, framework in self.profiles.items()},
             observer=self.measurements,
             stopwatch=stopwatch,
             clock=self._clock.now,
+            lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
         )
+
+    def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
+        """Plugin -> events that may help a pod it rejected. An extender cannot say which, so it is all of them."""
+        registered = framework.events_by_plugin()
+        if self.extenders.deciders:
+            registered[EXTENDER] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
+        return registered
+
+    def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes:
+        cycle = ExtenderCycle(
+            self._schedule_one,
+            self.extenders,
+            client,
+            self.profiles,
+            clock=self._clock,
+            stopwatch=stopwatch,
+            measurements=self.measurements,
+        )
+        return ExtenderLanes(
+            self.queue, self.cache, cycle, self._schedule_one, self.bindings, self._clock, self._work.set
+        )
+
+    def _build_document_informers(self, client: Client) -> Iterator[Informer[Any]]:
+        """Nodes once more with all their fields, if an extender has to be shown them."""
+        if self.extenders.needs_nodes:
+            yield Informer(client, NODE_DOCUMENTS, self._node_documents, clock=self._clock, rng=self._rng)
+
+    def _pods_on(self, node_name: str) -> Mapping[str, PodInfo] | None:
+        """Pod uid -> pod on the node; None if there is no such node."""
+        node = self.cache.table.get(node_name)
+        return None if node is None else node.pods
 
     def _build_informers(self, client: Client, stopwatch: Callable[[], float]) -> tuple[Informer[Pod], Informer[Node]]:
         wake, measure = self._work.set, self.measurements
@@ -391,11 +434,14 @@ class Scheduler:
                     await asyncio.sleep(0)
                 else:
                     await self._wait_for_work()
+            await self.lanes.cancel()
             binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
             if binds or preemptions:
                 log.warning("stopping in the middle of work", extra={"binds": binds, "preemptions": preemptions})
         finally:
+            await self.lanes.cancel()
             await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel())
+            await self.extenders.close()
 
     def drain(self) -> None:
         """Take no more pods; `schedule` then returns when the binds in flight have ended."""
@@ -409,6 +455,8 @@ class Scheduler:
         self.queue.flush(now)
         if self._assumed_ttl_s > 0 and now >= self._next_expiry:
             self._expire(now)
+        if self.bindings.has_room and self.extenders.deciders:
+            self.lanes.start_next(now)
         end = now + SLICE_S
         for _ in range(SLICE_PODS):
             if not self.bindings.has_room:

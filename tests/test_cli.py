@@ -117,9 +117,9 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         HEAD + "profiles: [{schedulerName: a}, {schedulerName: a}]\n",
         ["profiles[1].schedulerName: Duplicate value"],
     ),
-    "an extender": (
-        HEAD + 'extenders: [{urlPrefix: "http://127.0.0.1", filterVerb: filter}]\n',
-        ["extenders are not supported yet"],
+    "an extender without a scheme": (
+        HEAD + 'extenders: [{urlPrefix: "127.0.0.1:8888", filterVerb: filter}]\n',
+        ["extenders[0].urlPrefix", "'127.0.0.1:8888'"],
     ),
 }
 

@@ -24,7 +24,7 @@ from kscheduler.testing import make_node, make_pod
 from tests.scenarios.harness import World, in_virtual_time
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-EXTENDER = HEAD + 'extenders: [{urlPrefix: "http://127.0.0.1", filterVerb: filter}]\n'
+EXTENDER = HEAD + 'extenders: [{urlPrefix: "127.0.0.1:8888", filterVerb: filter}]\n'
 
 
 class Bench:
@@ -69,10 +69,10 @@ async def ended(*tasks: asyncio.Future[None]) -> None:
 
 
 @in_virtual_time
-async def test_a_configuration_that_asks_for_what_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match="extenders are not supported yet"):
+async def test_an_extender_that_cannot_be_asked_is_refused_at_start() -> None:
+    with pytest.raises(ConfigError, match=r"extenders\[0\].urlPrefix: expected an http:// or https:// URL"):
         Bench(parse_config(EXTENDER))
-    with pytest.raises(ConfigError, match="extenders are not supported yet"):
+    with pytest.raises(ConfigError, match=r"extenders\[0\].urlPrefix"):
         check_supported(parse_config(EXTENDER))
     check_supported(default_config())
 

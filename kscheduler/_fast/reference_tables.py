@@ -383,3 +383,8 @@ class Scores:
     def set_raw(self, row: int, value: int) -> None:
         index("row", row, len(self._raw))
         self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
+
+    def add_total(self, row: int, value: int) -> None:
+        """For what no plugin scores: it counts as it is, without a weight."""
+        index("row", row, len(self._total))
+        self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)

@@ -14,6 +14,7 @@ from kscheduler._fast.codes cimport (
     CPU,
     EPHEMERAL_STORAGE,
     FEASIBLE,
+    MAX_AMOUNT,
     MAX_RAW,
     MAX_SCORED_RESOURCES,
     MAX_WEIGHT,
@@ -56,6 +57,11 @@ cdef class Scores:
     def set_raw(self, row, value):
         index("row", row, self.rows)
         self.raws[<row_t>row] = within("value", value, -MAX_RAW, MAX_RAW)
+
+    def add_total(self, row, value):
+        """For what no plugin scores: it counts as it is, without a weight."""
+        index("row", row, self.rows)
+        self.totals[<row_t>row] += <score_t>within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
     cdef int check_verdicts(self, Verdicts verdicts) except -1:
         if self.rows < verdicts.rows:

@@ -44,7 +44,7 @@ class Binder:
                 await self._client.bind(binding)
                 return
             except (Conflict, NotFound) as error:
-                if in_doubt and await self._is_bound_as_asked(binding):
+                if in_doubt and await self.is_bound_as_asked(binding):
                     return
                 raise error
             except APIError as error:
@@ -59,7 +59,7 @@ class Binder:
             await asyncio.sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
-    async def _is_bound_as_asked(self, binding: Binding) -> bool:
+    async def is_bound_as_asked(self, binding: Binding) -> bool:
         """Ask until there is an answer; raises what the apiserver says if it refuses to tell."""
         pause_s = FIRST_PAUSE_S
         while True:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kscheduler.api.decode import decode_object
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
@@ -47,6 +48,7 @@ _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
 _encode = msgspec.json.encode
 _decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_pod_document = msgspec.json.Decoder(PodDocument).decode
 _decode_lease = msgspec.json.Decoder(Lease).decode
 
 
@@ -146,10 +148,16 @@ class KubeClient:
                     raise_error("WATCH", resource.path, error.status.code or 500, error.status)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
+        return await self._get_pod(namespace, name, _decode_pod)
+
+    async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
+        return await self._get_pod(namespace, name, _decode_pod_document)
+
+    async def _get_pod(self, namespace: str, name: str, decode: Callable[[bytes], T]) -> T:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
         raw = await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S)
         try:
-            return _decode_pod(raw)
+            return decode(raw)
         except msgspec.MsgspecError as error:
             raise APIError(f"apiserver {self.host}: pod {namespace}/{name}: {error}") from error
 

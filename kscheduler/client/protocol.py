@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import (
     Lease,
     Namespace,
@@ -62,6 +63,7 @@ class Resource(Generic[T]):
 
 PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
 NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
+NODE_DOCUMENTS: Resource[NodeDocument] = Resource("v1", "nodes", "Node", NodeDocument, namespaced=False)
 NAMESPACES: Resource[Namespace] = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 SERVICES: Resource[Service] = Resource("v1", "services", "Service", Service)
 REPLICATION_CONTROLLERS: Resource[ReplicationController] = Resource(
@@ -208,6 +210,10 @@ class Client(Protocol):
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """The pod as it is now. Raises NotFound."""
+        ...
+
+    async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
+        """The same with all its fields."""
         ...
 
     async def bind(self, binding: Binding) -> None:

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
+from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Container, Pod
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import DecodeError, PluginError
 from kscheduler.extenders import wire
-from kscheduler.extenders.documents import NodeDocument
-from kscheduler.extenders.webhook import Webhook
-from kscheduler.extenders.wire import Document, FilterAnswer, Victims
+from kscheduler.extenders.wire import FilterAnswer, Victims
 
-NAME = "Extender"  # stands for all extenders where a plugin's name is wanted: statuses, the queue, metrics
+T = TypeVar("T")
+
 MAX_PRIORITY = 10  # an extender's scores go from 0 to this; a node's from 0 to 100
 MAX_SHARE = 1 << 53  # of an extender in a node's total, which has 64 bits
 
 
-class Extender:
-    """Everything it raises is a PluginError that names its URL."""
+class Endpoint(Protocol):
+    """Where questions go; raises PluginError and nothing else."""
 
-    def __init__(self, config: ExtenderConfig, webhook: Webhook) -> None:
+    @property
+    def url(self) -> str: ...
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        """The answer to a POST of JSON to the URL and this verb."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Observer(Protocol):
+    def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
+        """`verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
+        ...
+
+
+class Extender:
+    """Everything it raises is a PluginError that names its URL, or has its own words."""
+
+    def __init__(
+        self, config: ExtenderConfig, endpoint: Endpoint, observer: Observer, stopwatch: Callable[[], float]
+    ) -> None:
         self._config = config
-        self._webhook = webhook
+        self._endpoint = endpoint
+        self._observer = observer
+        self._stopwatch = stopwatch
         self._managed = frozenset(resource.name for resource in config.managed_resources)
 
     @property
@@ -52,6 +77,11 @@ class Extender:
         return bool(self._config.bind_verb)
 
     @property
+    def decides(self) -> bool:
+        """Has it a say before a node is chosen?"""
+        return self.filters or self.prioritizes or self.preempts
+
+    @property
     def knows_nodes(self) -> bool:
         """Does it keep nodes itself, so that names are enough?"""
         return self._config.node_cache_capable
@@ -64,84 +94,93 @@ class Extender:
         return any(_asks_for(container, self._managed) for container in containers)
 
     async def filter(
-        self, pod: Document, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
+        self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> FilterAnswer:
         """Which of the named nodes are left. `nodes`: name -> node, unless it `knows_nodes`."""
-        body = await self._webhook.ask(self._config.filter_verb, wire.node_question(pod, names, nodes))
-        try:
+        asked = frozenset(names)
+
+        def read(body: bytes) -> FilterAnswer:
             answer = wire.read_filter(body, by_name=self.knows_nodes)
-        except DecodeError as error:
-            raise self._wrong(self._config.filter_verb, error) from error
-        asked = set(names)
-        for name in answer.nodes:
-            if name not in asked:
-                raise PluginError(
-                    f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
-                )
-        return answer
+            for name in answer.nodes:
+                if name not in asked:
+                    raise PluginError(
+                        f'extender "{self.name}" claims a filtered node "{name}" '
+                        "which is not found in the input node list"
+                    )
+            return answer
+
+        return await self._ask("filter", self._config.filter_verb, wire.node_question(pod, names, nodes), read)
 
     async def prioritize(
-        self, pod: Document, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
+        self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> dict[str, int]:
         """Node name -> what to add to the node's total; names it was not asked about are left out.
 
         Scores beyond 0..10 count as they are, as in kube-scheduler, unless totals could overflow by them.
         """
-        body = await self._webhook.ask(self._config.prioritize_verb, wire.node_question(pod, names, nodes))
-        try:
-            scores = wire.read_priorities(body)
-        except DecodeError as error:
-            raise self._wrong(self._config.prioritize_verb, error) from error
-        asked = set(names)
+        asked = frozenset(names)
         factor = self._config.weight * (100 // MAX_PRIORITY)
-        for name, score in scores.items():
-            if abs(score * factor) > MAX_SHARE:
-                raise PluginError(
-                    f"extender at URL {self._webhook.url}/{self._config.prioritize_verb}: expected scores of "
-                    f"0 to {MAX_PRIORITY}, got {score} for node {name}"
-                )
-        return {name: score * factor for name, score in scores.items() if name in asked}
+
+        def read(body: bytes) -> dict[str, int]:
+            scores = wire.read_priorities(body)
+            for name, score in scores.items():
+                if abs(score * factor) > MAX_SHARE:
+                    raise DecodeError(f"expected scores of 0 to {MAX_PRIORITY}, got {score} for node {name}")
+            return {name: score * factor for name, score in scores.items() if name in asked}
+
+        return await self._ask("prioritize", self._config.prioritize_verb, wire.node_question(pod, names, nodes), read)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        body = await self._webhook.ask(self._config.bind_verb, wire.binding_question(namespace, name, uid, node))
-        try:
-            wire.read_binding(body)
-        except DecodeError as error:
-            raise self._wrong(self._config.bind_verb, error) from error
+        question = wire.binding_question(namespace, name, uid, node)
+        await self._ask("bind", self._config.bind_verb, question, wire.read_binding)
 
     async def preempt(
         self,
-        pod: Document,
+        pod: PodDocument,
         victims: Mapping[str, Victims],
-        documents: Mapping[str, Document] | None,
-        pods_of: Mapping[str, Collection[str]],
+        documents: Mapping[str, PodDocument] | None,
+        pods_on: Callable[[str], Collection[str] | None],
     ) -> dict[str, Victims]:
-        """Node name -> victims, of those proposed, as the extender would have it.
+        """Node name -> victims, as the extender would have it.
 
-        `documents`: pod uid -> victim, unless it `knows_nodes`. `pods_of`: node name -> uids of the pods there.
+        `documents`: pod uid -> victim, unless it `knows_nodes`. `pods_on`: the uids of the pods on a node, None
+        without such a node.
         """
-        question = wire.preemption_question(pod, victims, documents)
-        body = await self._webhook.ask(self._config.preempt_verb, question)
-        try:
+
+        def read(body: bytes) -> dict[str, Victims]:
             answer = wire.read_preemption(body)
-        except DecodeError as error:
-            raise self._wrong(self._config.preempt_verb, error) from error
-        for node, found in answer.items():
-            if node not in pods_of:
-                raise PluginError(f'extender "{self.name}" claims to preempt on node "{node}", which is not known')
-            for uid in found.uids:
-                if uid not in pods_of[node]:
-                    raise PluginError(
-                        f"extender: {self.name} claims to preempt pod (UID: {uid}) on node: {node}, "
-                        "but the pod is not found on that node"
-                    )
-        return answer
+            for node, found in answer.items():
+                there = pods_on(node)
+                if there is None:
+                    raise PluginError(f'extender "{self.name}" claims to preempt on node "{node}", which is not known')
+                for uid in found.uids:
+                    if uid not in there:
+                        raise PluginError(
+                            f"extender: {self.name} claims to preempt pod (UID: {uid}) on node: {node}, "
+                            "but the pod is not found on that node"
+                        )
+            return answer
+
+        question = wire.preemption_question(pod, victims, documents)
+        return await self._ask("preempt", self._config.preempt_verb, question, read)
 
     async def close(self) -> None:
-        await self._webhook.close()
+        await self._endpoint.close()
 
-    def _wrong(self, verb: str, error: DecodeError) -> PluginError:
-        return PluginError(f"extender at URL {self._webhook.url}/{verb}: {error}")
+    async def _ask(self, kind: str, verb: str, question: bytes, read: Callable[[bytes], T]) -> T:
+        started = self._stopwatch()
+        result = "error"
+        try:
+            answer = read(await self._endpoint.ask(verb, question))
+            result = "success"
+            return answer
+        except DecodeError as error:
+            raise PluginError(f"extender at URL {self._endpoint.url}/{verb}: {error}") from error
+        except asyncio.CancelledError:
+            result = "canceled"
+            raise
+        finally:
+            self._observer.extender_asked(self.name, kind, result, self._stopwatch() - started)
 
 
 def _asks_for(container: Container, names: Collection[str]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import ipaddress
 import ssl
 import tempfile
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from kscheduler.errors import ConfigError, PluginError
 MIN_ANSWER_LIMIT = 1 << 20
 ANSWER_PER_QUESTION = 4
 _CHUNK = 1 << 16
+DEFAULT_TIMEOUT_S = 5.0
 
 
 class Webhook:
@@ -30,26 +32,27 @@ class Webhook:
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self.url = config.url_prefix.rstrip("/")
-        self._timeout_s = config.http_timeout.seconds
+        self.timeout_s = config.http_timeout.seconds or DEFAULT_TIMEOUT_S
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ConfigError(
                 f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix!r}"
             )
-        self._ssl = _ssl_context(config, path) if parts.scheme == "https" else None
+        self.ssl_context = _ssl_context(config, path) if parts.scheme == "https" else None
         self._server_name = config.tls_config.server_name if config.tls_config else ""
+        self._asks_proxies = not _is_local(parts.hostname or "")
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes) -> bytes:
         """The body of the 200 answer to a POST of JSON. Raises PluginError."""
         url = f"{self.url}/{verb}"
-        limit = max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
+        limit = answer_limit(question)
         try:
             async with self._open_session().post(
                 url,
                 data=question,
                 headers={"Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+                timeout=aiohttp.ClientTimeout(total=self.timeout_s),
                 allow_redirects=False,
                 server_hostname=self._server_name or None,
             ) as response:
@@ -57,16 +60,16 @@ class Webhook:
                     raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
                 return await _read(response, limit, url)
         except asyncio.TimeoutError as error:
-            raise PluginError(f"extender at URL {url}: no answer within {self._timeout_s:g} s") from error
+            raise PluginError(f"extender at URL {url}: no answer within {self.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise PluginError(f"extender at URL {url}: {str(error) or type(error).__name__}") from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Made when first needed: it belongs to the running loop."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._ssl or True, limit=0)
+            connector = aiohttp.TCPConnector(ssl=self.ssl_context or True, limit=0)
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=self._asks_proxies
             )
         return self._session
 
@@ -75,6 +78,21 @@ class Webhook:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+
+
+def answer_limit(question: bytes) -> int:
+    """Bytes of an answer that are read at most."""
+    return max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
+
+
+def _is_local(host: str) -> bool:
+    """As Go has it: no proxy is asked for these."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int, url: str) -> bytes:

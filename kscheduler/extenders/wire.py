@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kscheduler.errors import DecodeError
-from kscheduler.extenders.documents import NodeDocument
+from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.errors import DecodeError, PluginError
 
 T = TypeVar("T")
-Document = msgspec.Raw  # a pod as JSON
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -23,7 +22,7 @@ _NULL = b"null"
 
 
 class FilterAnswer(NamedTuple):
-    """`nodes`: the names left, in the extender's order; None when it named none under the keys that count."""
+    """`nodes`: the names left, in the extender's order."""
 
     nodes: list[str]
     failed: dict[str, str]  # node name -> why not
@@ -52,7 +51,7 @@ class _NodeList(msgspec.Struct, frozen=True):
 # --- questions ---------------------------------------------------------------------------------------------------
 
 
-def node_question(pod: Document, names: Sequence[str], documents: Mapping[str, NodeDocument] | None) -> bytes:
+def node_question(pod: PodDocument, names: Sequence[str], documents: Mapping[str, NodeDocument] | None) -> bytes:
     """ExtenderArgs, for filter and prioritize. `documents`: name -> node, for an extender without a node cache."""
     nodes: Any = None
     if documents is not None:
@@ -66,7 +65,7 @@ def binding_question(namespace: str, name: str, uid: str, node: str) -> bytes:
 
 
 def preemption_question(
-    pod: Document, victims: Mapping[str, Victims], documents: Mapping[str, Document] | None
+    pod: PodDocument, victims: Mapping[str, Victims], documents: Mapping[str, PodDocument] | None
 ) -> bytes:
     """ExtenderPreemptionArgs. `victims`: node name -> who would go. `documents`: pod uid -> pod, if it wants all."""
     whole: dict[str, Any] | None = None
@@ -91,7 +90,7 @@ def preemption_question(
 
 
 def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
-    """ExtenderFilterResult. Raises DecodeError, also with the extender's own Error text.
+    """ExtenderFilterResult. Raises DecodeError, or PluginError with the extender's own Error text.
 
     NodeNames counts only for an extender that was asked by name, Nodes otherwise and in its absence; with neither,
     no node is left.
@@ -118,7 +117,7 @@ def read_priorities(body: bytes) -> dict[str, int]:
 
 
 def read_binding(body: bytes) -> None:
-    """ExtenderBindingResult. Raises DecodeError with the extender's Error text."""
+    """ExtenderBindingResult. Raises DecodeError, or PluginError with the extender's own Error text."""
     _refuse_error(_fields(body, "ExtenderBindingResult"))
 
 
@@ -138,7 +137,7 @@ def read_preemption(body: bytes) -> dict[str, Victims]:
 def _refuse_error(fields: Mapping[str, msgspec.Raw]) -> None:
     error = _field(fields, "Error", str)
     if error:
-        raise DecodeError(error)
+        raise PluginError(error)
 
 
 def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:

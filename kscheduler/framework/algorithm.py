@@ -7,11 +7,12 @@ does a fault of a plugin, which costs its own pod the cycle and nobody else anyt
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
+from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
@@ -25,6 +26,7 @@ from kscheduler.framework.interface import (
     PostFilterResult,
     PreFilterPlugin,
     PreScorePlugin,
+    ProposingPlugin,
     ScorePlugin,
     TableFilterPlugin,
     TableNormalizeScore,
@@ -32,6 +34,7 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.observer import Observer
+from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.pod_info import PodInfo
@@ -41,6 +44,7 @@ log = logging.getLogger(__name__)
 # Verdict codes beside the positions of plugins.
 OUTSIDE_PRE_FILTER = MAX_CODE  # rows that a PreFilter's node names leave out
 CROWDED = MAX_CODE - 1  # rows that would fit, but not with the pods that are nominated to them
+TURNED_DOWN = MAX_CODE - 2  # rows that fit, and that others than plugins leave out
 
 SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-scheduler
 
@@ -68,6 +72,33 @@ class Rejection:
     @property
     def message(self) -> str:
         return self.status.message
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """The nodes that fit, for others to have a say."""
+
+    names: list[str]
+
+
+class OpenRejection:
+    """The pod fits nowhere, and others have to be asked whom it may preempt before that is its answer."""
+
+    def __init__(self, proposal: Proposal, conclude: Callable[[Proposal | Status], Rejection | OpenRejection]) -> None:
+        self.proposal = proposal
+        # Goes on with what is left of the proposal, or with an ERROR. The cluster may have changed meanwhile.
+        self.conclude = conclude
+
+
+# The PostFilter chain, which stops wherever a plugin proposes victims.
+_Steps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, Status]]
+
+
+@dataclass(frozen=True, slots=True)
+class _NoFit:
+    """No node is left; `pre_filter` is the status of all, if it was PreFilter that said so."""
+
+    pre_filter: Status | None
 
 
 def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
@@ -130,47 +161,163 @@ class Algorithm:
         self._scores = Scores()
         self._node_names_from: Sequence[str] = ()  # plugins whose PreFilter named nodes, in this cycle
         self._judged_alone: dict[int, Status] = {}  # row -> status that stands before its verdict, in this cycle
+        self._turned_down: list[Status] = []  # by detail, in this cycle
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select. Changes nothing but this framework's own buffers."""
-        table = self._handle.table
-        diagnosis = Diagnosis(len(table))
-        if not len(table):
+        diagnosis = self._begin_search()
+        if not diagnosis.total_nodes:
             return _rejected(diagnosis)
-        self._cycles += 1
-        self._is_sampled = self._cycles % SAMPLED_CYCLES == 0
         try:
-            # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
-            started = self._stopwatch()
-            node_names = self._run_pre_filter(state, pod, diagnosis)
-            started = self._lap("PreFilter", started, rejected=isinstance(node_names, Status))
-            if isinstance(node_names, Status):
-                return self._post_filtered(state, pod, diagnosis, node_names)
-            # 2. The nominated node, if it fits, is taken without a look at the others.
-            self._judged_alone.clear()
-            nominated = pod.pod.status.nominated_node_name
-            if nominated and self._fits_on(nominated, state, pod, node_names):
-                self._lap("Filter", started)
-                return Decision(nominated, evaluated=1, feasible=1)
-            # 3. Filter all rows.
-            evaluated = self._run_filter(state, pod, node_names)
-            feasible = self._verdicts.feasible_count()
-            started = self._lap("Filter", started, rejected=not feasible)
-            if not feasible:
-                self._explain(state, pod, diagnosis)
-                return self._post_filtered(state, pod, diagnosis, None)
-            # 4. Score, unless only one node is left.
-            if feasible == 1:
-                row = self._verdicts.feasible_rows()[0]
-            else:
-                self._run_pre_score(state, pod)
-                started = self._lap("PreScore", started)
-                self._run_scores(state, pod)
-                self._lap("Score", started)
-                row = self._select()
+            found = self._find(state, pod, diagnosis)
+            if isinstance(found, int):
+                return self._choose(state, pod, found)
+            if isinstance(found, Decision):
+                return found
+            return self._post_filtered(state, pod, diagnosis, found.pre_filter)
         except CycleFault as fault:
             return Rejection(fault.status, diagnosis)
-        return Decision(table.at(row).name, evaluated, feasible)
+
+    def _begin_search(self) -> Diagnosis:
+        self._cycles += 1
+        self._is_sampled = self._cycles % SAMPLED_CYCLES == 0
+        return Diagnosis(len(self._handle.table))
+
+    def _find(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        diagnosis: Diagnosis,
+        *,
+        nominated_first: bool = True,
+        ruling: Ruling | None = None,
+    ) -> int | Decision | _NoFit:
+        """PreFilter and Filter. An int: so many nodes were looked at, and some of them are feasible."""
+        # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
+        started = self._stopwatch()
+        node_names = self._run_pre_filter(state, pod, diagnosis)
+        started = self._lap("PreFilter", started, rejected=isinstance(node_names, Status))
+        if isinstance(node_names, Status):
+            return _NoFit(node_names)
+        # 2. The nominated node, if it fits, is taken without a look at the others.
+        self._judged_alone.clear()
+        nominated = pod.pod.status.nominated_node_name
+        if nominated and nominated_first and self._fits_on(nominated, state, pod, node_names):
+            self._lap("Filter", started)
+            return Decision(nominated, evaluated=1, feasible=1)
+        # 3. Filter all rows.
+        evaluated = self._run_filter(state, pod, node_names, ruling)
+        if ruling is not None:
+            self._follow(ruling, diagnosis)
+        feasible = self._verdicts.feasible_count()
+        self._lap("Filter", started, rejected=not feasible)
+        if feasible:
+            return evaluated
+        self._explain(state, pod, diagnosis)
+        return _NoFit(None)
+
+    def _choose(self, state: CycleState, pod: PodInfo, evaluated: int, ruling: Ruling | None = None) -> Decision:
+        """Score, unless only one node is left."""
+        feasible = self._verdicts.feasible_count()
+        if feasible == 1:
+            row = self._verdicts.feasible_rows()[0]
+        else:
+            started = self._stopwatch()
+            self._run_pre_score(state, pod)
+            started = self._lap("PreScore", started)
+            self._run_scores(state, pod)
+            if ruling is not None:
+                self._add_shares(ruling)
+            self._lap("Score", started)
+            row = self._select()
+        return Decision(self._handle.table.at(row).name, evaluated, feasible)
+
+    # --- a search in two parts, between which others than plugins have a say ---
+
+    def nominated_fits(self, state: CycleState, pod: PodInfo) -> bool:
+        """Does the pod fit on the node it is nominated to? A plugin's fault is told by the search that follows."""
+        diagnosis = self._begin_search()
+        nominated = pod.pod.status.nominated_node_name
+        if not nominated or not diagnosis.total_nodes:
+            return False
+        try:
+            node_names = self._run_pre_filter(state, pod, diagnosis)
+            self._judged_alone.clear()
+            return not isinstance(node_names, Status) and self._fits_on(nominated, state, pod, node_names)
+        except CycleFault:
+            return False
+
+    def shortlist(self, state: CycleState, pod: PodInfo, *, proposes: bool) -> Shortlist | Rejection | OpenRejection:
+        """The first part: the nodes that fit. `proposes`: others have a say in preemption, too."""
+        diagnosis = self._begin_search()
+        if not diagnosis.total_nodes:
+            return _rejected(diagnosis)
+        try:
+            found = self._find(state, pod, diagnosis, nominated_first=False)
+            if isinstance(found, _NoFit):
+                return self._opened(state, pod, diagnosis, found.pre_filter, proposes)
+            rows = self._verdicts.feasible_rows()
+        except CycleFault as fault:
+            return Rejection(fault.status, diagnosis)
+        return Shortlist([self._handle.table.at(row).name for row in rows])
+
+    def schedule_ruled(
+        self, state: CycleState, pod: PodInfo, ruling: Ruling, *, proposes: bool
+    ) -> Decision | Rejection | OpenRejection:
+        """The second part, on the cluster as it is now: of the nodes that still fit, those that passed count."""
+        diagnosis = self._begin_search()
+        if not diagnosis.total_nodes:
+            return _rejected(diagnosis)
+        try:
+            found = self._find(state, pod, diagnosis, nominated_first=False, ruling=ruling)
+            if isinstance(found, int):
+                return self._choose(state, pod, found, ruling)
+            if isinstance(found, Decision):
+                return found
+            return self._opened(state, pod, diagnosis, found.pre_filter, proposes)
+        except CycleFault as fault:
+            return Rejection(fault.status, diagnosis)
+
+    def _follow(self, ruling: Ruling, diagnosis: Diagnosis) -> None:
+        """Reject the feasible rows that did not pass."""
+        table, verdicts = self._handle.table, self._verdicts
+        detail_of: dict[Status, int] = {}  # status -> its place in `_turned_down`
+        for row in verdicts.feasible_rows():
+            name = table.at(row).name
+            if name not in ruling.passed:
+                verdicts.reject(row, TURNED_DOWN, detail_of.setdefault(ruling.status_of(name), len(detail_of)))
+        self._turned_down = list(detail_of)
+        if detail_of:  # any event may change an extender's mind
+            diagnosis.unschedulable_plugins.add(EXTENDER)
+
+    def _add_shares(self, ruling: Ruling) -> None:
+        for name, share in ruling.shares.items():
+            row = self._handle.table.row_of(name)
+            if row is not None:
+                self._scores.add_total(row, share)
+
+    def _opened(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, proposes: bool
+    ) -> Rejection | OpenRejection:
+        """As `_post_filtered`; if a plugin proposes victims, it comes to its answer when others have agreed."""
+        if not self._post_filter or not proposes:
+            return self._post_filtered(state, pod, diagnosis, pre_filter)
+        statuses = self._statuses_of_all(diagnosis, pre_filter)
+        if len(self._post_filter) > 1:
+            statuses = dict(statuses)  # later plugins of the chain are asked when other searches have run
+        return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=True), pod, diagnosis, None)
+
+    def _go_on(
+        self, steps: _Steps, pod: PodInfo, diagnosis: Diagnosis, kept: Proposal | Status | None
+    ) -> Rejection | OpenRejection:
+        started = self._stopwatch()
+        try:
+            # A generator is begun by sending it None.
+            proposal = steps.send(cast(Proposal, kept))
+        except StopIteration as end:
+            self._lap("PostFilter", started)
+            return _concluded(pod, diagnosis, *end.value)
+        return OpenRejection(proposal, lambda answer: self._go_on(steps, pod, diagnosis, answer))
 
     def _run_pre_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> frozenset[str] | Status | None:
         """The node names left by all PreFilters (None: all nodes), or the rejection that ends the cycle."""
@@ -215,8 +362,10 @@ class Algorithm:
         diagnosis.pre_filter_message = reason
         return unresolvable(reason)
 
-    def _run_filter(self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None) -> int:
-        """Fill the verdicts; returns how many nodes were looked at."""
+    def _run_filter(
+        self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, ruling: Ruling | None
+    ) -> int:
+        """Fill the verdicts; returns how many nodes were looked at. With a ruling, its nodes are the sample."""
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
@@ -240,7 +389,7 @@ class Algorithm:
             self._end(plugin, "Filter", started, None)
         if self._nominations:
             self._yield_to_nominated(state, pod)
-        return self._sample(nodes)
+        return nodes if ruling is not None else self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
         """The per-node form over all rows still feasible; a row's detail is its status's place in a list."""
@@ -411,6 +560,8 @@ class Algorithm:
         if code == OUTSIDE_PRE_FILTER:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._node_names_from))}]"
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), self._node_names_from[0])
+        if code == TURNED_DOWN:
+            return self._turned_down[detail]
         plugin, by_table = self._filter[code - 1]
         if by_table:
             return cast(TableFilterPlugin, plugin).explain(state, pod, detail).of(plugin.name)
@@ -423,29 +574,32 @@ class Algorithm:
         """Give PostFilter plugins a say, then put the rejection into words."""
         if not self._post_filter:
             return _rejected(diagnosis)
-        if pre_filter is not None:
-            statuses: Mapping[str, Status] = dict.fromkeys((node.name for node in self._handle.table), pre_filter)
-        else:
-            statuses = diagnosis.node_statuses()
         started = self._stopwatch()
-        result, status = self._run_post_filter(state, pod, statuses)
-        self._lap("PostFilter", started)
-        if status.code is Code.ERROR:  # the pod fits nowhere all the same, and its user reads why nothing was done
-            log.error(
-                "post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message}
-            )
-        diagnosis.post_filter_message = status.message
-        return _rejected(diagnosis, None if result is None else result.nominated_node_name)
+        steps = self._post_filter_steps(state, pod, self._statuses_of_all(diagnosis, pre_filter), proposes=False)
+        try:
+            next(steps)
+        except StopIteration as end:
+            self._lap("PostFilter", started)
+            return _concluded(pod, diagnosis, *end.value)
+        raise InternalError("a PostFilter plugin proposed where nobody was to be asked")
 
-    def _run_post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status]:
+    def _statuses_of_all(self, diagnosis: Diagnosis, pre_filter: Status | None) -> Mapping[str, Status]:
+        if pre_filter is not None:
+            return dict.fromkeys((node.name for node in self._handle.table), pre_filter)
+        return diagnosis.node_statuses()
+
+    def _post_filter_steps(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool
+    ) -> _Steps:
         """The result and status that ended the chain; else the last result that says something, and all reasons."""
         last: PostFilterResult | None = None
         reasons: list[str] = []
         for plugin in self._post_filter:
             try:
-                result, status = plugin.post_filter(state, pod, statuses)
+                if proposes and isinstance(plugin, ProposingPlugin):
+                    result, status = yield from plugin.propose(state, pod, statuses)
+                else:
+                    result, status = plugin.post_filter(state, pod, statuses)
                 code = code_of(status)
             except Exception as error:
                 return None, raised(plugin, "PostFilter", error)
@@ -480,6 +634,14 @@ class Algorithm:
 
 def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
     return Rejection(Status(Code.UNSCHEDULABLE, (diagnosis.message(),)), diagnosis, nomination)
+
+
+def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | None, status: Status) -> Rejection:
+    """What PostFilter has come to."""
+    if status.code is Code.ERROR:  # the pod fits nowhere all the same, and its user reads why nothing was done
+        log.error("post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message})
+    diagnosis.post_filter_message = status.message
+    return _rejected(diagnosis, None if result is None else result.nominated_node_name)
 
 
 def _filter_key(plugin: FilterPlugin) -> str:

@@ -11,7 +11,7 @@ form a plugin works too; the framework then asks it row by row.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Evictions, NoEvictions
+from kscheduler.framework.ruling import Proposal
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -141,6 +142,19 @@ class PostFilterPlugin(Plugin, Protocol):
 
         An ERROR is logged and told to the pod, which counts as rejected by its filters all the same.
         """
+        ...
+
+
+# Proposes victims, is told which of them others agree to, or an ERROR, and comes to PostFilter's answer.
+PostFilterSteps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, Status | None]]
+
+
+@runtime_checkable
+class ProposingPlugin(PostFilterPlugin, Protocol):
+    """A PostFilter plugin that evicts pods, in a form in which others may have a say in whom."""
+
+    def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
+        """As `post_filter`. What it has looked at may have changed when it is told."""
         ...
 
 

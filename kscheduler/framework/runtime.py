@@ -129,6 +129,11 @@ class Framework:
         """Filter, score, select; see `Algorithm`."""
         return self._algorithm.schedule_pod(state, pod)
 
+    @property
+    def in_two_parts(self) -> Algorithm:
+        """For searches in which others than plugins have a say: `nominated_fits`, `shortlist`, `schedule_ruled`."""
+        return self._algorithm
+
     def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
         """A look back at the search that has just run; see `Algorithm`."""
         return self._algorithm.review(state, pod)

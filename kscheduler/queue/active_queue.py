@@ -4,35 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kscheduler.queue.pod_heap import PodHeap
-from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
+from kscheduler.queue.pod_lanes import PodLanes
 
 LessKey = Callable[[QueuedPodInfo], tuple[float, ...]]  # pods are popped in ascending order of this key
 
 
 class ActiveQueue:
-    __slots__ = ("_heap", "_less_key")
+    __slots__ = ("_lanes", "_less_key")
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int]) -> None:
-        self._heap = PodHeap(tickets)
+        self._lanes = PodLanes(tickets)
         self._less_key = less_key
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._lanes)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return iter(self._heap)
+        return iter(self._lanes)
 
     def push(self, qpi: QueuedPodInfo) -> None:
         qpi.pool = Pool.ACTIVE
-        self._heap.push(qpi, self._less_key(qpi))
+        self._lanes.push(qpi, self._less_key(qpi))
 
-    def pop(self) -> QueuedPodInfo | None:
-        return self._heap.pop()
+    def pop(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
+        return self._lanes.pop(lane)
+
+    def lanes(self) -> list[Lane]:
+        """The lanes but the plain one, in the order in which one queue would give their first pods."""
+        firsts = [qpi for qpi in self._lanes.firsts() if qpi.lane != PLAIN]
+        return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._less_key(qpi), qpi.ticket))]
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        self._heap.remove(qpi)
+        self._lanes.remove(qpi)
 
     def check(self) -> None:
-        self._heap.check()
+        self._lanes.check()
         assert all(qpi.pool is Pool.ACTIVE for qpi in self), "a pod in the active heap says it is elsewhere"

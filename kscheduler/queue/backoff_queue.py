@@ -12,8 +12,8 @@ from itertools import chain
 
 from kscheduler.queue.active_queue import LessKey
 from kscheduler.queue.backoff import WINDOW_S, window
-from kscheduler.queue.pod_heap import PodHeap
-from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
+from kscheduler.queue.pod_lanes import PodLanes
 
 
 class BackoffQueue:
@@ -21,8 +21,8 @@ class BackoffQueue:
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int]) -> None:
         self._less_key = less_key  # orders pods within a window
-        self._rejected = PodHeap(tickets)
-        self._faulted = PodHeap(tickets)
+        self._rejected = PodLanes(tickets)
+        self._faulted = PodLanes(tickets)
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._faulted)
@@ -33,29 +33,41 @@ class BackoffQueue:
     def push(self, qpi: QueuedPodInfo) -> None:
         """Whether a pod was rejected or hit a fault shows in its rejectors: a fault has none."""
         qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
-        self._heap_of(qpi).push(qpi, (qpi.backoff_expiration, *self._less_key(qpi)))
+        self._lanes_of(qpi).push(qpi, self._key(qpi))
 
-    def pop_early(self) -> QueuedPodInfo | None:
-        """The rejected pod whose wait ends first, over or not."""
-        return self._rejected.pop()
+    def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
+        """The lane's rejected pod whose wait ends first, over or not."""
+        return self._rejected.pop(lane)
+
+    def early_lanes(self) -> list[Lane]:
+        """The lanes but the plain one that have such a pod, the earliest first."""
+        firsts = [qpi for qpi in self._rejected.firsts() if qpi.lane != PLAIN]
+        return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._key(qpi), qpi.ticket))]
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
-        """Take the pods whose window has passed: rejected ones first, each kind by window, then in queue order."""
+        """Take the pods whose window has passed: rejected ones first, each kind lane by lane.
+
+        Within a lane they come by window, then in queue order.
+        """
         current = window(now)
-        for heap in (self._rejected, self._faulted):
-            while (first := heap.first()) is not None and first.backoff_expiration < current:
-                heap.pop()
-                yield first
+        for lanes in (self._rejected, self._faulted):
+            for lane in (PLAIN, *lanes.others()):
+                while (first := lanes.first(lane)) is not None and first.backoff_expiration < current:
+                    lanes.pop(lane)
+                    yield first
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        self._heap_of(qpi).remove(qpi)
+        self._lanes_of(qpi).remove(qpi)
 
     def next_completion(self) -> float:
         """When the first wait is over; infinity if nobody waits."""
-        firsts = (heap.first() for heap in (self._rejected, self._faulted))
-        return min((first.backoff_expiration + WINDOW_S for first in firsts if first is not None), default=math.inf)
+        firsts = chain(self._rejected.firsts(), self._faulted.firsts())
+        return min((first.backoff_expiration + WINDOW_S for first in firsts), default=math.inf)
 
-    def _heap_of(self, qpi: QueuedPodInfo) -> PodHeap:
+    def _key(self, qpi: QueuedPodInfo) -> tuple[float, ...]:
+        return (qpi.backoff_expiration, *self._less_key(qpi))
+
+    def _lanes_of(self, qpi: QueuedPodInfo) -> PodLanes:
         return self._rejected if qpi.pool is Pool.BACKOFF else self._faulted
 
     def check(self) -> None:

@@ -20,6 +20,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 NOBODY: frozenset[str] = frozenset()
 NO_BACKOFF = -math.inf  # an expiration that lies before every moment
 
+# Pods are popped lane by lane: those of one lane have to wait for the same others outside, told by numbers.
+Lane = tuple[int, ...]
+PLAIN: Lane = ()  # the lane of pods that wait for nobody
+
 
 class Pool(enum.Enum):
     ACTIVE = "active"
@@ -48,6 +52,7 @@ class QueuedPodInfo:
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
     pool: Pool = Pool.GONE
     ticket: int = 0  # its valid entry in the heap of its pool; 0 = in no heap
+    lane: Lane = PLAIN  # where it is popped; changes in no heap
     waits_since: int = 0  # while unschedulable or gated: events with a lower number are no news for it
 
     @property

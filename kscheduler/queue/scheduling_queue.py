@@ -42,7 +42,7 @@ from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff import Backoff, is_backing_off
 from kscheduler.queue.backoff_queue import BackoffQueue
 from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
-from kscheduler.queue.pod_info import NOBODY, Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
 from kscheduler.queue.waking import PIECE_STEPS, Waker
@@ -97,15 +97,17 @@ class SchedulingQueue:
         stopwatch: Callable[[], float] = _stands_still,
         clock: Callable[[], float] = _stands_still,
         piece_steps: int = PIECE_STEPS,
+        lane_of: Callable[[PodInfo], Lane] | None = None,
     ) -> None:
         """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it.
 
         `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` bounds how long
-        one piece of waking takes, and nothing else; `piece_steps` likewise.
+        one piece of waking takes, and nothing else; `piece_steps` likewise. Without `lane_of` all pods are in one lane.
         """
         tickets = count(1)
         self._less_key = less_key
         self._pre_enqueue = pre_enqueue
+        self._lane_of = lane_of
         self._observer: QueueObserver = observer or _Nobody()
         self._rules = RequeueRules(registered, self._observer, stopwatch)
         self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
@@ -170,12 +172,14 @@ class SchedulingQueue:
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
-        """Active and backing-off pods keep timestamp and place; only a changed sort key moves them."""
+        """Active and backing-off pods keep timestamp and place; only a changed sort key or lane moves them."""
         key_before = self._less_key(qpi)
         qpi.pod_info = new
-        if self._less_key(qpi) != key_before:
+        lane = PLAIN if self._lane_of is None else self._lane_of(new)
+        if lane != qpi.lane or self._less_key(qpi) != key_before:
             pool: ActiveQueue | BackoffQueue = self._active if qpi.pool is Pool.ACTIVE else self._backoff
             pool.remove(qpi)
+            qpi.lane = lane
             pool.push(qpi)
 
     def delete(self, uid: str) -> None:
@@ -190,14 +194,15 @@ class SchedulingQueue:
 
     # --- one attempt ---------------------------------------------------------------------------------------------
 
-    def pop(self, now: float) -> QueuedPodInfo | None:
-        """The next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
+    def pop(self, now: float, lane: Lane = PLAIN) -> QueuedPodInfo | None:
+        """The lane's next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
 
-        When nothing is active, a rejected pod is taken out of its backoff early rather than leaving the scheduler idle.
+        When nothing is active there, a rejected pod is taken out of its backoff early rather than leaving the scheduler
+        idle.
         """
-        qpi = self._active.pop()
+        qpi = self._active.pop(lane)
         if qpi is None:
-            qpi = self._backoff.pop_early()
+            qpi = self._backoff.pop_early(lane)
             if qpi is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
@@ -209,6 +214,11 @@ class SchedulingQueue:
         qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
         self._in_flight.begin(qpi)
         return qpi
+
+    def lanes(self) -> list[Lane]:
+        """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
+        active = self._active.lanes()
+        return active + [lane for lane in self._backoff.early_lanes() if lane not in active]
 
     def done(self, uid: str) -> None:
         """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm.
@@ -383,6 +393,7 @@ class SchedulingQueue:
             self._observer.incoming("unschedulable", label)
         elif strategy is Strategy.AFTER_BACKOFF and is_backing_off(qpi, now):
             self._pods[qpi.uid] = qpi
+            self._set_lane(qpi)
             self._backoff.push(qpi)
             self._observer.incoming("backoff", label)
         else:
@@ -393,8 +404,13 @@ class SchedulingQueue:
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = now
         self._pods[qpi.uid] = qpi
+        self._set_lane(qpi)
         self._active.push(qpi)
         self._observer.incoming("active", label)
+
+    def _set_lane(self, qpi: QueuedPodInfo) -> None:
+        if self._lane_of is not None:
+            qpi.lane = self._lane_of(qpi.pod_info)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
         """Ask the PreEnqueue plugins; on refusal note who gates the pod, so that its events find it."""

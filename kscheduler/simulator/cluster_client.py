@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
+from kscheduler.api.documents import PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.protocol import (
+    NODE_DOCUMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
@@ -83,7 +87,8 @@ class ClusterClient:
                 items = store.sorted_objects_at(int(version))
             if selector is not None:
                 items = [item for item in items if selector(item)]
-        return _page(store, items, name, version, int(start), limit)
+        page = _page(store, items, name, version, int(start), limit)
+        return _page_of_documents(page) if resource is NODE_DOCUMENTS else page
 
     # --- watches --------------------------------------------------------------------------------------------------
 
@@ -106,7 +111,7 @@ class ClusterClient:
                 batch = watch.take()
                 if batch:
                     for part in await self._deliver(resource, batch, timeout_s):
-                        yield part
+                        yield _events_of_documents(part) if resource is NODE_DOCUMENTS else part
                 elif not watch.has_changes and not watch.lost:
                     yield [WatchEvent(EventType.BOOKMARK, None, str(self._cluster.version))]
                 if loop.time() >= deadline:
@@ -166,6 +171,9 @@ class ClusterClient:
             return self._cluster.get_pod(namespace, name)
 
         return await self._request(Verb.GET_POD, "pods", None, self._latency.write_s, act)
+
+    async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
+        return pod_document(await self.get_pod(namespace, name))
 
     async def bind(self, binding: Binding) -> None:
         await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
@@ -293,3 +301,16 @@ def _page(store: Store[T], items: list[T], name: str, version: str, start: int, 
         return Page(items[start:] if start else items, version, "")
     name = name or store.keep_snapshot(items)
     return Page(items[start:end], version, f"{name}:{version}:{end}")
+
+
+# --- nodes whole: the store holds no more of them than decisions read -----------------------------------------------
+
+
+def _page_of_documents(page: Page[Any]) -> Page[Any]:
+    return replace(page, items=[node_document(node) for node in page.items])
+
+
+def _events_of_documents(batch: list[WatchEvent[Any]]) -> list[WatchEvent[Any]]:
+    return [
+        event if event.object is None else structs.replace(event, object=node_document(event.object)) for event in batch
+    ]

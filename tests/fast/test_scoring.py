@@ -385,3 +385,13 @@ def test_no_nodes_get_no_scores(fast: ModuleType) -> None:
     fast.score_images(verdicts, scores, 1, 2)
     fast.normalize(verdicts, scores, True)
     assert fast.accumulate(verdicts, scores, 1) == -1
+
+
+def test_what_is_added_to_a_total_counts_without_a_weight(fast: ModuleType) -> None:
+    verdicts, scores = table(fast, [10, 20])
+    fast.accumulate(verdicts, scores, 3)
+    scores.add_total(0, 40)
+    scores.add_total(1, -1)
+    assert [scores.total(0), scores.total(1)] == [70, 59]
+    each_raises(IndexError, r"outside 0\.\.1$", lambda: scores.add_total(2, 1))
+    each_raises(ValueError, r"^value: expected", lambda: scores.add_total(0, (1 << 62) + 1))

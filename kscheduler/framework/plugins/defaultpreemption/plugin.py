@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.interface import Handle, PostFilterResult
+from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
+from kscheduler.framework.ruling import NodeVictims, Proposal
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.node_info import NodeInfo
@@ -29,8 +31,20 @@ VICTIM_ENDING = "not eligible due to a terminating pod on the nominated node."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished").of(NAME)
 
+NO_CANDIDATE = "no candidate node for preemption"
+CROWDS_CHANGED = "pods came or went while extenders were asked"
+
+_Answer = tuple[PostFilterResult | None, Status | None]
 _CLEARED = PostFilterResult("")
 _NOT_TRIED = unresolvable(NOT_HELPFUL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chance:
+    """A pod that may preempt, and where."""
+
+    pod: PodInfo
+    candidates: Sequence[Candidate]
 
 
 class DefaultPreemption:
@@ -59,14 +73,22 @@ class DefaultPreemption:
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
         self._handle.evictions.attempted()
-        result, status = self._preempt(state, pod, statuses)
-        if status is not None:
-            status = Status(status.code, (f"preemption: {status.message}",), NAME, status.error)
-        return result, status
+        found = self._look_for_victims(state, pod, statuses)
+        return _worded(self._carry_out(found) if isinstance(found, _Chance) else found)
 
-    def _preempt(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status | None]:
+    def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
+        """The same, with a say for extenders before the choice."""
+        self._handle.evictions.attempted()
+        found = self._look_for_victims(state, pod, statuses)
+        if not isinstance(found, _Chance):
+            return _worded(found)
+        crowds = {each.node_name: self._crowd(each.node_name) for each in found.candidates}
+        kept = yield tuple(NodeVictims(each.node_name, each.victims, each.violations) for each in found.candidates)
+        if isinstance(kept, Status):
+            return _worded((None, kept))
+        return _worded(self._carry_out_anew(found.pod, kept, crowds))
+
+    def _look_for_victims(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> _Chance | _Answer:
         # 1. The pod as it is now, and whether it may preempt.
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
@@ -83,12 +105,34 @@ class DefaultPreemption:
         candidates = findings.candidates
         if not candidates:
             return self._no_candidate(findings)
+        return _Chance(pod, candidates)
+
+    def _carry_out(self, chance: _Chance) -> _Answer:
         # 3. The cheapest of them.
-        best = cheapest(candidates, self._handle.evictions.wall())
+        pod, best = chance.pod, cheapest(chance.candidates, self._handle.evictions.wall())
         _log_choice(pod, best)
         # 4. Carry it out.
         self._executor.start(best, pod)
         return PostFilterResult(best.node_name), None
+
+    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, crowds: Mapping[str, frozenset[str]]) -> _Answer:
+        """Pods may have come or gone meanwhile: then the victims of a node are too many, or do not suffice."""
+        current = self._handle.evictions.current(pod.key)
+        if current is None or current.metadata.uid != pod.uid:
+            return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
+        candidates = [
+            Candidate(each.node_name, each.pods, each.violations)
+            for each in kept
+            if each.node_name not in crowds or self._crowd(each.node_name) == crowds[each.node_name]
+        ]
+        if not candidates:
+            return None, unschedulable(NO_CANDIDATE if not kept else CROWDS_CHANGED)
+        return self._carry_out(_Chance(pod, candidates))
+
+    def _crowd(self, node_name: str) -> frozenset[str]:
+        """Uids of the pods on the node."""
+        node = self._handle.table.get(node_name)
+        return frozenset() if node is None else frozenset(node.pods)
 
     def _why_ineligible(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         if pod.pod.spec.preemption_policy == NEVER:
@@ -153,6 +197,13 @@ class DefaultPreemption:
         if untried:
             diagnosis.count(_NOT_TRIED, untried)
         return _CLEARED, unschedulable(diagnosis.message())
+
+
+def _worded(answer: _Answer) -> _Answer:
+    result, status = answer
+    if status is not None:
+        status = Status(status.code, (f"preemption: {status.message}",), NAME, status.error)
+    return result, status
 
 
 def _never(pod: Pod, old: object, new: object) -> bool:

@@ -1,0 +1,56 @@
+"""Nodes and pods whole, as extenders get to see them: fields that no decision of ours reads are kept as they came."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscheduler.api.objects import APIStruct, Node, ObjectMeta, Pod
+
+_EMPTY = msgspec.Raw(b"{}")
+
+
+class WholeMeta(ObjectMeta, frozen=True):
+    """All of an object's metadata but managedFields, which only tell who wrote what."""
+
+    generate_name: str = ""
+    finalizers: list[str] | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class NodeDocument(APIStruct, frozen=True):
+    """A node with its spec and status as JSON."""
+
+    metadata: WholeMeta = WholeMeta()
+    spec: msgspec.Raw = _EMPTY
+    status: msgspec.Raw = _EMPTY
+
+    @property
+    def key(self) -> str:
+        return self.metadata.name
+
+
+class PodDocument(APIStruct, frozen=True):
+    """A pod with its spec and status as JSON."""
+
+    metadata: WholeMeta = WholeMeta()
+    spec: msgspec.Raw = _EMPTY
+    status: msgspec.Raw = _EMPTY
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+def node_document(node: Node) -> NodeDocument:
+    """Of a node that is no more than what decisions read."""
+    return NodeDocument(*_parts(node))
+
+
+def pod_document(pod: Pod) -> PodDocument:
+    """The same of a pod."""
+    return PodDocument(*_parts(pod))
+
+
+def _parts(whole: Node | Pod) -> tuple[WholeMeta, msgspec.Raw, msgspec.Raw]:
+    metadata = msgspec.convert(whole.metadata, WholeMeta, from_attributes=True)
+    return metadata, msgspec.Raw(msgspec.json.encode(whole.spec)), msgspec.Raw(msgspec.json.encode(whole.status))

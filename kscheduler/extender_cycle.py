@@ -1,0 +1,161 @@
+"""The scheduling cycle of a pod in which extenders have a say.
+
+    1. Find the nodes that fit now.  2. Ask the extenders about them, and let time pass.
+    3. Find anew, in one step with assuming the pod, and of the nodes that fit then keep those that passed.
+
+So no decision is made on a cluster as it was, and what an extender said holds for this attempt of the pod. A node that
+came to fit in between has to wait for the next attempt. Where a pod fits nowhere and extenders have a say in
+preemption, its victims are proposed to them before one node is chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kscheduler.api.documents import PodDocument
+from kscheduler.api.objects import Pod
+from kscheduler.client.protocol import Client
+from kscheduler.clock import Clock
+from kscheduler.errors import KSchedulerError, NotFound, PluginError
+from kscheduler.extenders.chain import ExtenderChain
+from kscheduler.framework.algorithm import Algorithm, Decision, OpenRejection, Rejection, Shortlist
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status, error_status
+from kscheduler.measurements import Measurements
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+Found = Decision | Rejection | OpenRejection
+
+
+class ExtenderCycle:
+    def __init__(
+        self,
+        one: ScheduleOne,
+        chain: ExtenderChain,
+        client: Client,
+        profiles: Mapping[str, Framework],
+        *,
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        measurements: Measurements,
+    ) -> None:
+        self._one = one
+        self._chain = chain
+        self._client = client
+        self._profiles = profiles
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._measure = measurements
+
+    async def schedule(self, queued: QueuedPodInfo) -> BindingCycle | None:
+        """As `ScheduleOne.schedule`. Once cancelled, it is for the caller to return the pod to the queue."""
+        started, stopwatch = self._clock.now(), self._stopwatch()
+        pod = queued.pod_info
+        if self._one.skips(pod):
+            return None
+        framework = self._profiles[pod.pod.spec.scheduler_name]
+        attempt = _Attempt(self._chain, self._client, framework.in_two_parts, pod)
+        # 1. and 2.
+        try:
+            found = await attempt.consult()
+        except KSchedulerError as error:
+            found = Rejection(error_status(str(error), error).of(EXTENDER), Diagnosis(0))
+        if self._one.is_gone(pod):
+            return None
+        # 3. From here on nothing is awaited, unless the pod is to preempt.
+        looks_back = isinstance(found, Ruling)
+        if isinstance(found, Ruling):
+            found = attempt.decide(found)
+        while isinstance(found, OpenRejection):
+            looks_back = False
+            kept = await attempt.ask_about(found.proposal)
+            if self._one.is_gone(pod):
+                return None
+            found = found.conclude(kept)
+        self._measure.algorithm(self._stopwatch() - stopwatch)
+        return self._one.settle(queued, framework, attempt.state, found, started, looks_back=looks_back)
+
+
+class _Attempt:
+    """One attempt of one pod."""
+
+    def __init__(self, chain: ExtenderChain, client: Client, algorithm: Algorithm, pod: PodInfo) -> None:
+        self.state = CycleState()
+        self._chain = chain
+        self._client = client
+        self._algorithm = algorithm
+        self._pod = pod
+        self._proposes = chain.has_preemptors(pod.pod)
+        self._document: PodDocument | None = None  # the pod whole, once somebody asked for it
+
+    async def consult(self) -> Ruling | Found:
+        """What the extenders say; or the end, if there is nothing to ask them. Raises PluginError and APIError."""
+        pod = self._pod.pod
+        if await self._passes_nominated():
+            return Ruling(frozenset([pod.status.nominated_node_name]))
+        found = self._algorithm.shortlist(CycleState(), self._pod, proposes=self._proposes)
+        if not isinstance(found, Shortlist):
+            return found
+        document = await self._whole()
+        ruling = await self._chain.filter(pod, document, found.names)
+        left = [name for name in found.names if name in ruling.passed]
+        if len(left) > 1:
+            return replace(ruling, shares=await self._chain.prioritize(pod, document, left))
+        return ruling
+
+    async def _passes_nominated(self) -> bool:
+        """The node it is nominated to is asked about alone, and is taken if it passes and still fits."""
+        if not self._algorithm.nominated_fits(CycleState(), self._pod):
+            return False
+        nominated = self._pod.pod.status.nominated_node_name
+        try:
+            ruling = await self._chain.filter(self._pod.pod, await self._whole(), [nominated])
+        except PluginError as error:
+            fields = {"pod": self._pod.key, "node": nominated, "err": str(error)}
+            log.error("the pod's nominated node could not be judged", extra=fields)
+            return False
+        return nominated in ruling.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
+
+    def decide(self, ruling: Ruling) -> Found:
+        """On the cluster as it is now."""
+        return self._algorithm.schedule_ruled(self.state, self._pod, ruling, proposes=self._proposes)
+
+    async def ask_about(self, proposal: Proposal) -> Proposal | Status:
+        """What the extenders leave of it, or an ERROR."""
+        try:
+            return await self._chain.preempt(self._pod.pod, await self._whole(), proposal, self._fetch)
+        except KSchedulerError as error:
+            return error_status(str(error), error).of(EXTENDER)
+
+    async def _whole(self) -> PodDocument:
+        if self._document is None:
+            self._document = await self._get(self._pod.pod)
+        return self._document
+
+    async def _fetch(self, pods: Sequence[PodInfo]) -> Mapping[str, PodDocument]:
+        """Pod uid -> the pod whole, without those that are gone."""
+        found = await asyncio.gather(*(self._get_if_there(pod.pod) for pod in pods))
+        return {document.metadata.uid: document for document in found if document is not None}
+
+    async def _get_if_there(self, pod: Pod) -> PodDocument | None:
+        try:
+            return await self._get(pod)
+        except NotFound:
+            return None
+
+    async def _get(self, pod: Pod) -> PodDocument:
+        metadata = pod.metadata
+        document = await self._client.get_pod_document(metadata.namespace, metadata.name)
+        if document.metadata.uid != metadata.uid:
+            raise NotFound(f'pods "{metadata.name}" not found: there is another pod of that name', status=404)
+        return document

@@ -1,0 +1,46 @@
+"""From a configuration to its extenders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from kscheduler.config.types import Extender as ExtenderConfig
+from kscheduler.config.types import NodeResourcesFitArgs, PluginConfig, Profile, SchedulerConfig
+from kscheduler.extenders.extender import Endpoint, Extender, Observer
+from kscheduler.extenders.webhook import Webhook
+
+FIT = "NodeResourcesFit"
+
+# (an extender's configuration, the path of its fields) -> where its questions go. Raises ConfigError.
+MakeEndpoint = Callable[[ExtenderConfig, str], Endpoint]
+
+
+def build_extenders(
+    config: SchedulerConfig, observer: Observer, stopwatch: Callable[[], float], make_endpoint: MakeEndpoint = Webhook
+) -> list[Extender]:
+    """In the order of the configuration. Raises ConfigError for one that cannot work, naming the field."""
+    return [
+        Extender(each, make_endpoint(each, f"extenders[{index}]"), observer, stopwatch)
+        for index, each in enumerate(config.extenders)
+    ]
+
+
+def without_ignored_resources(config: SchedulerConfig) -> SchedulerConfig:
+    """Resources that extenders look after alone are left out by NodeResourcesFit, in place of those it was told of."""
+    ignored = tuple(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    if not ignored:
+        return config
+    return replace(config, profiles=tuple(_ignoring(profile, ignored) for profile in config.profiles))
+
+
+def _ignoring(profile: Profile, ignored: Sequence[str]) -> Profile:
+    args = replace(profile.args(FIT, NodeResourcesFitArgs), ignored_resources=tuple(ignored))
+    others = tuple(entry for entry in profile.plugin_config if entry.name != FIT)
+    return replace(profile, plugin_config=(*others, PluginConfig(name=FIT, args=args)))
