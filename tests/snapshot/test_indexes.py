@@ -54,6 +54,17 @@ def test_a_port_held_twice_is_taken_until_both_are_gone() -> None:
     assert index.conflicting_rows([port(80)]) == []
 
 
+def test_clashes_are_counted_by_row() -> None:
+    index = HostPortIndex()
+    index.add(1, [port(80, "10.0.0.1"), port(80, "10.0.0.2")])
+    index.add(2, [port(80, "10.0.0.1"), port(443)])
+    index.add(3, [port(81)])
+    assert index.conflicts([port(80, "10.0.0.1")]) == {1: 1, 2: 1}
+    assert index.conflicts([port(80), port(443, "10.0.0.9")]) == {1: 2, 2: 2}
+    index.remove(2, [port(80, "10.0.0.1"), port(443)])
+    assert index.conflicts([port(80)]) == {1: 2}
+
+
 holdings = st.tuples(
     st.integers(0, 3), st.builds(port, st.integers(80, 82), st.sampled_from([EVERY_ADDRESS, "10.0.0.1", "10.0.0.2"]))
 )

@@ -37,6 +37,12 @@ def test_domains_of_nodes_that_nobody_looked_at_are_not_there() -> None:
     assert found.of("a") == 0
 
 
+def test_counts_are_told_by_the_id_of_a_domain() -> None:
+    found = summed([1, 2, 4, 8], ["a", "b", "a", None], left_out=(1,))
+    assert [found.counts[each] if each >= 0 else None for each in found.ids[:4]] == [5, 0, 5, None]
+    assert [found.presence[each] for each in found.ids[:2]] == [True, False]
+
+
 def test_without_domains_there_is_nothing() -> None:
     found = summed([3], [None])
     assert (found.present, found.minimum, found.levels) == (0, 0, {})
