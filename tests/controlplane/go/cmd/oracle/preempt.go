@@ -192,7 +192,10 @@ func (p *preemptionWatcher) SelectVictimsOnNode(ctx context.Context, state fwk.C
 	if !why.IsSuccess() {
 		wording := statusOf(why)
 		told.Status = &wording
-	} else if len(victims) > 0 {
+	} else if len(victims) == 0 { // the evaluator makes that an error, in these words
+		wording := statusOf(fwk.AsStatus(fmt.Errorf("expected at least one victim pod on node %q", name)))
+		told.Status = &wording
+	} else {
 		p.candidates = append(p.candidates, &seen{name, &extenderv1.Victims{
 			Pods: victims, NumPDBViolations: int64(violations)}})
 	}
