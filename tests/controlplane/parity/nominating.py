@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tests.controlplane.parity.manifests import has, prefers_node, taint
 from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, scenario
+from tests.controlplane.parity.stage import FOREIGN
 from tests.controlplane.parity.steps import (
+    Step,
+    ask_to_go,
     bound,
     change_pod,
     evicting,
@@ -30,6 +33,12 @@ WAITING = [
     evicting("lesser"),
     settle,
 ]
+
+
+def resident(name: str, node: str) -> Step:
+    """A pod that somebody else bound."""
+    return pod(name, {"nodeName": node}, profile=FOREIGN, cpu="900m")
+
 
 NOMINATING = (
     scenario("A victim that takes its time says why it goes", WAITING),
@@ -160,5 +169,37 @@ NOMINATING = (
         settle,
         change_pod("greater", FREE),
         bound("greater", "a"),
+    ),
+    scenario(
+        "Room that somebody else promised to a pod is not for its equal",
+        node("a", cpu="1"),
+        pod("first", GATED, cpu="900m"),
+        nominate("first", "a"),
+        settle,
+        pod("equal", cpu="900m"),
+        settle,
+        change_pod("first", FREE),
+        settle,
+    ),
+    scenario(
+        "A scheduler that starts late preempts",
+        node("a", cpu="1"),
+        resident("lesser", "a"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        pod("late", cpu="900m", wait=False),
+        starts_cold=True,
+        then=(evicting("lesser"), refused("late", "1 Insufficient cpu")),
+    ),
+    scenario(
+        "A scheduler that starts late finds a pod that waits for its victim",
+        node("a", cpu="1"),
+        node("b", cpu="1"),
+        resident("lesser", "a"),
+        resident("other", "b"),
+        ask_to_go("other"),
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        nominate("greater", "b"),
+        pod("late", cpu="900m", wait=False),
+        starts_cold=True,
     ),
 )

@@ -90,7 +90,7 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
     bindings = {key: pod["spec"]["nodeName"] for key, pod in sorted(pods.items()) if pod["spec"].get("nodeName")}
 
     def of_each(find: Callable[[Object], Any]) -> dict[str, Any]:
-        return _of_each_name({key: find(pod) for key, pod in pods.items()}, stage.mask)
+        return of_each_name({key: find(pod) for key, pod in pods.items()}, stage.mask)
 
     uids = {pod["metadata"]["uid"]: pod for pod in pods.values()}
     return Outcome(
@@ -128,7 +128,7 @@ def _unequal(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str
             yield key, one, other
 
 
-def _of_each_name(found: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
+def of_each_name(found: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
     """What was found of each pod. Replicas have one name together, and in no order."""
     together: dict[str, list[Any]] = {}  # name without what is generated -> what was found of its pods
     for key, each in found.items():

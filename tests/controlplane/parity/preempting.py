@@ -49,11 +49,9 @@ def on(name: str, spec: Object | None = None) -> dict[str, Any]:
     return {"nodeSelector": {HOST: name}, **(spec or {})}
 
 
-def scenario(
-    name: str, *steps: Step | list[Step], placements: Placements = exact, retries_vary: bool = False
-) -> Scenario:
-    """A scenario with classes of priority."""
-    return Scenario(name, (*CLASSES, *steps), placements, NEEDS, retries_vary=retries_vary)
+def scenario(name: str, *steps: Step | list[Step], placements: Placements = exact, **options: Any) -> Scenario:
+    """A scenario with classes of priority, and with other fields of `Scenario`."""
+    return Scenario(name, (*CLASSES, *steps), placements, NEEDS, **options)
 
 
 PREEMPTING = (

@@ -20,6 +20,7 @@ class Scenario:
     placements: Placements = exact
     needs: frozenset[str] = frozenset()  # plugins that kscheduler may not have yet
     starts_cold: bool = False  # are the pods there before the scheduler starts?
+    then: tuple[Step, ...] = ()  # further steps, once a scheduler runs that starts cold
     pardons: str = ""  # what the judge finds, and a profile wants
     retries_vary: bool = False  # does it depend on a controller's pace how often a pod is refused in the same words?
     may_say: str = ""  # Events with these words depend on chance and are not compared
@@ -47,6 +48,8 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
         if scenario.starts_cold:
             start()
             stage.is_awake = True
+        for step in scenario.then:
+            step(stage)
         # 2. Settle: decided, judged, and told about.
         stage.wait(lambda: all(map(is_decided, stage.own_pods())), "each pod is decided")
         settle(stage)
@@ -74,8 +77,14 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
 def is_told(stage: Stage) -> bool:
     """Has each pod an Event that fits its state?"""
     told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
-    expected = ((pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.own_pods())
+    expected = [(pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.own_pods()]
+    expected += [(pod["metadata"]["uid"], "Preempted") for pod in stage.pods().values() if _is_preempted(pod)]
     return all(reason is None or (uid, reason) in told for uid, reason in expected)
+
+
+def _is_preempted(pod: Object) -> bool:
+    """Has a scheduler asked it to go? A bound pod's condition says so first, its Event last."""
+    return condition(pod, "DisruptionTarget").get("reason") == "PreemptionByScheduler"
 
 
 def is_finished(claim: Object) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
 from tests.controlplane.harness import workload
 from tests.controlplane.parity.manifests import ZONE
-from tests.controlplane.parity.outcome import Outcome, differences, exact, in_each, label_of_each, shape
+from tests.controlplane.parity.outcome import Outcome, differences, exact, in_each, label_of_each, of_each_name, shape
 
 NODES = {
     "a1": workload.node("a1", labels={ZONE: "a"}),
@@ -30,6 +31,18 @@ def test_placements_are_compared_in_the_way_a_scenario_chooses() -> None:
     assert in_each(ZONE)(BINDINGS, NODES) == {"a": 2, "b": 1}
     assert shape(ZONE)(BINDINGS, NODES) == {f"pods in each {ZONE}": "2 1"}
     assert label_of_each(ZONE)(BINDINGS, NODES) == {"main/one": "a", "main/two": "a", "main/three": "b"}
+
+
+def test_what_is_found_of_replicas_is_together_under_one_name_and_in_no_order() -> None:
+    found = {"main/web-bcd24": "a", "main/greater": "b", "main/web-fgh57": ""}
+    same = {"main/web-zzzzz": "", "main/web-xxxxx": "a", "main/greater": "b"}
+    together = {"main/web-*": ["", "a"], "main/greater": "b"}
+
+    def mask(text: str) -> str:
+        return re.sub("web-.*", "web-*", text)
+
+    assert of_each_name(found, mask) == of_each_name(same, mask) == together
+    assert of_each_name({**found, "main/web-fgh57": "c"}, mask) != together
 
 
 def test_equal_outcomes_differ_in_nothing() -> None:
