@@ -79,7 +79,7 @@ class _Kernels:
 
     def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
         """What `WhatIfDryRun.try_node` would say of each; None where that has to be asked."""
-        trials = [(node, self._kept.of(node, self.now)) for node in nodes]
+        trials = list(zip(nodes, self._kept.of_each(nodes, self.now), strict=True))
         # 1. Everybody of lower priority leaves. Does it help at all?
         obstacles = self._clear(trials)
         # 2. Where it does, whoever can comes back.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import PodRequest, Residents
@@ -80,9 +80,20 @@ class KeptPods:
         self._tells_kinds = self._tells_kinds or tells_kinds
 
     def of(self, node: NodeInfo, now: float) -> NodePods:
-        found = self._kept.get(node.row)
-        if found is None or not found.residents.are(node.pods) or found.holds_after >= now:
-            found = self._kept[node.row] = self.look(node.pods.values(), now)
+        return self.of_each([node], now)[0]
+
+    def of_each(self, nodes: Sequence[NodeInfo], now: float) -> list[NodePods]:
+        """In one go, since there are many."""
+        kept = [self._kept.get(node.row) for node in nodes]
+        return [
+            found
+            if found is not None and found.holds_after < now and found.residents.are(node.pods)
+            else self._look_again(node, now)
+            for node, found in zip(nodes, kept, strict=True)
+        ]
+
+    def _look_again(self, node: NodeInfo, now: float) -> NodePods:
+        found = self._kept[node.row] = self.look(node.pods.values(), now)
         return found
 
     def _request_of(self, pod: PodInfo) -> PodRequest:

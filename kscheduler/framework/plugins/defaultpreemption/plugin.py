@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -191,8 +192,10 @@ class DefaultPreemption:
             return None, error_status(_joined(faults), faults[0].error)
         total = len(self._handle.table)
         diagnosis = Diagnosis(total)
-        for status in findings.statuses.values():
-            diagnosis.count(status, 1)
+        # Nodes with the same reason mostly share its status: counted by object, they are few.
+        shared = {id(status): status for status in findings.statuses.values()}
+        for identity, nodes in Counter(map(id, findings.statuses.values())).items():
+            diagnosis.count(shared[identity], nodes)
         untried = total - len(findings.statuses)
         if untried:
             diagnosis.count(_NOT_TRIED, untried)

@@ -304,3 +304,43 @@ def test_a_pod_that_is_expected_where_it_is_counts_once() -> None:
     cluster.nominator.nominate(PodInfo(make_pod("here").uid("here").priority(9).req(cpu="2").obj()), "n1")
     found = cluster.check(PodInfo(make_pod("new").uid("new").priority(5).req(cpu="2").obj()))
     assert [victim.key for victim in found.candidates[0].victims] == ["default/low"]
+
+
+# --- spreading, where it is easily got wrong ---
+
+
+def spreading(name: str, priority: int, *keys: str, node: str = "") -> PodInfo:
+    """A pod of 2 cores that is to be spread with its like."""
+    selector = LabelSelector(match_labels={"app": "web"})
+    stated = [TopologySpreadConstraint(1, key, "DoNotSchedule", selector) for key in keys]
+    pod = make_pod(name).uid(name).node(node).label(app="web").priority(priority).req(cpu="2").obj()
+    return PodInfo(spread(pod, *stated))
+
+
+def racked(cluster: Cluster, **zones: str) -> None:
+    """Node name -> "zone rack", of nodes with 4 cores."""
+    for name, place in zones.items():
+        zone, _, rack = place.partition(" ")
+        node = make_node(name).capacity(cpu="4", memory="8Gi", pods=9).label("zone", zone)
+        cluster.cache.set_node((node.label("rack", rack) if rack else node).obj())
+
+
+def test_pods_on_a_node_that_a_constraint_does_not_look_at_do_not_count_when_they_leave() -> None:
+    cluster = Cluster()
+    racked(cluster, n1="a r", n2="b r", n3="a")
+    for number, node in enumerate(("n1", "n1")):
+        cluster.cache.set_pod(spreading(f"high{number}", 9, node=node))
+    for number, node in enumerate(("n3", "n3")):
+        cluster.cache.set_pod(spreading(f"low{number}", 1, node=node))
+    found = cluster.check(spreading("new", 5, "zone", "rack"))
+    assert found.statuses["n3"].reasons == ("node(s) didn't match pod topology spread constraints",)
+
+
+def test_the_domain_with_the_fewest_pods_is_held_against_the_others() -> None:
+    cluster = Cluster()
+    racked(cluster, n1="a", n2="b")
+    cluster.cache.set_pod(spreading("there", 9, node="n2"))
+    cluster.cache.set_pod(PodInfo(make_pod("low").uid("low").node("n1").priority(1).req(cpu="2").obj()))
+    cluster.nominator.nominate(spreading("nominee", 9), "n1")
+    found = cluster.check(spreading("new", 5, "zone"))
+    assert [each.node_name for each in found.candidates] == ["n1"]
