@@ -35,8 +35,8 @@ TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 
 
-def generate_preemption(seed: int) -> Case:
-    """The case of a seed."""
+def generate_preemption(seed: int, *, shares_ports: bool = False) -> Case:
+    """The case of a seed; `shares_ports`: may pods of one node have the same host port?"""
     rng = random.Random(f"preemption {seed}")
     case = _varied(rng, seed) if often(rng, 0.33) else _crowded(rng, seed)
     seconds = pick(rng, (1, 3, 6))
@@ -49,7 +49,8 @@ def generate_preemption(seed: int) -> Case:
         _make_preemptor(rng, pod, [node["metadata"]["name"] for node in case.cluster["nodes"]])
     case.cluster["current"] = [_changed(rng, pod, case) for pod in case.pending if often(rng, 0.99)]
     _tell_apart(case.cluster["pods"])
-    _share_no_port(case.cluster["pods"])
+    if not shares_ports:
+        _share_no_port(case.cluster["pods"])
     case.cluster["podDisruptionBudgets"] = [_budget(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
     if often(rng, 0.3):
         _limit(rng, case.config)

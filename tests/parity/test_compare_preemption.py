@@ -12,6 +12,7 @@ from tests.parity.compare_preemption import NO_NODES, _of_preemptions
 from tests.parity.coverage_preemption import ANY, RULES, PreemptionCoverage
 from tests.parity.generate_preemption import LEAST, generate_preemption, has_equals
 from tests.parity.oracle import Answer, Preempted, Status, Tried
+from tests.parity.ours_preemption import PreemptionWorld, forms
 
 NO_VICTIMS = Status("UnschedulableAndUnresolvable", "", ["No preemption victims found for incoming pod"])
 TOO_SMALL = Status("Unschedulable", "NodeResourcesFit", ["Insufficient cpu", "Too many pods"])
@@ -112,6 +113,17 @@ def test_pods_without_a_start_are_of_different_importance_and_so_are_many_on_a_n
             assert len(set(unstarted)) == len(unstarted)
             assert len(found) <= 12 or len(set(found)) == len(found)
         assert has_equals(case) == any(len(set(found)) < len(found) for found in known.values())
+
+
+@pytest.mark.slow
+def test_all_forms_of_dry_runs_find_the_same_also_where_pods_share_ports() -> None:
+    for seed in range(60):
+        case = generate_preemption(seed, shares_ports=True)
+        found = [
+            [world.preempt(pod, Preempted()) for pod in case.pending]
+            for world in (PreemptionWorld(case, form) for form in forms())
+        ]
+        assert found[1:] == found[:-1], f"seed {seed}"
 
 
 # --- coverage ---
