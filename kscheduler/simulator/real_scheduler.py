@@ -14,6 +14,7 @@ from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.run import SchedulerFactory
 
 
@@ -33,6 +34,7 @@ class RealScheduler:
             metrics=self._metrics,
             stopwatch=time.perf_counter,
             options=options,
+            extender_endpoint=BlockingWebhook,
         )
 
     async def run(self) -> None:

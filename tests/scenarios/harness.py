@@ -27,6 +27,8 @@ from kscheduler.client.protocol import PODS, Binding, Event
 from kscheduler.config.load import default_config
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError
+from kscheduler.extenders.build import MakeEndpoint
+from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
@@ -82,6 +84,7 @@ class World:
         options: Options | None = None,
         plugins: Mapping[str, Sequence[Plugin]] | None = None,
         expect_conditions: bool = True,
+        extender_endpoint: MakeEndpoint = Webhook,
     ) -> None:
         """`expect_conditions` False: the scenario ends while pods are still waiting for their condition."""
         self.clock = LoopClock(asyncio.get_running_loop())
@@ -104,6 +107,7 @@ class World:
             metrics=self.metrics,
             stopwatch=self.clock.now,
             options=options or Options(),
+            extender_endpoint=extender_endpoint,
         )
         self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)
         self._tasks: list[asyncio.Task[None]] = []
@@ -250,6 +254,7 @@ class World:
         counts = scheduler.queue.counts()
         return (
             not len(scheduler.bindings)
+            and not len(scheduler.lanes)
             and not counts.active
             and not scheduler.cache.sizes()["assumed_pods"]
             and _versions(scheduler.nodes.store) == _versions(self.cluster.nodes)

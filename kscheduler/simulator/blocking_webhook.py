@@ -1,0 +1,68 @@
+"""An extender's endpoint for simulations: the question is asked in real time, and virtual time stands still meanwhile.
+
+So an answer costs no virtual time, however long it took, and the same extender makes the same simulation.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from contextlib import closing
+from urllib.parse import urlsplit
+
+from kscheduler.config.types import Extender as ExtenderConfig
+from kscheduler.errors import PluginError
+from kscheduler.extenders.webhook import Webhook, answer_limit
+
+_CHUNK = 1 << 16
+
+
+class BlockingWebhook:
+    """Raises what `Webhook` raises. Each question has a connection of its own."""
+
+    def __init__(self, config: ExtenderConfig, path: str) -> None:
+        self._settings = Webhook(config, path)
+        self.url = self._settings.url
+        self._parts = urlsplit(self.url)
+
+    async def ask(self, verb: str, question: bytes) -> bytes:
+        url = f"{self.url}/{verb}"
+        with closing(self._connection()) as connection:
+            try:
+                return self._ask(connection, verb, question, url)
+            except TimeoutError as error:
+                raise PluginError(f"extender at URL {url}: no answer within {self._settings.timeout_s:g} s") from error
+            except (http.client.HTTPException, OSError) as error:
+                raise PluginError(f"extender at URL {url}: {str(error) or type(error).__name__}") from error
+
+    def _connection(self) -> http.client.HTTPConnection:
+        timeout_s, host, port = self._settings.timeout_s, self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._settings.ssl_context)
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+
+    def _ask(self, connection: http.client.HTTPConnection, verb: str, question: bytes, url: str) -> bytes:
+        deadline = time.monotonic() + self._settings.timeout_s
+        connection.request(
+            "POST", f"{self._parts.path}/{verb}", body=question, headers={"Content-Type": "application/json"}
+        )
+        response = connection.getresponse()
+        if response.status != 200:
+            raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
+        return _read(response, answer_limit(question), deadline, url)
+
+    async def close(self) -> None:
+        pass
+
+
+def _read(response: http.client.HTTPResponse, limit: int, deadline: float, url: str) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := response.read1(_CHUNK):
+        size += len(chunk)
+        if size > limit:
+            raise PluginError(f"extender at URL {url}: expected an answer of at most {limit} bytes, got more")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,145 @@
+"""One endpoint over real connections: what honest, slow, dying and lying servers come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.types import Extender, ExtenderTLSConfig
+from kscheduler.errors import ConfigError, PluginError
+from kscheduler.extenders.webhook import MIN_ANSWER_LIMIT, Webhook
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def server(serve: Serve) -> AsyncIterator[str]:
+    """Its URL; `serve` has each connection after the request was read."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+            await reader.readexactly(int(length.split(b":")[1]))
+            await serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix/"
+    finally:
+        listening.close()
+
+
+async def ask(url: str, timeout_s: float = 5.0, question: bytes = b"{}") -> bytes:
+    webhook = Webhook(Extender(url_prefix=url, http_timeout=Duration(int(timeout_s * 1e9))), "extenders[0]")
+    try:
+        return await webhook.ask("filter", question)
+    finally:
+        await webhook.close()
+
+
+def saying(*parts: bytes, pause_s: float = 0.0) -> Serve:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause_s)
+
+    return serve
+
+
+def whole(body: bytes, status: str = "200 OK", kind: str = "application/json") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "nonsense"])
+async def test_the_body_is_the_answer_whatever_its_content_type(kind: str) -> None:
+    async with server(saying(whole(b'{"a": 1}', kind=kind))) as url:
+        assert json.loads(await ask(url)) == {"a": 1}
+
+
+@pytest.mark.parametrize("status", ["500 Oops", "404 Not Found", "201 Created", "302 Found"])
+async def test_any_status_but_200_is_a_fault_in_kube_schedulers_words(status: str) -> None:
+    async with server(saying(whole(b"{}", status))) as url:
+        with pytest.raises(PluginError, match=rf"^failed filter with extender at URL {url}filter, code {status[:3]}$"):
+            await ask(url)
+
+
+async def test_a_server_that_hangs_is_given_up_in_time() -> None:
+    async with server(saying(b"", pause_s=30.0)) as url:
+        with pytest.raises(PluginError, match=r"no answer within 0.05 s"):
+            await ask(url, 0.05)
+
+
+async def test_a_server_that_drips_is_given_up_in_time() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+    async with server(saying(head, *[b"x"] * 1000, pause_s=0.01)) as url:
+        with pytest.raises(PluginError, match=r"no answer within 0.1 s"):
+            await ask(url, 0.1)
+
+
+async def test_a_server_that_dies_in_the_middle_is_a_fault() -> None:
+    async with server(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")) as url:
+        with pytest.raises(PluginError, match=rf"extender at URL {url}filter: "):
+            await ask(url)
+
+
+async def test_nobody_there_is_a_fault() -> None:
+    async with server(saying(b"")) as url:
+        pass
+    with pytest.raises(PluginError, match=rf"extender at URL {url}filter: "):
+        await ask(url)
+
+
+async def test_no_http_is_a_fault() -> None:
+    async with server(saying(b"hello\r\n\r\n")) as url:
+        with pytest.raises(PluginError, match=rf"extender at URL {url}filter: "):
+            await ask(url)
+
+
+async def test_an_answer_that_is_far_too_large_is_not_read_to_its_end() -> None:
+    async with server(saying(whole(b"x" * (10 << 20)))) as url:
+        with pytest.raises(PluginError, match=f"expected an answer of at most {MIN_ANSWER_LIMIT} bytes, got more"):
+            await ask(url)
+
+
+async def test_a_large_question_may_have_a_large_answer() -> None:
+    async with server(saying(whole(b"x" * (MIN_ANSWER_LIMIT * 2)))) as url:
+        assert len(await ask(url, question=b"q" * MIN_ANSWER_LIMIT)) == MIN_ANSWER_LIMIT * 2
+
+
+# --- what cannot work is refused when it is made -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://host", "http://"])
+def test_a_url_without_scheme_or_host_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"^extenders\[0\].urlPrefix: expected an http:// or https:// URL"):
+        Webhook(Extender(url_prefix=url), "extenders[0]")
+
+
+TLS_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a file that is not there": ({"ca_file": "/nowhere"}, "tlsConfig.caFile"),
+    "no base64": ({"ca_data": "%"}, "tlsConfig.caData: expected base64"),
+    "no certificate": ({"ca_data": "eHg="}, "tlsConfig.caData: expected certificates"),
+    "a key alone": ({"key_data": "eHg="}, "tlsConfig: expected a client certificate with its key"),
+    "a pair that is none": ({"key_data": "eHg=", "cert_data": "eHg="}, "tlsConfig: the client certificate"),
+}
+
+
+@pytest.mark.parametrize("what", TLS_FAULTS)
+def test_tls_material_that_cannot_be_read_is_refused_with_its_field(what: str) -> None:
+    fields, told = TLS_FAULTS[what]
+    config = Extender(url_prefix="https://host", enable_https=True, tls_config=ExtenderTLSConfig(**fields))
+    with pytest.raises(ConfigError) as caught:
+        Webhook(config, "extenders[3]")
+    assert str(caught.value).startswith(f"extenders[3].{told}")
