@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kscheduler.api.objects import ObjectMeta, Pod, PodSchedulingGate, PodSpec
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Code, Status
-from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.queue.waking import PIECE_STEPS
@@ -50,6 +50,12 @@ def by_priority(qpi: QueuedPodInfo) -> tuple[float, ...]:
     return (-qpi.pod_info.priority, qpi.timestamp)
 
 
+def lane_by_label(pod_info: PodInfo) -> Lane:
+    """A pod's `labels` are the number of its lane, if it has one."""
+    label = (pod_info.pod.metadata.labels or {})["v"]
+    return (int(label),) if label else PLAIN
+
+
 def scheduling_gates(pod_info: PodInfo) -> Status | None:
     gates = pod_info.pod.spec.scheduling_gates
     if not gates:
@@ -80,6 +86,7 @@ def make_queue(
     initial_backoff_s: float = 1.0,
     max_backoff_s: float = 10.0,
     piece_steps: int = PIECE_STEPS,
+    lane_of: Callable[[PodInfo], Lane] | None = None,
 ) -> SchedulingQueue:
     return SchedulingQueue(
         by_priority,
@@ -89,6 +96,7 @@ def make_queue(
         initial_backoff_s=initial_backoff_s,
         max_backoff_s=max_backoff_s,
         piece_steps=piece_steps,
+        lane_of=lane_of,
     )
 
 

@@ -20,13 +20,24 @@ from kscheduler.framework.events import (
     matches,
 )
 from kscheduler.queue.backoff import window
-from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
-from tests.queue.harness import NODE_ALLOCATABLE, NODE_LABEL, NODE_TAINT, REGISTERED, by_priority, make_pod, make_queue
+from tests.queue.harness import (
+    NODE_ALLOCATABLE,
+    NODE_LABEL,
+    NODE_TAINT,
+    REGISTERED,
+    by_priority,
+    lane_by_label,
+    make_pod,
+    make_queue,
+)
 
 EVENTS = [NODE_ADD, NODE_DELETE, NODE_ALLOCATABLE, NODE_LABEL, NODE_TAINT, ASSIGNED_POD_DELETE]
 PLUGINS = st.frozensets(st.sampled_from(["NodeResourcesFit", "NodeAffinity", "TaintToleration"]), min_size=1)
 PRIORITIES = st.integers(-1, 2)
+LABELS = st.sampled_from(["", "", "1", "2"])  # of lanes
+LANES: st.SearchStrategy[Lane] = st.sampled_from([PLAIN, (1,), (2,)])
 
 
 def wants(plugins: frozenset[str] | set[str], event: ClusterEvent) -> bool:
@@ -40,7 +51,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.queue = make_queue(piece_steps=3)
+        self.queue = make_queue(piece_steps=3, lane_of=lane_by_label)
         self.now = 1000.0
         self.latest = self.now  # the queue's time: clocks may jump back, it does not
         self.owed: dict[str, int] = {}  # uid of a pod that an event is to wake -> since when it waits
@@ -50,19 +61,19 @@ class QueueMachine(RuleBasedStateMachine):
 
     # --- what may happen ---
 
-    @rule(priority=PRIORITIES, is_gated=st.booleans())
-    def add(self, priority: int, is_gated: bool) -> None:
-        pod = make_pod(f"p{self.made}", priority=priority, gates=["wait"] if is_gated else ())
+    @rule(priority=PRIORITIES, is_gated=st.booleans(), lane=LABELS)
+    def add(self, priority: int, is_gated: bool, lane: str) -> None:
+        pod = make_pod(f"p{self.made}", priority=priority, gates=["wait"] if is_gated else (), labels=lane)
         self.made += 1
         self.alive[pod.uid] = pod
         self.queue.add(pod, self.now)
 
-    @rule(data=st.data(), priority=PRIORITIES)
-    def update(self, data: st.DataObject, priority: int) -> None:
+    @rule(data=st.data(), priority=PRIORITIES, lane=LABELS)
+    def update(self, data: st.DataObject, priority: int, lane: str) -> None:
         if self.alive:
             uid = data.draw(st.sampled_from(sorted(self.alive)))
             old = self.alive[uid]
-            new = self.alive[uid] = make_pod(old.pod.metadata.name, priority=priority)  # removes gates, too
+            new = self.alive[uid] = make_pod(old.pod.metadata.name, priority=priority, labels=lane)  # removes gates
             self.queue.update(old.pod, new, self.now)
 
     @rule(data=st.data())
@@ -72,16 +83,18 @@ class QueueMachine(RuleBasedStateMachine):
             del self.alive[uid]
             self.queue.delete(uid)
 
-    @rule(target=popped)
-    def pop(self) -> QueuedPodInfo:
-        held = list(self.queue.pending_pods())
+    @rule(target=popped, lane=LANES)
+    def pop(self, lane: Lane) -> QueuedPodInfo:
+        held = [qpi for qpi in self.queue.pending_pods() if lane_by_label(qpi.pod_info) == lane]
         active = [by_priority(qpi) for qpi in held if qpi.pool is Pool.ACTIVE]
         backoff = [(qpi.backoff_expiration, by_priority(qpi)) for qpi in held if qpi.pool is Pool.BACKOFF]
-        qpi = self.queue.pop(self.now)
+        assert (lane in self.queue.lanes()) == (lane != PLAIN and bool(active or backoff))
+        qpi = self.queue.pop(self.now, lane)
         if qpi is None:
             assert not active, "an active pod was not popped"
             assert not backoff, "a pod in backoff was not popped although nothing was active"
             return multiple()  # type: ignore[return-value]
+        assert lane_by_label(qpi.pod_info) == lane
         if active:
             assert by_priority(qpi) == min(active)
         else:
@@ -189,10 +202,11 @@ class QueueMachine(RuleBasedStateMachine):
         expected = {qpi.uid for qpi in self.queue.pending_pods() if qpi.gated_by is None}
         tried: set[str] = set()
         while True:
-            while (qpi := self.queue.pop(self.now)) is not None:
-                assert qpi.uid not in tried
-                tried.add(qpi.uid)
-                self.queue.done(qpi.uid)
+            for lane in (PLAIN, *self.queue.lanes()):
+                while (qpi := self.queue.pop(self.now, lane)) is not None:
+                    assert qpi.uid not in tried
+                    tried.add(qpi.uid)
+                    self.queue.done(qpi.uid)
             deadline = self.queue.next_deadline(self.now)
             if deadline is None:
                 break
