@@ -44,9 +44,10 @@ def shun(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> Non
 
 def be_shunned(rng: random.Random, cluster: Cluster, pending: Sequence[Object]) -> None:
     """Others do not want to be with the pending pods."""
-    _label(rng, pending, ("web", "web", "db"))
-    for pod in _others(cluster):
-        if often(rng, 0.5):
+    _label(rng, [*_others(cluster), *pending], ("web", "web", "db"))
+    nominated = cluster.get("nominated", [])
+    for pod in nominated if nominated and often(rng, 0.6) else _others(cluster):
+        if often(rng, 0.7):
             pod["spec"]["affinity"] = _apart(rng)
 
 

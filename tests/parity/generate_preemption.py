@@ -15,7 +15,7 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import Case, Object
 from tests.parity.generate import HEAD, MISSING, PROFILES, generate
 from tests.parity.generate_nodes import generate_node
-from tests.parity.generate_obstacles import OBSTACLES, cling
+from tests.parity.generate_obstacles import OBSTACLES, be_shunned, cling
 from tests.parity.generate_pods import PodGenerator, label_selector, pinned
 from tests.parity.words import GPU, NAMESPACES, POD_LABELS, TAINT_KEYS, often, pick, some
 
@@ -99,10 +99,10 @@ def _crowded(rng: random.Random, seed: int) -> Case:
         for index in range(per_node * len(names))
         if often(rng, 0.95)
     ]
-    if often(rng, 0.35):
+    obstacle = pick(rng, OBSTACLES) if often(rng, 0.4) else None
+    if often(rng, 0.9 if obstacle is be_shunned else 0.35):
         waiting = rng.randint(1, 2 * len(names))
         cluster["nominated"] = [sized(pods.nominated(f"w{index}"), 2, sizes) for index in range(waiting)]
-    obstacle = pick(rng, OBSTACLES) if often(rng, 0.4) else None
     wants = WANTS if obstacle in (None, cling) or often(rng, 0.2) else (0.0, 0.0, 0.1)
     pending = [sized(pods.pending(f"p{index}"), 1, wants) for index in range(PENDING)]
     for pod in pending:
