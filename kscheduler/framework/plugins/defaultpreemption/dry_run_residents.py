@@ -79,11 +79,8 @@ class KeptPods:
             self.kinds = Kinds()
         self._tells_kinds = self._tells_kinds or tells_kinds
 
-    def of(self, node: NodeInfo, now: float) -> NodePods:
-        return self.of_each([node], now)[0]
-
     def of_each(self, nodes: Sequence[NodeInfo], now: float) -> list[NodePods]:
-        """In one go, since there are many."""
+        """The pods of these nodes; in one go, since there are many."""
         kept = [self._kept.get(node.row) for node in nodes]
         return [
             found

@@ -28,7 +28,7 @@ class Node:
         return info
 
     def found(self, now: float = LATE_S + 1.0) -> NodePods:
-        found = self.kept.of(self.info, now)
+        (found,) = self.kept.of_each([self.info], now)
         assert found.pods == by_importance(self.info.pods.values(), now)
         return found
 
