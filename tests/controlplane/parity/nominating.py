@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from tests.controlplane.parity.manifests import has, prefers_node, taint
 from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, scenario
-from tests.controlplane.parity.stage import FOREIGN
+from tests.controlplane.parity.stage import FOREIGN, Stage
 from tests.controlplane.parity.steps import (
     Step,
     ask_to_go,
     bound,
     change_pod,
+    change_status,
     evicting,
     node,
     nominate,
@@ -38,6 +41,17 @@ WAITING = [
 def resident(name: str, node: str) -> Step:
     """A pod that somebody else bound."""
     return pod(name, {"nodeName": node}, profile=FOREIGN, cpu="900m")
+
+
+def preempted_before(name: str) -> list[Step]:
+    """A bound pod was asked to go by a scheduler that is no more. Without a time its condition would be taken back."""
+
+    def tell(stage: Stage) -> None:
+        told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        change_status(name, {"conditions": [{**told, "lastTransitionTime": now}]})(stage)
+
+    return [tell, ask_to_go(name)]
 
 
 NOMINATING = (
@@ -196,10 +210,11 @@ NOMINATING = (
         node("b", cpu="1"),
         resident("lesser", "a"),
         resident("other", "b"),
-        ask_to_go("other"),
+        preempted_before("other"),
         pod("greater", IMPORTANT, cpu="900m", wait=False),
         nominate("greater", "b"),
         pod("late", cpu="900m", wait=False),
         starts_cold=True,
+        then=(refused("greater", "not eligible due to a terminating pod on the nominated node"), evicting("other")),
     ),
 )

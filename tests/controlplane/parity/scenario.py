@@ -78,13 +78,14 @@ def is_told(stage: Stage) -> bool:
     """Has each pod an Event that fits its state?"""
     told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
     expected = [(pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.own_pods()]
-    expected += [(pod["metadata"]["uid"], "Preempted") for pod in stage.pods().values() if _is_preempted(pod)]
+    expected += [(pod["metadata"]["uid"], "Preempted") for pod in stage.pods().values() if _is_preempted(pod, stage)]
     return all(reason is None or (uid, reason) in told for uid, reason in expected)
 
 
-def _is_preempted(pod: Object) -> bool:
-    """Has a scheduler asked it to go? A bound pod's condition says so first, its Event last."""
-    return condition(pod, "DisruptionTarget").get("reason") == "PreemptionByScheduler"
+def _is_preempted(pod: Object, stage: Stage) -> bool:
+    """Has the scheduler asked it to go? A bound pod's condition says so first, its Event last."""
+    scheduler, _, _ = condition(pod, "DisruptionTarget").get("message", "").partition(":")
+    return stage.names.profile_name(scheduler) is not None
 
 
 def is_finished(claim: Object) -> bool:

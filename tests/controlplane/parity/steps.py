@@ -106,6 +106,11 @@ def change_pod(name: str, patch: Object) -> Step:
     return lambda stage: _ignore(stage.api.patch(stage.path("pods", name), patch, MERGE))
 
 
+def change_status(name: str, patch: Object) -> Step:
+    """A strategic merge patch of a pod's status: conditions are merged by type."""
+    return lambda stage: _ignore(stage.api.patch(f"{stage.path('pods', name)}/status", {"status": patch}))
+
+
 def resize(name: str, **requests: str) -> Step:
     """A pod's container asks for something else, as in-place resize does. Nobody runs it, so it is done at once."""
 
@@ -184,11 +189,7 @@ def budget(name: str, selector: Object | None, *, allows: int, **spec: Any) -> S
 
 def nominate(name: str, node: str) -> Step:
     """Somebody else than the scheduler says where a pod will be, as autoscalers do."""
-
-    def play(stage: Stage) -> None:
-        stage.api.patch(f"{stage.path('pods', name)}/status", {"status": {"nominatedNodeName": node}}, MERGE)
-
-    return play
+    return change_status(name, {"nominatedNodeName": node})
 
 
 def denied(document: Object, containing: str) -> Step:
