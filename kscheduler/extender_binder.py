@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kscheduler.client.binder import Binder
 from kscheduler.client.protocol import Binding
@@ -17,11 +17,17 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderBinder:
-    """`extenders`: those that bind."""
+    """`extenders`: those that bind. `on_change` is called whenever one is asked."""
 
-    def __init__(self, extenders: Sequence[Extender], binder: Binder) -> None:
+    def __init__(self, extenders: Sequence[Extender], binder: Binder, on_change: Callable[[], None]) -> None:
         self._extenders = extenders
         self._binder = binder
+        self._on_change = on_change
+        self._asked = 0
+
+    def __len__(self) -> int:
+        """Pods that an extender is about to bind."""
+        return self._asked
 
     async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
         """The first interested extender binds the pod. SKIP: none is interested, or all that are may be ignored."""
@@ -46,9 +52,13 @@ class ExtenderBinder:
         """Raises PluginError if the pod is not bound, and an APIError if it may not be, or nobody can tell."""
         if not self._binder.may_bind():
             raise NotLeading("not bound: this replica does not hold the lease")
+        self._asked += 1
+        self._on_change()
         try:
             await extender.bind(*binding)
         except PluginError:
             # It may have bound the pod, and its answer was lost: then the room is taken.
             if not await self._binder.is_bound_as_asked(binding):
                 raise
+        finally:
+            self._asked -= 1

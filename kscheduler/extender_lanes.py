@@ -49,7 +49,7 @@ class ExtenderLanes:
 
     def start_next(self, now: float) -> None:
         """Give each extender that is free its next pod."""
-        taken = set(self._busy)
+        taken = set(self._busy)  # or spoken for
         for lane in self._queue.lanes():
             if taken.isdisjoint(lane):
                 queued = self._queue.pop(now, lane)

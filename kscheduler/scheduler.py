@@ -171,8 +171,11 @@ class Scheduler:
             max_queued=MAX_QUEUED_EVENTS,
         )
         self.statuses = PodStatusLane(client)
+        outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         self.bindings = BindingTasks(
-            options.bind_concurrency, self._work.set, lambda: len(self._pre_binds) + len(self.waiting_pods)
+            options.bind_concurrency,
+            self._work.set,
+            lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
         )
         self.pods, self.nodes = self._build_informers(client, stopwatch)
         self.informers: tuple[Informer[Any], ...] = (
@@ -203,7 +206,7 @@ class Scheduler:
             pre_binds=self._pre_binds,
             current_pod=self.pods.store.get,
             decisions=self.decisions,
-            bind_outside=ExtenderBinder(self.extenders.binders, self.binder).bind if self.extenders.binders else None,
+            bind_outside=outside.bind if self.extenders.binders else None,
         )
         self.lanes = self._build_lanes(client, stopwatch)
         self.measurements.show_queue(self.queue)
@@ -455,14 +458,15 @@ class Scheduler:
         self.queue.flush(now)
         if self._assumed_ttl_s > 0 and now >= self._next_expiry:
             self._expire(now)
-        if self.bindings.has_room and self.extenders.deciders:
-            self.lanes.start_next(now)
         end = now + SLICE_S
+        if self.bindings.has_room:
+            self.lanes.start_next(now)
         for _ in range(SLICE_PODS):
             if not self.bindings.has_room:
                 return False
             queued = self.queue.pop(now)
             if queued is None:
+                self.lanes.start_next(now)  # whose pods may leave their backoff early now
                 return False
             self._schedule(queued)
             now = self._clock.now()

@@ -198,10 +198,12 @@ class SchedulingQueue:
         """The lane's next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
 
         When nothing is active there, a rejected pod is taken out of its backoff early rather than leaving the scheduler
-        idle.
+        idle. Other lanes than the plain one are so only when nothing is active at all: asking others costs them, too.
         """
         qpi = self._active.pop(lane)
         if qpi is None:
+            if lane != PLAIN and self._active:
+                return None
             qpi = self._backoff.pop_early(lane)
             if qpi is None:
                 return None
@@ -217,8 +219,7 @@ class SchedulingQueue:
 
     def lanes(self) -> list[Lane]:
         """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
-        active = self._active.lanes()
-        return active + [lane for lane in self._backoff.early_lanes() if lane not in active]
+        return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:
         """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm.

@@ -49,7 +49,7 @@ def test_a_pod_whose_lane_changes_moves_there() -> None:
     assert name_of_next(queue, (2,)) == "a"
 
 
-def test_a_backoff_is_cut_short_only_for_the_lane_that_is_idle() -> None:
+def test_a_backoff_is_cut_short_for_its_own_lane_when_nothing_is_active() -> None:
     queue = queue_of(a=("1", 1))
     qpi = queue.pop(0.0, (1,))
     assert qpi is not None
@@ -58,6 +58,10 @@ def test_a_backoff_is_cut_short_only_for_the_lane_that_is_idle() -> None:
     queue.move_all_to_active_or_backoff(NODE_ALLOCATABLE, None, None, 0.0)
     assert pool_of(qpi) is Pool.BACKOFF
     assert queue.pop(0.0) is None  # the plain lane has nothing to gain from it
+    queue.add(make_pod("plain"), 0.0)
+    assert queue.lanes() == []
+    assert name_of_next(queue, (1,)) == ""
+    assert name_of_next(queue) == "plain"
     assert queue.lanes() == [(1,)]
     assert name_of_next(queue, (1,)) == "a"
 

@@ -88,6 +88,8 @@ class QueueMachine(RuleBasedStateMachine):
         held = [qpi for qpi in self.queue.pending_pods() if lane_by_label(qpi.pod_info) == lane]
         active = [by_priority(qpi) for qpi in held if qpi.pool is Pool.ACTIVE]
         backoff = [(qpi.backoff_expiration, by_priority(qpi)) for qpi in held if qpi.pool is Pool.BACKOFF]
+        if lane != PLAIN and self.queue.counts().active:
+            backoff = []
         assert (lane in self.queue.lanes()) == (lane != PLAIN and bool(active or backoff))
         qpi = self.queue.pop(self.now, lane)
         if qpi is None:

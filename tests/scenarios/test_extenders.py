@@ -556,6 +556,20 @@ async def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins() -> None
 
 
 @in_virtual_time
+async def test_a_binder_that_hangs_takes_no_room_from_other_bindings() -> None:
+    one = Binder(hangs)
+    async with world_with(one, options=Options(bind_concurrency=2)) as world:
+        world.add_nodes(2, **GPUS)
+        for index in range(5):
+            world.add_pod(gpu_pod(f"stuck{index}"))
+        await world.until(lambda: one.most_at_once == 5)
+        world.add_pod(make_pod("quick"))
+        await world.until(lambda: bool(world.node_of("quick")), within_s=1.0)
+        one.answer = binds(world)
+        await world.until(world.all_bound)
+
+
+@in_virtual_time
 async def test_without_the_lease_no_extender_is_asked_to_bind() -> None:
     one = Binder(fails("must not be asked"))
     async with world_with(one) as world:
