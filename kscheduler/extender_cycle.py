@@ -11,12 +11,14 @@ preemption, its victims are proposed to them before one node is chosen.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
+from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.errors import KSchedulerError, NotFound, PluginError
@@ -33,6 +35,8 @@ from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+FETCHES = 16  # victims that are fetched at a time
 
 Found = Decision | Rejection | OpenRejection
 
@@ -146,14 +150,16 @@ class _Attempt:
 
     async def _fetch(self, pods: Sequence[PodInfo]) -> Mapping[str, PodDocument]:
         """Pod uid -> the pod whole, without those that are gone."""
-        found = await asyncio.gather(*(self._get_if_there(pod.pod) for pod in pods))
-        return {document.metadata.uid: document for document in found if document is not None}
+        found: dict[str, PodDocument] = {}
+        slots = asyncio.Semaphore(FETCHES)
 
-    async def _get_if_there(self, pod: Pod) -> PodDocument | None:
-        try:
-            return await self._get(pod)
-        except NotFound:
-            return None
+        async def fetch(pod: PodInfo) -> None:
+            async with slots:
+                with contextlib.suppress(NotFound):
+                    found[pod.uid] = await self._get(pod.pod)
+
+        await run_together(*(fetch(pod) for pod in pods))
+        return found
 
     async def _get(self, pod: Pod) -> PodDocument:
         metadata = pod.metadata

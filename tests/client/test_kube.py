@@ -337,6 +337,16 @@ async def test_deleting_a_pod_carries_its_uid(server: FakeAPIServer, client: Kub
         await client.delete_pod("default", "web", "u1")
 
 
+async def test_a_pod_whole_has_what_no_decision_reads(server: FakeAPIServer, client: KubeClient) -> None:
+    whole = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"containers": [], "further": {"a": 1}}}
+    server.fail("GET", "/pods/web", body=json.dumps(whole).encode())
+    document = await client.get_pod_document("default", "web")
+    assert (document.key, json.loads(bytes(document.spec))) == ("default/web", whole["spec"])
+    server.fail("GET", "/pods/web", body=b'{"metadata": 3}')
+    with pytest.raises(APIError, match="pod default/web: Expected `object`"):
+        await client.get_pod_document("default", "web")
+
+
 async def test_a_status_patch_that_meets_a_namesake_is_a_conflict(server: FakeAPIServer, client: KubeClient) -> None:
     body = json.dumps({"reason": "Invalid", "message": "metadata.uid: Invalid value: field is immutable"}).encode()
     server.fail("PATCH", "/status", status=422, body=body)

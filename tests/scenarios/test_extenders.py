@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kscheduler.client.protocol import Binding
+from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -217,6 +218,25 @@ def test_an_extender_that_may_be_ignored_is_left_out_when_it_fails(what: str) ->
             assert len(one.asked) == 1
 
     scenario()
+
+
+@in_virtual_time
+async def test_decisions_with_extenders_are_remembered_like_others() -> None:
+    answers = [only(why="no licence"), fails("broken"), all_pass]
+    one = FakeExtender(settings=FOR_GPUS, filter=lambda question: answers.pop(0)(question), preempt=kept())
+    async with world_with(one, options=Options(explain=DecisionLogOptions())) as world:
+        world.add_nodes(2, **GPUS)
+        pod = world.add_pod(gpu_pod("p"))
+        await world.until(lambda: bool(message(world, "p")))
+        world.add_node("n2", **GPUS)
+        await world.until(world.all_bound)
+        assert world.scheduler.decisions is not None
+        placed, broken, rejected = world.scheduler.decisions.ring.of(pod.metadata.uid)
+        assert placed.node == world.node_of("p")
+        assert broken.refusal is not None
+        assert broken.refusal.message == "broken"
+        assert rejected.refusal is not None
+        assert "2 no licence" in rejected.refusal.message
 
 
 # --- others go on ----------------------------------------------------------------------------------------------------
