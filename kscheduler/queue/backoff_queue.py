@@ -50,7 +50,7 @@ class BackoffQueue:
         Within a lane they come by window, then in queue order.
         """
         current = window(now)
-        for lanes in (self._rejected, self._faulted):
+        for lanes in filter(None, (self._rejected, self._faulted)):
             for lane in (PLAIN, *lanes.others()):
                 while (first := lanes.first(lane)) is not None and first.backoff_expiration < current:
                     lanes.pop(lane)
@@ -61,6 +61,8 @@ class BackoffQueue:
 
     def next_completion(self) -> float:
         """When the first wait is over; infinity if nobody waits."""
+        if not self._rejected and not self._faulted:
+            return math.inf
         firsts = chain(self._rejected.firsts(), self._faulted.firsts())
         return min((first.backoff_expiration + WINDOW_S for first in firsts), default=math.inf)
 

@@ -22,6 +22,9 @@ class PodLanes:
     def __len__(self) -> int:
         return len(self._plain) + sum(map(len, self._others.values())) if self._others else len(self._plain)
 
+    def __bool__(self) -> bool:
+        return bool(self._plain) or bool(self._others)
+
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._plain, *self._others.values())
 
@@ -32,7 +35,9 @@ class PodLanes:
         heap.push(qpi, key)
 
     def pop(self, lane: Lane) -> QueuedPodInfo | None:
-        heap = self._heap(lane)
+        if not lane:
+            return self._plain.pop()
+        heap = self._others.get(lane)
         qpi = None if heap is None else heap.pop()
         self._drop_if_empty(lane)
         return qpi

@@ -219,6 +219,8 @@ class SchedulingQueue:
 
     def lanes(self) -> list[Lane]:
         """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
+        if self._lane_of is None:
+            return []
         return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:

@@ -91,6 +91,8 @@ class Waker:
 
     def happen(self, happening: Happening, now: float, up_to_priority: float = math.inf) -> int:
         """Something happened. Tells how many pods woke at once; the others follow."""
+        if not self._pods.rejected and not self._pods.gated:
+            return 0  # nobody waits; pods that come later are not concerned
         everybody = happening.event.is_wildcard
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
