@@ -38,7 +38,8 @@ class Webhook:
             raise ConfigError(
                 f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix!r}"
             )
-        self.ssl_context = _ssl_context(config, path) if parts.scheme == "https" else None
+        uses_tls = parts.scheme == "https" or config.tls_config is not None
+        self.ssl_context = _ssl_context(config, path) if uses_tls else None
         self._server_name = config.tls_config.server_name if config.tls_config else ""
         self._asks_proxies = not _is_local(parts.hostname or "")
         self._session: aiohttp.ClientSession | None = None
@@ -120,6 +121,8 @@ def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:
     except (ssl.SSLError, OSError) as error:
         field = f"{path}.caFile" if tls.ca_file else f"{path}.caData"
         raise ConfigError(f"{field}: expected certificates in PEM: {error}") from error
+    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     if tls.insecure or (config.enable_https and not tls.ca_file and not tls.ca_data):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

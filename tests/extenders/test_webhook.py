@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +17,13 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.extenders.webhook import MIN_ANSWER_LIMIT, Webhook
+from tests.client.certificates import Authority
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def server(serve: Serve) -> AsyncIterator[str]:
+async def server(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Its URL; `serve` has each connection after the request was read."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,15 +37,16 @@ async def server(serve: Serve) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+    listening = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
     try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix/"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix/"
     finally:
         listening.close()
 
 
-async def ask(url: str, timeout_s: float = 5.0, question: bytes = b"{}") -> bytes:
-    webhook = Webhook(Extender(url_prefix=url, http_timeout=Duration(int(timeout_s * 1e9))), "extenders[0]")
+async def ask(url: str, timeout_s: float = 5.0, question: bytes = b"{}", **fields: Any) -> bytes:
+    config = Extender(url_prefix=url, http_timeout=Duration(int(timeout_s * 1e9)), **fields)
+    webhook = Webhook(config, "extenders[0]")
     try:
         return await webhook.ask("filter", question)
     finally:
@@ -116,6 +121,41 @@ async def test_an_answer_that_is_far_too_large_is_not_read_to_its_end() -> None:
 async def test_a_large_question_may_have_a_large_answer() -> None:
     async with server(saying(whole(b"x" * (MIN_ANSWER_LIMIT * 2)))) as url:
         assert len(await ask(url, question=b"q" * MIN_ANSWER_LIMIT)) == MIN_ANSWER_LIMIT * 2
+
+
+# --- TLS ----------------------------------------------------------------------------------------------------------
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+async def test_a_client_certificate_is_presented_from_files_and_from_the_configuration(tmp_path: Path) -> None:
+    authority = Authority()
+    certificate, key = authority.issue(tmp_path, "me")
+    ca = base64.b64encode(authority.pem.encode()).decode()
+    async with server(saying(whole(b"{}")), authority.server_context(tmp_path)) as url:
+        from_files = ExtenderTLSConfig(ca_data=ca, cert_file=str(certificate), key_file=str(key))
+        assert await ask(url, enable_https=True, tls_config=from_files) == b"{}"
+        from_data = ExtenderTLSConfig(ca_data=ca, cert_data=encoded(certificate), key_data=encoded(key))
+        assert await ask(url, enable_https=True, tls_config=from_data) == b"{}"
+
+
+async def test_without_an_authority_https_is_not_verified_only_where_it_was_enabled(tmp_path: Path) -> None:
+    authority = Authority()
+    certificate, key = authority.issue(tmp_path, "me")
+    tls = ExtenderTLSConfig(cert_file=str(certificate), key_file=str(key))
+    async with server(saying(whole(b"{}")), authority.server_context(tmp_path)) as url:
+        assert await ask(url, enable_https=True, tls_config=tls) == b"{}"
+        with pytest.raises(PluginError, match="CERTIFICATE_VERIFY_FAILED"):
+            await ask(url, tls_config=tls)
+
+
+async def test_a_server_of_another_authority_is_a_fault(tmp_path: Path) -> None:
+    ca = base64.b64encode(Authority().pem.encode()).decode()
+    async with server(saying(whole(b"{}")), Authority().server_context(tmp_path)) as url:
+        with pytest.raises(PluginError, match="CERTIFICATE_VERIFY_FAILED"):
+            await ask(url, enable_https=True, tls_config=ExtenderTLSConfig(ca_data=ca))
 
 
 # --- what cannot work is refused when it is made -------------------------------------------------------------------
