@@ -46,10 +46,10 @@ class BlockingWebhook:
         connection.request(
             "POST", f"{self._parts.path}/{verb}", body=question, headers={"Content-Type": "application/json"}
         )
-        response = connection.getresponse()
-        if response.status != 200:
-            raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
-        return _read(response, answer_limit(question), deadline, url)
+        with closing(connection.getresponse()) as response:  # which may hold the socket by itself
+            if response.status != 200:
+                raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
+            return _read(response, answer_limit(question), deadline, url)
 
     async def close(self) -> None:
         pass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
 from kscheduler.client.protocol import Binding
+from kscheduler.errors import PluginError
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
@@ -645,3 +647,46 @@ async def test_ties_among_extended_scores_follow_the_option() -> None:
         world.add_pod(make_pod("p"))
         await world.until(world.all_bound)
         assert world.node_of("p") == "n1"
+
+
+# --- all at once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_extenders_do_all_pods_are_placed_and_no_node_is_overcommitted(seed: int) -> None:
+    draw = random.Random(seed)
+
+    async def moody(question: dict[str, Any]) -> Any:
+        await asyncio.sleep(draw.choice([0.0, 0.01, 0.3]))
+        mood = draw.random()
+        if mood < 0.15:
+            raise PluginError("not in the mood")
+        names = question["NodeNames"]
+        return all_pass(question) if mood < 0.7 else only(*draw.sample(names, min(2, len(names))))(question)
+
+    def judging(question: dict[str, Any]) -> Any:
+        return [{"Host": name, "Score": draw.randrange(11)} for name in question["NodeNames"]]
+
+    def of(resource: str, **fields: Any) -> dict[str, Any]:
+        return {"managedResources": [{"name": resource}], **fields}
+
+    a = FakeExtender("a", settings=of("example.com/a"), filter=moody, prioritize=late(0.05, judging))
+    b = FakeExtender("b", settings=of("example.com/b", ignorable=True), filter=moody)
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with world_with(a, b, latency=Latency(bind_s=0.05), seed=seed) as world:
+            world.run_kubelets()
+            world.add_nodes(5, **GPUS)
+            for index in range(60):
+                pod = make_pod(f"p{index}").priority(draw.randrange(3)).grace_period(1)
+                resources = draw.choice([(), ("a",), ("b",), ("a", "b")])
+                world.add_pod(pod.req(**{"cpu": "300m", **{f"example.com/{name}": "1" for name in resources}}))
+                if draw.random() < 0.3:
+                    await world.sleep(draw.random())
+            world.cluster.delete_node("n0")
+            world.add_node("n5", **{**GPUS, "cpu": "8"})
+            await world.until(world.all_bound, within_s=600.0)
+            assert (a.most_at_once, b.most_at_once) == (1, 1)
+
+    scenario()
