@@ -29,6 +29,7 @@ class RecordingExtender:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self.questions: list[tuple[str, dict[str, Any]]] = []  # (verb, question)
+        self.release = threading.Event()  # what the wish `wait` waits for
         answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,6 +53,7 @@ class RecordingExtender:
         return f"http://127.0.0.1:{self.server.server_port}/scheduler"
 
     def close(self) -> None:
+        self.release.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -66,6 +68,9 @@ class RecordingExtender:
 
     def _filter(self, question: dict[str, Any]) -> tuple[int, Any]:
         wish = question["Pod"]["metadata"]["labels"]["wish"]
+        if wish == "wait":
+            self.release.wait(60.0)
+            wish = "any"
         if wish == "500":
             return 500, {}
         if wish == "error":
@@ -111,6 +116,7 @@ def start(side: str, make: Callable[..., SchedulerProcess], control_plane: Contr
         "prioritizeVerb": "prioritize",
         "bindVerb": "bind",
         "weight": 100,
+        "httpTimeout": "60s",
         "managedResources": [{"name": GPU, "ignoredByScheduler": True}],
     }
     disabled = [{"name": name} for name in missing_plugins()]
@@ -179,3 +185,18 @@ def test_both_schedulers_ask_the_same_and_come_to_the_same(workspace: Workspace,
     expected = [f"{side}-{name}" for side in makers for name in PLACED]
     assert sorted(question["PodName"] for question in bindings) == sorted(expected)
     assert {frozenset(question) for question in bindings} == {frozenset(("PodName", "PodNamespace", "PodUID", "Node"))}
+
+
+def test_other_pods_are_bound_while_an_extender_hangs(workspace: Workspace, extender: RecordingExtender) -> None:
+    workspace.create_nodes(2, labels={"disk": "ssd"})
+    scheduler = start("ours", KScheduler, workspace.control_plane, extender.url)
+    workspace.create_pod("held", requests={"cpu": "100m", GPU: "1"}, labels={"wish": "wait"}, scheduler_name="ours")
+    eventually(lambda: extender.questions, "the extender is asked")
+    workspace.create_pods(20, scheduler_name="ours")
+    eventually(lambda: len(workspace.bindings()) == 20, "the others are bound")
+    assert "held" not in workspace.bindings()
+    extender.release.set()
+    eventually(lambda: "held" in workspace.bindings(), "the extender's pod is bound, too")
+    metrics = scheduler.get("/metrics")
+    asked = f'kscheduler_extender_requests_total{{extender="{extender.url}",result="success",verb="filter"}}'
+    assert f"{asked} 1" in metrics
