@@ -36,7 +36,7 @@ COMPILED: bool
 
 if TYPE_CHECKING:
     from kscheduler._fast.columns import NodeColumns, PodRequest
-    from kscheduler._fast.filtering import filter_fit, filter_profiles
+    from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
         Scores,
@@ -78,7 +78,7 @@ else:
     )
     if COMPILED:
         from kscheduler._fast.columns import NodeColumns, PodRequest
-        from kscheduler._fast.filtering import filter_fit, filter_profiles
+        from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
         from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.scoring import (
             Scores,
@@ -113,10 +113,12 @@ else:
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference import (
+            Crowd,
             accumulate,
             add_to_rows,
             best_total,
             clear_raw,
+            filter_crowded,
             filter_fit,
             filter_profiles,
             normalize,
@@ -165,6 +167,7 @@ __all__ = [
     "TOO_MANY_PODS",
     "UNRESOLVABLE",
     "Conditions",
+    "Crowd",
     "DomainSums",
     "NodeColumns",
     "PodRequest",
@@ -181,6 +184,7 @@ __all__ = [
     "best_total",
     "clear_nodes",
     "clear_raw",
+    "filter_crowded",
     "filter_fit",
     "filter_inside",
     "filter_outside",

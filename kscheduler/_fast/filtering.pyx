@@ -1,12 +1,16 @@
 """Which rows have room, and which profiles may: columns and one pod in, verdicts out. See reference.py."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
-from kscheduler._fast.checks cimport within
-from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.codes cimport FEASIBLE, MAX_AMOUNT, MAX_CODE, MAX_ENTRIES, TOO_MANY_PODS, UNRESOLVABLE
 from kscheduler._fast.columns cimport EntryC, NodeColumns, PodRequest
 from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, profile_t, row_t
 from kscheduler._fast.verdicts cimport Verdicts
+
+cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_profile, code):
@@ -63,6 +67,134 @@ def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequ
             c_code,
         )
     return left
+
+
+cdef struct ExpectedC:
+    amount_t priority
+    const EntryC* entries  # of a request that the crowd keeps alive
+    Py_ssize_t count
+
+
+@cython.final
+cdef class Crowd:
+    """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
+
+    `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
+    """
+
+    cdef readonly Py_ssize_t row
+    cdef dict here
+    cdef tuple uids
+    cdef list requests  # whose entries `c` points to
+    cdef ExpectedC* c
+    cdef Py_ssize_t count
+
+    def __cinit__(self, row, dict here not None, pods):
+        self.row = within("row", row, 0, _INT32_MAX)
+        self.here = here
+        self.uids = tuple([uid for uid, _, _ in pods])
+        self.requests = []
+        self.c = <ExpectedC*>PyMem_Malloc(max(1, len(pods)) * sizeof(ExpectedC))
+        if self.c is NULL:
+            raise MemoryError()
+        cdef PodRequest request
+        for _, priority, asked in pods:
+            request = asked
+            if request is None:
+                raise TypeError("expected a PodRequest, got None")
+            self.c[self.count].priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+            self.c[self.count].entries = request.c
+            self.c[self.count].count = request.count
+            self.requests.append(request)
+            self.count += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.c)
+
+
+def filter_crowded(
+    NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, crowds, priority, uid, code,
+    last,
+):
+    """Put out the nodes that have no room for the pod beside its crowd, with the detail that `filter_fit` has.
+
+    The crowd are the pods of at least its priority, itself left out. To be called after all filters, of which the
+    highest has the code `last`: what is said of the crowded node stands before what `code` and later ones have said.
+    """
+    verdicts.check_columns(columns)
+    cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
+    cdef code_t c_last = <code_t>within("last", last, c_code, MAX_CODE)
+    cdef amount_t c_priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+    columns._check_resources(request)
+    cdef Crowd crowd
+    cdef code_t before
+    cdef detail_t lacking
+    for each in crowds:
+        crowd = each
+        if crowd is None:
+            raise TypeError("expected a Crowd, got None")
+        index("row", crowd.row, verdicts.rows)
+        before = verdicts.codes[crowd.row]
+        if before != FEASIBLE and not c_code <= before <= c_last:
+            continue
+        lacking = _lacking_beside(columns, crowd, request, c_priority, None)
+        # More pods cannot lack less: only where it makes a difference is it asked who they are.
+        if lacking and (before != c_code or verdicts.details[crowd.row] != lacking):
+            lacking = _lacking_beside(columns, crowd, request, c_priority, uid)
+        if lacking:
+            verdicts.codes[crowd.row] = c_code
+            verdicts.details[crowd.row] = lacking
+
+
+cdef detail_t _lacking_beside(
+    NodeColumns columns, Crowd crowd, PodRequest request, amount_t priority, uid
+) except? -1:
+    """What lacks beside the pods of at least this priority; with a `uid`, without that one and those that are there."""
+    cdef amount_t beside[MAX_ENTRIES]  # what they take of each entry of the request
+    cdef amount_t has, left, amount
+    cdef amount_t pods = columns.pods[crowd.row]
+    cdef Py_ssize_t position, i
+    cdef bint is_picky = uid is not None
+    cdef bint is_anybody = False
+    for i in range(request.count):
+        beside[i] = 0
+    for position in range(crowd.count):
+        if crowd.c[position].priority < priority:
+            continue
+        is_anybody = True
+        if is_picky and (crowd.uids[position] == uid or crowd.uids[position] in crowd.here):
+            continue
+        pods += 1
+        _add_entries(beside, request.c, request.count, crowd.c[position].entries, crowd.c[position].count)
+    if not is_anybody:
+        return 0
+    cdef detail_t lacking = TOO_MANY_PODS if pods >= columns.pods_allowed[crowd.row] else 0
+    for i in range(request.count):
+        amount = request.c[i].amount
+        has = columns.allocated[request.c[i].resource, crowd.row]
+        left = has - columns.used[request.c[i].resource, crowd.row]
+        if amount > left or beside[i] > left - amount:  # not summed up: that could overflow
+            lacking |= <detail_t>1 << (1 + i)
+            if amount > has:
+                lacking |= UNRESOLVABLE
+    return lacking
+
+
+cdef int _add_entries(
+    amount_t* sums, const EntryC* asked, Py_ssize_t asked_count, const EntryC* entries, Py_ssize_t count
+) except -1 nogil:
+    """Add the amounts of those resources that are asked for, up to MAX_AMOUNT; both ascend by resource."""
+    cdef Py_ssize_t i = 0, j = 0
+    while i < asked_count and j < count:
+        if asked[i].resource < entries[j].resource:
+            i += 1
+        elif asked[i].resource > entries[j].resource:
+            j += 1
+        else:
+            sums[i] = min(sums[i], MAX_AMOUNT - entries[j].amount) + entries[j].amount
+            i += 1
+            j += 1
+    return 0
 
 
 cdef int _check_verdicts(const signed char* verdicts, Py_ssize_t count) except -1:

@@ -8,12 +8,14 @@ kube-scheduler 1.36's and must come out bit for bit. The tables they work on are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import (
     CPU,
     EPHEMERAL_STORAGE,
+    FEASIBLE,
     MAX_CODE,
     MAX_RAW,
     MAX_SCORED_RESOURCES,
@@ -26,6 +28,8 @@ from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Scor
 
 if TYPE_CHECKING:
     from array import array
+
+_INT32_MAX = (1 << 31) - 1
 
 # Rows added to the columns after the reset take no part until the next one, so the tables may only be longer.
 
@@ -80,20 +84,78 @@ def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, co
     within("code", code, 1, MAX_CODE)
     columns._check_resources(request)
     for row in verdicts.feasible_rows():
-        short = _shortage(columns._table[row], request)
+        short = _shortage(columns._table[row], request, ())
         if short:
             verdicts.reject(row, code, short)
     return verdicts.feasible_count()
 
 
-def _shortage(node: Row, request: PodRequest) -> int:
-    short = TOO_MANY_PODS if node.pods + 1 > node.allowed_pods else 0
+def _shortage(node: Row, request: PodRequest, beside: Sequence[PodRequest]) -> int:
+    """`beside`: what further pods take there."""
+    taken = Counter[int]()  # resource -> what they take of it
+    for other in beside:
+        taken.update(dict(other.entries))
+    short = TOO_MANY_PODS if node.pods + len(beside) + 1 > node.allowed_pods else 0
     for position, (resource, amount) in enumerate(request.entries):
-        if amount > node.allocatable[resource] - node.requested[resource]:
+        if amount > node.allocatable[resource] - node.requested[resource] - taken[resource]:
             short |= 1 << (1 + position)
             if amount > node.allocatable[resource]:
                 short |= UNRESOLVABLE
     return short
+
+
+@final
+class Crowd:
+    """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
+
+    `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
+    """
+
+    def __init__(self, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]) -> None:
+        self.row = within("row", row, 0, _INT32_MAX)
+        self._here = here
+        self._pods = tuple(pods)
+        for _, priority, _ in self._pods:
+            within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+
+    def beside(self, priority: int, uid: str) -> list[PodRequest]:
+        """What those pods take that a pod of this priority must leave their room."""
+        return [
+            request
+            for other, others_priority, request in self._pods
+            if others_priority >= priority and other != uid and other not in self._here
+        ]
+
+
+def filter_crowded(
+    columns: NodeColumns,
+    verdicts: Verdicts,
+    request: PodRequest,
+    crowds: Iterable[Crowd],
+    priority: int,
+    uid: str,
+    code: int,
+    last: int,
+) -> None:
+    """Put out the nodes that have no room for the pod beside its crowd, with the detail that `filter_fit` has.
+
+    The crowd are the pods of at least its priority, itself left out. To be called after all filters, of which the
+    highest has the code `last`: what is said of the crowded node stands before what `code` and later ones have said.
+    """
+    _check_columns(columns, verdicts)
+    within("code", code, 1, MAX_CODE)
+    within("last", last, code, MAX_CODE)
+    within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+    columns._check_resources(request)
+    for crowd in crowds:
+        index("row", crowd.row, verdicts.rows)
+        before = verdicts.code(crowd.row)
+        beside = crowd.beside(priority, uid)
+        if not beside or (before != FEASIBLE and not code <= before <= last):
+            continue
+        short = _shortage(columns._table[crowd.row], request, beside)
+        if short:
+            verdicts._code[crowd.row], verdicts._detail[crowd.row] = code, short
 
 
 # --- scoring ---

@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, select_host
+from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, filter_crowded, select_host
 from kscheduler.errors import InternalError
+from kscheduler.framework.crowds import Crowds, only_room
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
@@ -136,6 +137,7 @@ class Algorithm:
         self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in filters]
         self._node_filters = node_filters
         self._nominations = handle.nominations
+        self._crowds = Crowds(handle.table, handle.nominations)
         self._post_filter = post_filter
         self._pre_score = pre_score
         self._score = [
@@ -435,6 +437,21 @@ class Algorithm:
 
         The rows have been judged as they are. What is said of the crowded node comes first, also where both reject.
         """
+        try:
+            told = self._node_filters.demands(state, pod)
+        except Exception:
+            told = None  # whatever is wrong, the filters themselves tell it better
+        room = None if told is None else only_room(told)
+        if told is None or room is None:
+            self._yield_node_by_node(state, pod)
+            return
+        positions = {id(plugin): position for position, (plugin, _) in enumerate(self._filter, 1)}
+        for plugin, request in room:
+            code, last = positions[id(plugin)], len(self._filter)
+            table, verdicts = self._handle.table, self._verdicts
+            filter_crowded(table.columns, verdicts, request, self._crowds.now(), pod.priority, pod.uid, code, last)
+
+    def _yield_node_by_node(self, state: CycleState, pod: PodInfo) -> None:
         for node_name in self._nominations.nodes():
             node = self._handle.table.get(node_name)
             if node is None or self._verdicts.code(node.row) == OUTSIDE_PRE_FILTER:

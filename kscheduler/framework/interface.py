@@ -292,6 +292,10 @@ class Nominations(Protocol):
         """The node a pod is nominated to, or ""."""
         ...
 
+    def watch(self, changed: Callable[[str], object]) -> None:
+        """From now on call this with the name of each node whose nominated pods change."""
+        ...
+
 
 class NoNominations:
     def __len__(self) -> int:
@@ -305,6 +309,9 @@ class NoNominations:
 
     def node_of(self, uid: str) -> str:
         return ""
+
+    def watch(self, changed: Callable[[str], object]) -> None:
+        pass
 
 
 def _stands_still() -> float:

@@ -7,7 +7,7 @@ nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
@@ -24,6 +24,7 @@ class Nominator:
     def __init__(self) -> None:
         self._by_pod: dict[str, _Nomination] = {}  # pod uid -> its nomination
         self._by_node: dict[str, dict[str, PodInfo]] = {}  # node name -> pod uid -> pod, longest nominated first
+        self._watchers: list[Callable[[str], object]] = []
 
     # --- reading ---
 
@@ -44,6 +45,10 @@ class Nominator:
         found = self._by_pod.get(uid)
         return "" if found is None else found.node_name
 
+    def watch(self, changed: Callable[[str], object]) -> None:
+        """From now on call this with the name of each node whose nominated pods change."""
+        self._watchers.append(changed)
+
     # --- writing ---
 
     def nominate(self, pod: PodInfo, node_name: str | None) -> None:
@@ -54,6 +59,7 @@ class Nominator:
         if node_name:
             self._by_pod[pod.uid] = _Nomination(pod, node_name)
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
+            self._tell(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
         """A waiting pod changed. A nomination that neither version mentions is yet to be written, and stays."""
@@ -69,6 +75,11 @@ class Nominator:
         del pods[uid]
         if not pods:
             del self._by_node[found.node_name]
+        self._tell(found.node_name)
+
+    def _tell(self, node_name: str) -> None:
+        for changed in self._watchers:
+            changed(node_name)
 
     # --- self-test ---
 

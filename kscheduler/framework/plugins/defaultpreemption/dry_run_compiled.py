@@ -15,6 +15,7 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun, candidate_of
 from kscheduler.framework.plugins.defaultpreemption.dry_run_budgets import Protection
+from kscheduler.framework.plugins.defaultpreemption.dry_run_crowds import KeptCrowds
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptPods, NodePods
 from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, Weights, rules_of
 from kscheduler.framework.status import Status
@@ -30,6 +31,7 @@ class CompiledDryRun:
         self._handle = handle
         self._what_ifs = WhatIfDryRun(handle)
         self._kept = KeptPods(handle.table)
+        self._crowds = KeptCrowds(handle, self._kept)
         self._verdicts = Verdicts()
 
     def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
@@ -39,7 +41,8 @@ class CompiledDryRun:
         if rules is None:
             return self._what_ifs.search(state, pod, nodes, wanted)
         self._kept.begin(tells_kinds=bool(rules.tallies) or len(handle.budgets) > 0)
-        kernels = _Kernels(handle, self._kept, rules, pod)
+        self._crowds.begin()
+        kernels = _Kernels(handle, self._kept, self._crowds, rules, pod)
         findings = Findings(wanted)
         for start in range(0, len(nodes), BATCH):
             batch = nodes[start : start + BATCH]
@@ -55,9 +58,10 @@ class CompiledDryRun:
 class _Kernels:
     """One pod's dry runs."""
 
-    def __init__(self, handle: Handle, kept: KeptPods, rules: Rules, pod: PodInfo) -> None:
+    def __init__(self, handle: Handle, kept: KeptPods, crowds: KeptCrowds, rules: Rules, pod: PodInfo) -> None:
         self._handle = handle
         self._kept = kept
+        self._kept_crowds = crowds
         self._rules = rules
         self._pod = pod
         self.now = handle.evictions.wall()
@@ -65,20 +69,23 @@ class _Kernels:
         self._protection = Protection(handle.budgets, kept.kinds)
         # Node name -> pods expected there that the pod must leave their room; None: beyond what kernels can tell.
         self._crowds: dict[str, NodePods | None] = {}
-        for node_name in handle.nominations.nodes():
-            self._expect(node_name)
 
-    def _expect(self, node_name: str) -> None:
-        nominated, node = self._handle.nominations.on(node_name), self._handle.table.get(node_name)
-        crowd = [other for other in nominated if other.priority >= self._pod.priority and other.uid != self._pod.uid]
-        if node is None or not crowd:
+    def _expect(self, nodes: Sequence[NodeInfo]) -> None:
+        """Find out who is expected on the nodes that are tried next."""
+        self._crowds.clear()
+        if not self._handle.nominations:
             return
-        # A pod that is expected where it is already would be counted twice.
-        is_muddled = any(other.uid in node.pods for other in crowd) or not self._rules.know(crowd)
-        self._crowds[node_name] = None if is_muddled else self._kept.look(crowd, self.now)
+        for node in nodes:
+            crowd = self._kept_crowds.on(node, self._pod, self.now)
+            if crowd is None:
+                continue
+            # A pod that is expected where it is already would be counted twice.
+            is_muddled = any(other.uid in node.pods for other in crowd.pods) or not self._rules.know(crowd.pods)
+            self._crowds[node.name] = None if is_muddled else crowd
 
     def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
         """What `WhatIfDryRun.try_node` would say of each; None where that has to be asked."""
+        self._expect(nodes)
         trials = list(zip(nodes, self._kept.of_each(nodes, self.now), strict=True))
         # 1. Everybody of lower priority leaves. Does it help at all?
         obstacles = self._clear(trials)

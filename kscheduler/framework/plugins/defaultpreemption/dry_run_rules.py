@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kscheduler._fast import Conditions, PodRequest, Verdicts
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.demands import Demands, Tally, anywhere
+from kscheduler.framework.demands import Demands, Tally, anywhere, everybody
 from kscheduler.framework.interface import DemandingFilterPlugin, ProfileHandle
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import Kinds
 from kscheduler.framework.status import Status
@@ -48,7 +48,8 @@ class Rules:
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
         """Do the tallies count all that these pods, which are on no node, would count for?"""
-        return all(demands.know(pod) for _, demands in self._told for pod in pods)
+        questions = [demands.know for _, demands in self._told if demands.know is not everybody]
+        return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
         """For each node, and each tally, 1 if pods that come to the node, or leave it, count."""

@@ -1,0 +1,64 @@
+"""The pods that are nominated to nodes, as the kernels take them: kept from one cycle to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kscheduler._fast import Crowd, PodRequest
+from kscheduler.framework.demands import Demands
+from kscheduler.framework.interface import DemandingFilterPlugin, Nominations
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+
+
+class Crowds:
+    """Only nodes whose nominations have changed are looked at anew."""
+
+    def __init__(self, table: NodeTable, nominations: Nominations) -> None:
+        self._table = table
+        self._nominations = nominations
+        self._changed = set(nominations.nodes())  # names
+        self._generation = table.static_generation  # when the nodes were last compared
+        self._nodes: dict[str, NodeInfo] = {}  # node name -> the node that its crowd was made for
+        self._crowds: dict[str, Crowd] = {}  # node name -> the pods that are nominated to it
+        nominations.watch(self._changed.add)
+
+    def now(self) -> Collection[Crowd]:
+        """Of every node that there is, and that pods are nominated to."""
+        if self._generation != self._table.static_generation:
+            self._compare_nodes()
+        if self._changed:
+            for name in self._changed:
+                self._look_again(name)
+            self._changed.clear()
+        return self._crowds.values()
+
+    def _compare_nodes(self) -> None:
+        """Nodes appear and leave, and another one may come under the same name, or in the same row."""
+        self._generation = self._table.static_generation
+        known, get = self._nodes, self._table.get
+        self._changed.update(name for name in self._nominations.nodes() if get(name) is not known.get(name))
+        self._changed.update(name for name, node in known.items() if get(name) is not node)
+
+    def _look_again(self, name: str) -> None:
+        node, pods = self._table.get(name), self._nominations.on(name)
+        if node is None or not pods:
+            self._nodes.pop(name, None)
+            self._crowds.pop(name, None)
+            return
+        request_of = self._table.request_of
+        self._nodes[name] = node
+        self._crowds[name] = Crowd(node.row, node.pods, [(pod.uid, pod.priority, request_of(pod)) for pod in pods])
+
+
+def only_room(
+    told: Sequence[tuple[DemandingFilterPlugin, Demands]],
+) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
+    """The filter to which it matters that more pods are on a node, if there is one; None if they matter otherwise.
+
+    `told`: what all filters that have a say go by.
+    """
+    if any(demands.needs or demands.limits for _, demands in told):
+        return None
+    found = [(plugin, demands.request) for plugin, demands in told if demands.request is not None]
+    return found if len(found) <= 1 else None
