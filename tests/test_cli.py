@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import re
 import signal
 import socket
@@ -20,12 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler import __version__, logs
+from kscheduler import __version__
 from kscheduler.cli import main
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ALONE = HEAD + "leaderElection: {leaderElect: false}\n"
 NO_LONGER_THAN_S = 30.0
+
+pytestmark = pytest.mark.usefixtures("logging_restored")
 
 
 def kubeconfig_for(port: int) -> str:
@@ -37,16 +38,6 @@ clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
 users: [{{name: u, user: {{token: t}}}}]
 contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
 """
-
-
-@pytest.fixture(autouse=True)
-def logging_restored() -> Iterator[None]:
-    """`run` sets up logging for the whole process, which here is the tests'."""
-    root, own = logging.getLogger(), logging.getLogger(logs.ROOT)
-    before = (list(root.handlers), root.level, own.level)
-    yield
-    root.handlers[:], root.level = before[0], before[1]
-    own.setLevel(before[2])
 
 
 @pytest.fixture

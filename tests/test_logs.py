@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kscheduler import logs
 from kscheduler.errors import ConfigError
 from kscheduler.logs import TRACE, JSONFormatter, TextFormatter, configure, level_of, set_verbosity
 
@@ -26,12 +24,8 @@ class UnprintableError(Exception):
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root, own = logging.getLogger(), logging.getLogger(logs.ROOT)
-    before = (list(root.handlers), root.level, own.level)
-    yield io.StringIO()
-    root.handlers[:], root.level = before[0], before[1]
-    own.setLevel(before[2])
+def stream(logging_restored: None) -> io.StringIO:
+    return io.StringIO()
 
 
 def record(message: str = "pod bound", level: int = logging.INFO, **extra: Any) -> logging.LogRecord:

@@ -27,6 +27,8 @@ from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
 from tests.scenarios.harness import World
 
+pytestmark = pytest.mark.usefixtures("logging_restored")
+
 
 class TheGood:
     async def authorize(self, token: str | None, verb: str, path: str) -> Decision:

@@ -1,0 +1,20 @@
+"""What tests of several folders need."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from kscheduler import logs
+
+
+@pytest.fixture
+def logging_restored() -> Iterator[None]:
+    """Commands set up logging for the whole process, which here is the tests'."""
+    root, own = logging.getLogger(), logging.getLogger(logs.ROOT)
+    before = (list(root.handlers), root.level, own.level)
+    yield
+    root.handlers[:], root.level = before[0], before[1]
+    own.setLevel(before[2])
