@@ -10,59 +10,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import Pod
 from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, wait_event, within
-from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import (
-    NAMESPACES,
-    NODE_DOCUMENTS,
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    UNFINISHED_PODS,
-    Binding,
-    Client,
-    Resource,
-)
+from kscheduler.client.protocol import Binding, Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
-from kscheduler.eventhandlers import (
-    BudgetEvents,
-    ControllerEvents,
-    NamespaceEvents,
-    NodeDocuments,
-    NodeEvents,
-    PodEvents,
-    ServiceEvents,
-    TimedEvents,
-    node_event_name,
-    pod_event_name,
-)
+from kscheduler.eventhandlers import NodeDocuments
 from kscheduler.evictions import SchedulerEvictions
 from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.extender_binder import ExtenderBinder
-from kscheduler.extender_cycle import ExtenderCycle
-from kscheduler.extender_lanes import ExtenderLanes
+from kscheduler.extenders.binder import ExtenderBinder
 from kscheduler.extenders.build import MakeEndpoint, build_extenders, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
+from kscheduler.extenders.cycle import ExtenderCycle
+from kscheduler.extenders.lanes import ExtenderLanes
 from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, Plugin
@@ -79,11 +52,11 @@ from kscheduler.schedule_one import ScheduleOne
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
+from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
-from kscheduler.volume_events import StorageEvents, storage_kinds
 from kscheduler.waiting_pods import WaitingPods
+from kscheduler.watches import Listeners, Watches
 
 log = logging.getLogger(__name__)
 
@@ -177,14 +150,8 @@ class Scheduler:
             self._work.set,
             lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
         )
-        self.pods, self.nodes = self._build_informers(client, stopwatch)
-        self.informers: tuple[Informer[Any], ...] = (
-            self.nodes,
-            *self._build_small_informers(client),
-            *self._build_storage_informers(client, stopwatch),
-            *self._build_document_informers(client),
-            self.pods,
-        )
+        watches = self._build_watches(client, stopwatch)
+        self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
         self.decisions = None
         if options.explain is not None and options.explain.max_records:
@@ -308,68 +275,33 @@ class Scheduler:
             self.queue, self.cache, cycle, self._schedule_one, self.bindings, self._clock, self._work.set
         )
 
-    def _build_document_informers(self, client: Client) -> Iterator[Informer[Any]]:
-        """Nodes once more with all their fields, if an extender has to be shown them."""
-        if self.extenders.needs_nodes:
-            yield Informer(client, NODE_DOCUMENTS, self._node_documents, clock=self._clock, rng=self._rng)
-
     def _pods_on(self, node_name: str) -> Mapping[str, PodInfo] | None:
         """Pod uid -> pod on the node; None if there is no such node."""
         node = self.cache.table.get(node_name)
         return None if node is None else node.pods
 
-    def _build_informers(self, client: Client, stopwatch: Callable[[], float]) -> tuple[Informer[Pod], Informer[Node]]:
-        wake, measure = self._work.set, self.measurements
-        pod_events = PodEvents(
+    def _build_watches(self, client: Client, stopwatch: Callable[[], float]) -> Watches:
+        listeners = Listeners(
             self.cache,
             self.queue,
             self.profiles,
             self.nominator,
-            clock=self._clock,
-            measurements=measure,
-            wake=wake,
+            self.namespaces,
+            self.owners,
+            self.budgets,
+            self.volumes,
+            self._node_documents if self.extenders.needs_nodes else None,
+            wake=self._work.set,
             on_gone=self.statuses.forget,
         )
-        node_events = NodeEvents(self.cache, self.queue, clock=self._clock, measurements=measure, wake=wake)
-        pods = Informer(
+        return Watches(
             client,
-            PODS,
-            TimedEvents(pod_events, pod_event_name, stopwatch=stopwatch, measurements=measure),
+            listeners,
             clock=self._clock,
             rng=self._rng,
-            field_selector=UNFINISHED_PODS,
+            stopwatch=stopwatch,
+            measurements=self.measurements,
         )
-        nodes = Informer(
-            client,
-            NODES,
-            TimedEvents(node_events, node_event_name, stopwatch=stopwatch, measurements=measure),
-            clock=self._clock,
-            rng=self._rng,
-        )
-        return pods, nodes
-
-    def _build_small_informers(self, client: Client) -> Iterator[Informer[Any]]:
-        """What groups pods and namespaces, or protects them: few, seldom changing, and waking no pod."""
-        handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
-            (NAMESPACES, NamespaceEvents(self.namespaces)),
-            (SERVICES, ServiceEvents(self.owners)),
-            (REPLICATION_CONTROLLERS, ControllerEvents(self.owners, REPLICATION_CONTROLLER)),
-            (REPLICA_SETS, ControllerEvents(self.owners, REPLICA_SET)),
-            (STATEFUL_SETS, ControllerEvents(self.owners, STATEFUL_SET)),
-            (POD_DISRUPTION_BUDGETS, BudgetEvents(self.budgets)),
-        )
-        for resource, handler in handlers:
-            yield Informer(client, resource, handler, clock=self._clock, rng=self._rng)
-
-    def _build_storage_informers(self, client: Client, stopwatch: Callable[[], float]) -> Iterator[Informer[Any]]:
-        """Volumes, and what is said of them."""
-        measure = self.measurements
-        for kind in storage_kinds(self.volumes):
-            events: StorageEvents[Any] = StorageEvents(
-                kind, self.queue, clock=self._clock, measurements=measure, wake=self._work.set
-            )
-            timed = TimedEvents(events, events.name, stopwatch=stopwatch, measurements=measure)
-            yield Informer(client, kind.resource, timed, clock=self._clock, rng=self._rng)
 
     def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
         """Tells why pods are where they are; None if decisions are not remembered."""

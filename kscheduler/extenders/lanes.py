@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kscheduler.binding_tasks import BackgroundTasks, BindingTasks
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
-from kscheduler.extender_cycle import ExtenderCycle
+from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.queue.pod_info import Lane, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import ScheduleOne

@@ -1,0 +1,148 @@
+"""What the scheduler watches: one informer for each kind of object, and who hears of its changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kscheduler.cache.cache import Cache
+from kscheduler.client.informer import Handler, Informer
+from kscheduler.client.protocol import (
+    NAMESPACES,
+    NODE_DOCUMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    UNFINISHED_PODS,
+    Client,
+    Resource,
+)
+from kscheduler.clock import Clock
+from kscheduler.eventhandlers import (
+    BudgetEvents,
+    ControllerEvents,
+    NamespaceEvents,
+    NodeDocuments,
+    NodeEvents,
+    PodEvents,
+    ServiceEvents,
+    TimedEvents,
+    node_event_name,
+    pod_event_name,
+)
+from kscheduler.measurements import Measurements
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
+from kscheduler.snapshot.volumes import Volumes
+from kscheduler.volume_events import StorageEvents, storage_kinds
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What is kept up to date by what is watched. `profiles`: the scheduler names that are ours."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Container[str]
+    nominator: Nominator
+    namespaces: Namespaces
+    owners: Owners
+    budgets: DisruptionBudgets
+    volumes: Volumes
+    node_documents: NodeDocuments | None  # None: nobody wants to see nodes whole
+    wake: Callable[[], None]  # there may be something to schedule
+    on_gone: Callable[[str], None]  # the pod with this uid needs no condition any more
+
+
+class Watches:
+    """All informers, made; `pods` come last in `informers`, since they refer to everything else."""
+
+    def __init__(
+        self,
+        client: Client,
+        listeners: Listeners,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        stopwatch: Callable[[], float],
+        measurements: Measurements,
+    ) -> None:
+        self._client = client
+        self._listeners = listeners
+        self._clock = clock
+        self._rng = rng
+        self._stopwatch = stopwatch
+        self._measure = measurements
+        self.pods = self._informer(PODS, self._timed(self._pod_events(), pod_event_name), UNFINISHED_PODS)
+        self.nodes = self._informer(NODES, self._timed(self._node_events(), node_event_name))
+        self.informers: tuple[Informer[Any], ...] = (
+            self.nodes,
+            *self._of_groups(),
+            *self._of_storage(),
+            *self._of_documents(),
+            self.pods,
+        )
+
+    def _informer(self, resource: Resource[T], handler: Handler[T], field_selector: str = "") -> Informer[T]:
+        return Informer(
+            self._client, resource, handler, clock=self._clock, rng=self._rng, field_selector=field_selector
+        )
+
+    def _timed(self, handler: Handler[T], name: Callable[[T], str]) -> TimedEvents[T]:
+        return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
+
+    def _pod_events(self) -> PodEvents:
+        to = self._listeners
+        return PodEvents(
+            to.cache,
+            to.queue,
+            to.profiles,
+            to.nominator,
+            clock=self._clock,
+            measurements=self._measure,
+            wake=to.wake,
+            on_gone=to.on_gone,
+        )
+
+    def _node_events(self) -> NodeEvents:
+        to = self._listeners
+        return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
+
+    def _of_groups(self) -> Iterator[Informer[Any]]:
+        """What groups pods and namespaces, or protects them: few, seldom changing, and waking no pod."""
+        to = self._listeners
+        handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
+            (NAMESPACES, NamespaceEvents(to.namespaces)),
+            (SERVICES, ServiceEvents(to.owners)),
+            (REPLICATION_CONTROLLERS, ControllerEvents(to.owners, REPLICATION_CONTROLLER)),
+            (REPLICA_SETS, ControllerEvents(to.owners, REPLICA_SET)),
+            (STATEFUL_SETS, ControllerEvents(to.owners, STATEFUL_SET)),
+            (POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets)),
+        )
+        for resource, handler in handlers:
+            yield self._informer(resource, handler)
+
+    def _of_storage(self) -> Iterator[Informer[Any]]:
+        """Volumes, and what is said of them."""
+        to = self._listeners
+        for kind in storage_kinds(to.volumes):
+            events: StorageEvents[Any] = StorageEvents(
+                kind, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake
+            )
+            yield self._informer(kind.resource, self._timed(events, events.name))
+
+    def _of_documents(self) -> Iterator[Informer[Any]]:
+        """Nodes once more with all their fields, if an extender has to be shown them."""
+        if self._listeners.node_documents is not None:
+            yield self._informer(NODE_DOCUMENTS, self._listeners.node_documents)
