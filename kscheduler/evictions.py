@@ -31,6 +31,9 @@ FIRST_PAUSE_S = 0.01
 PAUSE_GROWTH = 5.0
 # A preemptor is tried again as soon as its preemption has failed: a refusal that costs no time must not make it spin.
 REFUSED_PAUSE_S = 1.0
+# How often it is looked whether something holds that is waited for: mostly it does after a few milliseconds.
+SHORTEST_LOOK_S = 0.005
+LONGEST_LOOK_S = 0.25
 
 
 class Scene(Protocol):
@@ -148,6 +151,15 @@ class SchedulerEvictions:
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         await run_together(*work)
+
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        deadline, pause_s = self._clock.now() + within_s, SHORTEST_LOOK_S
+        while not holds():
+            if self._clock.now() >= deadline:
+                return False
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+        return True
 
     def try_again(self, uid: str) -> None:
         self._scene.activate(uid)

@@ -178,6 +178,7 @@ class ScheduleOne:
         if status is None and has_pre_bind:
             status = await self._pre_binds.run(pod.uid, cycle.framework.run_pre_bind(cycle.state, pod, node_name))
         if status is None:
+            self._statuses.withdraw(pod.uid)
             status = await self._bind(cycle)
         # 4. Keep it, or give it back.
         if status is None:

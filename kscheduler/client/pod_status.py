@@ -81,10 +81,17 @@ class PodStatusLane:
         self._waiting[uid] = (pod, patch)
         self._work.set()
 
-    def forget(self, uid: str) -> None:
-        """The pod is bound or gone: nothing more to say about it."""
+    def withdraw(self, uid: str) -> None:
+        """The pod is about to be bound: what is still to be written about its waiting would come after that.
+
+        A nomination is then refused, and a condition would say of a bound pod that it fits nowhere.
+        """
         self._waiting.pop(uid, None)
         self._writing.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """The pod is bound or gone: nothing more to say about it."""
+        self.withdraw(uid)
         self._written.pop(uid, None)
         self._nominated.pop(uid, None)
 

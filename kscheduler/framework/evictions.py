@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from kscheduler.api.objects import Pod, PodCondition
@@ -48,6 +48,10 @@ class Evictions(Protocol):
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         """Run all to the end; the first to fail cancels the others, and its exception is raised."""
+        ...
+
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        """Wait for this to hold; False if it does not within the time."""
         ...
 
     def try_again(self, uid: str) -> None:
@@ -101,6 +105,9 @@ class NoEvictions:
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         for each in work:
             await each
+
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        return holds()
 
     def try_again(self, uid: str) -> None:
         pass

@@ -154,6 +154,21 @@ def test_a_condition_still_waiting_when_its_pod_is_bound_is_dropped() -> None:
     run(scenario)
 
 
+def test_what_waits_when_its_pod_is_about_to_be_bound_is_withdrawn_and_can_be_said_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("no room"), "n1")
+        bench.lane.withdraw(pod.metadata.uid)
+        await asyncio.sleep(1)
+        assert bench.writes == 0
+        bench.lane.patch(pod, waits("no room"), "n1")
+        await asyncio.sleep(1)
+        assert (bench.writes, bench.said()) == (1, "no room")
+        assert bench.cluster.get_pod("default", "p").status.nominated_node_name == "n1"
+
+    run(scenario)
+
+
 def test_a_condition_being_tried_when_its_pod_is_bound_is_not_tried_again() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()

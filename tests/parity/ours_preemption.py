@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.decode import convert_object
@@ -20,6 +20,7 @@ from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHand
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.executor import Executor
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
@@ -133,11 +134,14 @@ class _Watched:
 
     def __init__(self, plugin: DefaultPreemption, form: str, handle: Handle) -> None:
         self._plugin = plugin
+        self._handle = handle
         made: DryRun = WhatIfDryRun(handle) if form == BY_WHAT_IF else plugin._dry_run
         self._dry_run = plugin._dry_run = _WatchedDryRun(made)
 
     def begin(self, order: Sequence[str]) -> Preempted:
         self._found = self._dry_run.found = Preempted()
+        # Pods that were ended for one preemptor are there for the next: nobody must remember them.
+        self._plugin._executor = Executor(self._handle, self.name)
         self._dry_run.order = {name: place for place, name in enumerate(order)}
         return self._found
 
@@ -233,6 +237,9 @@ class _NotedEvictions:
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         for each in work:
             await each
+
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        return True
 
     def try_again(self, uid: str) -> None:
         raise InternalError(f"the preemption of pod {uid} went wrong")

@@ -15,6 +15,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.scenarios.harness import World, in_virtual_time
@@ -97,6 +98,32 @@ async def test_while_its_victim_ends_the_pod_is_nominated_and_drives_out_nobody_
         assert sum(bool(world.pod(name).metadata.deletion_timestamp) for name in ("a", "b")) == 1
         await world.until(world.all_bound, within_s=15)
         assert world.node_of("critical") == nominated
+
+
+@pytest.mark.parametrize("lag_s", [0.02, 0.04, 0.05, 0.06, 0.1])
+def test_a_watch_that_lags_behind_the_deletions_makes_no_victim_be_ended_twice(lag_s: float) -> None:
+    """The first victims are seen going, and wake the pod, when the last one's deletion is answered but not seen."""
+
+    async def scenario() -> None:
+        async with World(latency=Latency(write_s=0.02, bind_s=0.02)) as world:
+            world.add_nodes(2)
+            await fill(world, *(low(f"p{number}", "900m", number).grace_period(0) for number in range(8)))
+            await world.sleep(5)
+            deletions: list[object] = []
+
+            def noted(subject: object) -> bool:
+                deletions.append(subject)
+                return False
+
+            world.faults.add(FaultKind.SLOW, Verb.DELETE_POD, count=0, matches=noted)
+            world.faults.add(FaultKind.DELAYED, Verb.DELIVER, resource="pods", delay_s=lag_s)
+            world.add_pod(critical(cpu="3"))
+            await world.until(world.all_bound, within_s=5)
+            await world.sleep(5)
+            assert len(deletions) == len(set(map(str, deletions))) == 3
+            assert world.metrics.preemption_attempts_total.value == 1
+
+    run_virtual(scenario())
 
 
 @in_virtual_time

@@ -1,4 +1,4 @@
-"""The pods that are expected on nodes, and that a preemptor must leave their room: kept from one dry run to the next."""
+"""The pods that are expected on nodes, and that a preemptor must leave their room, kept from dry run to dry run."""
 
 from __future__ import annotations
 

@@ -2,11 +2,13 @@
 
 A pod does not enter a cycle while its victims are being ended: it would choose further ones. The last victim's
 deletion is what wakes it, so all others are ended before that one; and once the watch shows that the last one is
-going, the pod is free, even if the answer to its deletion is still to come.
+going, the pod is free, even if the answer to its deletion is still to come. The answer alone does not set it free: the
+victim would still be on its node, and be chosen again.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Sequence
 
@@ -21,6 +23,15 @@ log = logging.getLogger(__name__)
 CONDITION = "DisruptionTarget"
 REASON = "PreemptionByScheduler"
 
+# So long a pod whose deletion was accepted counts as going, though the watch does not show it.
+ACCEPTED_S = 10.0
+
+
+class _End(enum.Enum):
+    ACCEPTED = enum.auto()  # its deletion
+    SENT_BACK = enum.auto()  # it was still being bound
+    GONE_BEFORE = enum.auto()
+
 
 class Executor:
     def __init__(self, handle: Handle, plugin: str) -> None:
@@ -29,13 +40,18 @@ class Executor:
         self._plugin = plugin
         # uid of a preemptor -> its last victim, once that one's turn has come
         self._running: dict[str, Pod | None] = {}
+        self._accepted: dict[str, float] = {}  # uid of a pod whose deletion was accepted -> when to forget it
 
     def is_running(self, uid: str) -> bool:
-        """Are victims of this preemptor still to be ended?"""
+        """Are victims of this preemptor still to be ended, or are they still to be seen going?"""
         if uid not in self._running:
             return False
         last = self._running[uid]
         return last is None or not self._is_going(last)
+
+    def has_ended(self, victim: Pod) -> bool:
+        """Was its deletion accepted a moment ago? Then it is going, whatever the watch shows as yet."""
+        return self._accepted.get(victim.metadata.uid, 0.0) > self._evictions.wall()
 
     def _is_going(self, victim: Pod) -> bool:
         current = self._evictions.current(victim.key)
@@ -47,34 +63,44 @@ class Executor:
 
     def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
         """End the victims, soon. Those that are ending already only have to be waited for."""
-        victims = [victim.pod for victim in candidate.victims if victim.pod.metadata.deletion_timestamp is None]
+        self._forget_accepted()
+        staying = [victim.pod for victim in candidate.victims if victim.pod.metadata.deletion_timestamp is None]
+        victims = [pod for pod in staying if not self.has_ended(pod)]
         if not victims:
             return
         self._evictions.chosen(len(candidate.victims))
         self._running[preemptor.uid] = None
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
 
+    def _forget_accepted(self) -> None:
+        now = self._evictions.wall()
+        self._accepted = {uid: until for uid, until in self._accepted.items() if until > now}
+
     async def _run(self, node_name: str, victims: Sequence[Pod], preemptor: PodInfo) -> None:
-        started = self._handle.stopwatch()
         try:
+            started = self._handle.stopwatch()
             # 1. Pods that count on this room do so in vain.
             failed = not await self._clear_nominations(node_name, preemptor)
             # 2. The victims: all but one together, that one last.
-            is_last_gone = False
+            end: _End | None = None
             try:
                 *others, last = victims
                 if others:
                     await self._evictions.together(*(self._evict(victim, preemptor, node_name) for victim in others))
                 self._running[preemptor.uid] = last
-                is_last_gone = not await self._evict(last, preemptor, node_name)
+                end = await self._evict(last, preemptor, node_name)
             except Exception as error:
                 _log_failure(preemptor, node_name, error)
                 failed = True
+            self._evictions.ended("error" if failed else "success", self._handle.stopwatch() - started)
+            # 3. The preemptor waits for the watch, which is what it goes by when it is tried again.
+            is_seen = True
+            if end in (_End.ACCEPTED, _End.GONE_BEFORE):
+                is_seen = await self._evictions.until(lambda: self._is_going(last), ACCEPTED_S)
         finally:
             self._running.pop(preemptor.uid, None)
-        self._evictions.ended("error" if failed else "success", self._handle.stopwatch() - started)
-        # 3. Where no deletion may come that would wake the preemptor, wake it.
-        if failed or is_last_gone:
+        # 4. Where no deletion may come that would wake it, wake it.
+        if failed or end is _End.GONE_BEFORE or not is_seen:
             self._evictions.try_again(preemptor.uid)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
@@ -93,20 +119,23 @@ class Executor:
                 succeeded = False
         return succeeded
 
-    async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> bool:
-        """End one victim; False if it was gone already."""
+    async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> _End:
+        """End one victim."""
+        end = _End.SENT_BACK
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
         if self._evictions.stop_binding(victim.metadata.uid, self._plugin):
             note += " (in kube-scheduler memory)."
         else:
             condition = self._condition(victim, preemptor)
             if not _says(victim, condition) and not await self._evictions.mark(victim, condition):
-                return False
+                return _End.GONE_BEFORE
             if not await self._evictions.delete(victim):
-                return False
+                return _End.GONE_BEFORE
+            self._accepted[victim.metadata.uid] = self._evictions.wall() + ACCEPTED_S
+            end = _End.ACCEPTED
         self._evictions.tell(victim, preemptor.pod, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
-        return True
+        return end
 
     def _condition(self, victim: Pod, preemptor: PodInfo) -> PodCondition:
         return PodCondition(

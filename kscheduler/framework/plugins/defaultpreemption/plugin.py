@@ -142,9 +142,12 @@ class DefaultPreemption:
         if nominated is None or _code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         for other in nominated.pods.values():
-            if other.priority < pod.priority and is_ending_for_preemption(other.pod):
+            if other.priority < pod.priority and self._is_ending(other.pod):
                 return VICTIM_ENDING
         return ""
+
+    def _is_ending(self, pod: Pod) -> bool:
+        return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
     def _nominated_node(self, pod: PodInfo) -> str:
         """Its nomination as we know it: the pod's status says so a little later."""

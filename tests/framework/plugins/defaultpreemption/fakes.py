@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod, PodCondition
@@ -58,6 +58,9 @@ class NotedEvictions:
         self.measured: list[tuple[str, object]] = []
         self.work: list[Coroutine[Any, Any, None]] = []
         self.hold: asyncio.Event | None = None  # deletions wait for it
+        self.lag_s: float = 0.0  # from a deletion to the watch that shows it
+        self.look_s = 0.5
+        self.now = NOW
 
     def current(self, key: str) -> Pod | None:
         return self.pods.get(key)
@@ -80,7 +83,13 @@ class NotedEvictions:
         if name in self.refuse:
             raise self.refuse[name]
         self.log.append(f"deleted {name}")
-        return victim.key not in self.gone
+        if victim.key in self.gone:
+            return False
+        if self.lag_s:
+            asyncio.get_running_loop().call_later(self.lag_s, self.pods.pop, victim.key, None)
+        else:
+            self.pods.pop(victim.key, None)
+        return True
 
     async def clear_nomination(self, pod: Pod) -> None:
         self.log.append(f"clear {pod.metadata.name}")
@@ -96,6 +105,14 @@ class NotedEvictions:
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         await run_together(*work)
 
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        for _ in range(round(within_s / self.look_s)):
+            if holds():
+                return True
+            await asyncio.sleep(self.look_s)
+            self.now += self.look_s
+        return holds()
+
     def try_again(self, uid: str) -> None:
         self.tried_again.append(uid)
 
@@ -109,7 +126,7 @@ class NotedEvictions:
         self.measured.append(("ended", result))
 
     def wall(self) -> float:
-        return NOW
+        return self.now
 
     async def run(self) -> None:
         """Do what was begun."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Pod
 from kscheduler.errors import APIError
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
-from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
+from kscheduler.framework.plugins.defaultpreemption.executor import ACCEPTED_S, Executor, is_ending_for_preemption
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -125,6 +125,73 @@ def test_the_pod_is_free_as_soon_as_the_watch_shows_that_the_last_victim_goes(
         assert not stage.holds()
         stage.evictions.hold.set()
         await work
+
+    run(scenario())
+
+
+def test_an_accepted_deletion_holds_the_pod_until_the_watch_shows_it() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("a"), make_pod("last"))
+        stage.evictions.lag_s = 2.25
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(2)
+        assert stage.evictions.log[-1] == "deleted last"
+        assert stage.holds()
+        assert stage.evictions.measured[-1] == ("ended", "success")  # waiting is no part of the work
+        await asyncio.sleep(0.5)
+        assert not stage.holds()
+        await work
+        assert stage.evictions.tried_again == []  # the deletion wakes it
+
+    run(scenario())
+
+
+def test_a_victim_that_was_gone_already_wakes_the_pod_only_when_the_watch_shows_that() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.gone.add("default/old")
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(2)
+        assert stage.holds()
+        assert stage.evictions.tried_again == []
+        stage.watch_shows("old", None)
+        await work
+        assert stage.evictions.tried_again == [PREEMPTOR.uid]
+
+    run(scenario())
+
+
+def test_a_watch_that_never_shows_it_does_not_hold_the_pod_for_ever() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.lag_s = 1_000.0
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(ACCEPTED_S - 1)
+        assert stage.holds()
+        assert stage.executor.has_ended(stage.victims[0].pod)
+        await work
+        assert not stage.holds()
+        assert not stage.executor.has_ended(stage.victims[0].pod)
+        assert stage.evictions.tried_again == [PREEMPTOR.uid]
+
+    run(scenario())
+
+
+def test_nobody_ends_a_pod_again_whose_deletion_was_accepted() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.lag_s = 3.0
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(1)
+        stage.executor.start(Candidate("n1", tuple(stage.victims)), PodInfo(make_pod("other").uid("other").obj()))
+        assert not stage.executor.is_running("other")
+        assert stage.evictions.work == []
+        await work
+        assert stage.evictions.log.count("delete old") == 1
 
     run(scenario())
 
