@@ -19,6 +19,7 @@ from kscheduler._fast.codes import (
     EPHEMERAL_STORAGE,
     FEASIBLE,
     MAX_AMOUNT,
+    MAX_CLASS_WEIGHT,
     MAX_CODE,
     MAX_ENTRIES,
     MAX_RAW,
@@ -35,8 +36,10 @@ from kscheduler._fast.codes import (
 COMPILED: bool
 
 if TYPE_CHECKING:
+    from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+    from kscheduler._fast.placement import Placer
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
         Scores,
@@ -74,11 +77,25 @@ else:
 
     COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
         find_spec(f"kscheduler._fast.{name}")
-        for name in ("columns", "verdicts", "filtering", "preemption", "scoring", "selection", "topology")
+        for name in (
+            "batches",
+            "classes",
+            "columns",
+            "filtering",
+            "placement",
+            "preemption",
+            "scoring",
+            "selection",
+            "standings",
+            "topology",
+            "verdicts",
+        )
     )
     if COMPILED:
+        from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+        from kscheduler._fast.placement import Placer
         from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.scoring import (
             Scores,
@@ -130,6 +147,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
+        from kscheduler._fast.reference_placement import Placer, PodClass
         from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
         from kscheduler._fast.reference_topology import (
@@ -155,6 +173,7 @@ __all__ = [
     "EPHEMERAL_STORAGE",
     "FEASIBLE",
     "MAX_AMOUNT",
+    "MAX_CLASS_WEIGHT",
     "MAX_CODE",
     "MAX_ENTRIES",
     "MAX_RAW",
@@ -170,6 +189,8 @@ __all__ = [
     "Crowd",
     "DomainSums",
     "NodeColumns",
+    "Placer",
+    "PodClass",
     "PodRequest",
     "Residents",
     "RowMask",

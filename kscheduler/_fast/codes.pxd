@@ -15,6 +15,7 @@ cdef enum:
     MAX_ENTRIES = 60
     MAX_SCORED_RESOURCES = 64
     MAX_WEIGHT = 2147483647
+    MAX_CLASS_WEIGHT = 21474836
 
 # An enum's constants are C ints; these are wider.
 cdef extern from *:

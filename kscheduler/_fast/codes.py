@@ -25,5 +25,6 @@ MAX_AMOUNT: Final = 1 << 62
 MAX_ENTRIES: Final = 60  # resources one pod asks for: their detail bits are 1..60
 MAX_SCORED_RESOURCES: Final = 64
 MAX_WEIGHT: Final = (1 << 31) - 1
+MAX_CLASS_WEIGHT: Final = 21_474_836  # all weights of a pod class: a hundred times that is an int32
 # Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
 MAX_RAW: Final = 1 << 53

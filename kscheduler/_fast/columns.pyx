@@ -7,12 +7,17 @@ each method means.
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cython cimport view
+from libc.stdint cimport int32_t
 
 from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_ENTRIES
 from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t
 
 cdef object _INT32_MAX = (1 << 31) - 1
+
+cdef enum:
+    SHORTEST_RING = 256
+    LONGEST_RING = 16_384
 
 
 @cython.final
@@ -84,7 +89,9 @@ cdef class NodeColumns:
     def __cinit__(self, capacity=64):
         self.resource_count = EPHEMERAL_STORAGE + 1
         self.generation = 0
+        self.changes = 0
         self._allocate(8, within("capacity", capacity, 1, _INT32_MAX))
+        self._allocate_ring(self.capacity)
 
     # --- shape ---
 
@@ -109,16 +116,17 @@ cdef class NodeColumns:
         self.alive[row] = 1
         self.alive_count += 1
         self.lowest_free = row + 1
-        self._changed(row)
+        self._changed(row, -1)
         return row
 
     def free_row(self, row):
         """The node is gone, with whatever was counted on it."""
         self._check_alive(row)
+        cdef profile_t before = self.profiles[<row_t>row]
         self._clear(row)
         self.alive_count -= 1
         self.lowest_free = min(self.lowest_free, <row_t>row)
-        self._changed(row)
+        self._changed(row, before)
 
     # --- writing ---
 
@@ -126,17 +134,19 @@ cdef class NodeColumns:
         self._check_alive(row)
         index("resource", resource, self.resource_count)
         self.allocated[<resource_t>resource, <row_t>row] = within("amount", amount, -MAX_AMOUNT, MAX_AMOUNT)
-        self._changed(row)
+        self._changed(row, self.profiles[<row_t>row])
 
     def set_allowed_pods(self, row, count):
         self._check_alive(row)
         self.pods_allowed[<row_t>row] = within("count", count, -MAX_AMOUNT, MAX_AMOUNT)
-        self._changed(row)
+        self._changed(row, self.profiles[<row_t>row])
 
     def set_profile(self, row, profile):
         self._check_alive(row)
-        self.profiles[<row_t>row] = <profile_t>within("profile", profile, 0, _INT32_MAX)
-        self._changed(row)
+        cdef profile_t after = <profile_t>within("profile", profile, 0, _INT32_MAX)
+        cdef profile_t before = self.profiles[<row_t>row]
+        self.profiles[<row_t>row] = after
+        self._changed(row, before)
 
     def add_pod(self, row, PodRequest request not None):
         """Count a pod on a node, fitting or not. OverflowError, and no change, if a sum passes MAX_AMOUNT."""
@@ -244,6 +254,7 @@ cdef class NodeColumns:
         profiles, alive = self.profiles, self.alive
         cdef Py_ssize_t rows = alive.shape[0], old = allocated.shape[0]
         self._allocate(resources, capacity)
+        self._allocate_ring(capacity)
         self.allocated[:old, :rows] = allocated
         self.used[:old, :rows] = used
         self.used_cpu[:rows] = used_cpu
@@ -267,9 +278,33 @@ cdef class NodeColumns:
         self.alive[row] = 0
         return 0
 
-    cdef int _changed(self, row_t row) except -1:
-        """Every change to a row ends here: the place where a log of changed rows belongs."""
+    cdef int _allocate_ring(self, Py_ssize_t capacity) except -1:
+        """Room for a change in every fourth row: to read more of them one by one takes longer than to read all rows."""
+        cdef Py_ssize_t length = SHORTEST_RING, change
+        while length < capacity // 4 and length < LONGEST_RING:
+            length *= 2
+        if length - 1 == self.ring_mask:
+            return 0
+        cdef int32_t[::1] rows = view.array(shape=(length,), itemsize=sizeof(int32_t), format="i")
+        cdef profile_t[::1] profiles = view.array(shape=(length,), itemsize=sizeof(profile_t), format="i")
+        for change in range(max(0, self.changes - self.ring_mask - 1), self.changes):
+            rows[change & (length - 1)] = self.changed_rows[change & self.ring_mask]
+            profiles[change & (length - 1)] = self.profiles_before[change & self.ring_mask]
+        self.changed_rows = rows
+        self.profiles_before = profiles
+        self.ring_mask = length - 1
+        return 0
+
+    cdef int _changed(self, row_t row, profile_t before) except -1:
+        """Every change to a row ends here; `before` is the profile that the row had."""
+        self.log_change(row, before)
         self.generation += 1
+        return 0
+
+    cdef int log_change(self, row_t row, profile_t before) except -1 nogil:
+        self.changed_rows[self.changes & self.ring_mask] = <int32_t>row
+        self.profiles_before[self.changes & self.ring_mask] = before
+        self.changes = self.changes + 1
         return 0
 
     cdef int _check_alive(self, object row) except -1:
@@ -284,13 +319,31 @@ cdef class NodeColumns:
         return 0
 
     cdef int _count(self, row_t row, PodRequest request, int sign) except -1:
+        self.add_amounts(row, request.c, request.count, request.cpu, request.memory, sign)
+        self.generation += 1
+        return 0
+
+    cdef bint holds(
+        self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory
+    ) except -1 nogil:
+        """Do the sums stay within MAX_AMOUNT with this pod counted?"""
         cdef Py_ssize_t i
-        for i in range(request.count):
-            self.used[request.c[i].resource, row] += sign * request.c[i].amount
-        self.used_cpu[row] += sign * request.cpu
-        self.used_memory[row] += sign * request.memory
-        self.pods[row] += sign
-        self._changed(row)
+        for i in range(count):
+            if self.used[entries[i].resource, row] > MAX_AMOUNT - entries[i].amount:
+                return False
+        return self.used_cpu[row] <= MAX_AMOUNT - cpu and self.used_memory[row] <= MAX_AMOUNT - memory
+
+    cdef int add_amounts(
+        self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory, int sign
+    ) except -1 nogil:
+        """Count a pod that `holds`, or take one off. Without the GIL: the caller bumps the generation."""
+        cdef Py_ssize_t i
+        for i in range(count):
+            self.used[entries[i].resource, row] = self.used[entries[i].resource, row] + sign * entries[i].amount
+        self.used_cpu[row] = self.used_cpu[row] + sign * cpu
+        self.used_memory[row] = self.used_memory[row] + sign * memory
+        self.pods[row] = self.pods[row] + sign
+        self.log_change(row, self.profiles[row])
         return 0
 
 

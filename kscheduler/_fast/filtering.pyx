@@ -250,20 +250,11 @@ cdef row_t _filter_fit(
     code_t code,
 ) except? -1 nogil:
     cdef row_t row, left = 0
-    cdef Py_ssize_t i
     cdef detail_t lacking
-    cdef amount_t has, amount
     for row in range(rows):
         if codes[row] != FEASIBLE:
             continue
-        lacking = TOO_MANY_PODS if pods[row] >= pods_allowed[row] else 0
-        for i in range(count):
-            amount = entries[i].amount
-            has = allocatable[entries[i].resource, row]
-            if amount > has - requested[entries[i].resource, row]:
-                lacking |= <detail_t>1 << (1 + i)
-                if amount > has:
-                    lacking |= UNRESOLVABLE
+        lacking = lacking_of_row(allocatable, requested, pods, pods_allowed, entries, count, row)
         if lacking:
             codes[row] = code
             details[row] = lacking

@@ -5,8 +5,6 @@ Formulas are kube-scheduler 1.36's, bit for bit; reference.py says them plainly.
 
 cimport cython
 from cython cimport view
-from libc.math cimport fabs, sqrt
-from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from kscheduler._fast.checks cimport index, within
@@ -69,38 +67,10 @@ cdef class Scores:
         return 0
 
 
-# --- exact arithmetic ---
-
-
-# Unsigned products wrap, which is meant; the debug build would call it an overflow.
-@cython.overflowcheck(False)
-cdef inline score_t percent(amount_t part, amount_t whole) noexcept nogil:
-    """part * 100 // whole, exactly, for 0 <= part <= whole <= 2^62 and whole > 0, without an integer division.
-
-    The quotient of doubles is off by less than one, so its integer part by at most one. The remainder it leaves,
-    taken modulo 2^64, lies in -whole .. 2 * whole - 1 and so reads correctly as a signed number.
-    """
-    cdef score_t quotient = <score_t>(100.0 * <double>part / <double>whole)
-    cdef amount_t rest = <amount_t>(<uint64_t>part * 100 - <uint64_t>quotient * <uint64_t>whole)
-    return quotient - (rest < 0) + (rest >= whole)
-
-
-cdef inline score_t mean(score_t total, score_t weights) noexcept nogil:
-    """total // weights for 0 <= total < 2^53: a correctly rounded quotient of such integers never passes up one."""
-    return <score_t>(<double>total / <double>weights) if weights else 0
-
-
 # --- what the node would use ---
 
 
-cdef struct TermC:
-    # One resource to score, with everything that is the same on every row.
-    resource_t resource
-    score_t weight
-    amount_t amount  # what the pod adds, scoring defaults included
-
-
-cdef Py_ssize_t _terms(
+cdef Py_ssize_t fill_terms(
     TermC* terms, NodeColumns columns, PodRequest request, object resources, bint with_defaults
 ) except -1:
     """Fill `terms` from (resource, weight) pairs; leaves out scalars the pod does not ask for. Returns how many."""
@@ -127,27 +97,7 @@ cdef Py_ssize_t _terms(
     return count
 
 
-cdef inline amount_t used_by_pods(
-    const amount_t[:, ::1] used,
-    const amount_t[::1] used_cpu,
-    const amount_t[::1] used_memory,
-    resource_t resource,
-    row_t row,
-) except? -1 nogil:
-    """What is requested on a row as scoring counts it."""
-    if resource == CPU:
-        return used_cpu[row]
-    if resource == MEMORY:
-        return used_memory[row]
-    return used[resource, row]
-
-
 # --- NodeResourcesFit ---
-
-cdef enum Strategy:
-    LEAST
-    MOST
-    RATIO
 
 
 def score_least_allocated(
@@ -178,7 +128,7 @@ def score_requested_to_capacity_ratio(
     `shape` are (utilization 0..100 ascending, score 0..10), as configured.
     """
     cdef score_t line[101]
-    _draw(line, shape)
+    draw_line(line, shape)
     _score_fit(columns, verdicts, scores, request, resources, RATIO, line)
 
 
@@ -189,113 +139,34 @@ cdef int _score_fit(
     cdef TermC terms[MAX_SCORED_RESOURCES]
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
-    cdef Py_ssize_t count = _terms(terms, columns, request, resources, True)
+    cdef Py_ssize_t count = fill_terms(terms, columns, request, resources, True)
     with nogil:
-        if strategy == LEAST:
-            _least(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                   terms, count, verdicts.codes, scores.raws, verdicts.rows)
-        elif strategy == MOST:
-            _most(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                  terms, count, verdicts.codes, scores.raws, verdicts.rows)
-        else:
-            _ratio(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-                   terms, count, line, verdicts.codes, scores.raws, verdicts.rows)
+        _fit(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+             terms, count, strategy, line, verdicts.codes, scores.raws, verdicts.rows)
     return 0
 
 
-cdef int _least(
+cdef int _fit(
     const amount_t[:, ::1] allocatable,
     const amount_t[:, ::1] used,
     const amount_t[::1] used_cpu,
     const amount_t[::1] used_memory,
     const TermC* terms,
     Py_ssize_t count,
-    const code_t[::1] codes,
-    score_t[::1] raws,
-    row_t rows,
-) except -1 nogil:
-    cdef row_t row
-    cdef Py_ssize_t i
-    cdef amount_t has, free
-    cdef score_t total, weights
-    for row in range(rows):
-        if codes[row] != FEASIBLE:
-            continue
-        total = weights = 0
-        for i in range(count):
-            has = allocatable[terms[i].resource, row]
-            if has > 0:
-                # Two subtractions: the sum of what is used and what is added might pass 2^63 - 1.
-                free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
-                total += terms[i].weight * percent(free if free > 0 else 0, has)
-                weights += terms[i].weight
-        raws[row] = mean(total, weights)
-    return 0
-
-
-cdef int _most(
-    const amount_t[:, ::1] allocatable,
-    const amount_t[:, ::1] used,
-    const amount_t[::1] used_cpu,
-    const amount_t[::1] used_memory,
-    const TermC* terms,
-    Py_ssize_t count,
-    const code_t[::1] codes,
-    score_t[::1] raws,
-    row_t rows,
-) except -1 nogil:
-    cdef row_t row
-    cdef Py_ssize_t i
-    cdef amount_t has, free
-    cdef score_t total, weights
-    for row in range(rows):
-        if codes[row] != FEASIBLE:
-            continue
-        total = weights = 0
-        for i in range(count):
-            has = allocatable[terms[i].resource, row]
-            if has > 0:
-                free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
-                total += terms[i].weight * percent(has - free if free > 0 else has, has)
-                weights += terms[i].weight
-        raws[row] = mean(total, weights)
-    return 0
-
-
-cdef int _ratio(
-    const amount_t[:, ::1] allocatable,
-    const amount_t[:, ::1] used,
-    const amount_t[::1] used_cpu,
-    const amount_t[::1] used_memory,
-    const TermC* terms,
-    Py_ssize_t count,
+    Strategy strategy,
     const score_t* line,
     const code_t[::1] codes,
     score_t[::1] raws,
     row_t rows,
 ) except -1 nogil:
     cdef row_t row
-    cdef Py_ssize_t i
-    cdef amount_t has, free
-    cdef score_t score, total, weights
     for row in range(rows):
-        if codes[row] != FEASIBLE:
-            continue
-        total = weights = 0
-        for i in range(count):
-            has = allocatable[terms[i].resource, row]
-            if has <= 0:
-                continue
-            free = has - used_by_pods(used, used_cpu, used_memory, terms[i].resource, row) - terms[i].amount
-            score = line[percent(has - free if free > 0 else has, has)]
-            if score > 0:
-                total += terms[i].weight * score
-                weights += terms[i].weight
-        raws[row] = mean(2 * total + weights, 2 * weights)  # halves round up
+        if codes[row] == FEASIBLE:
+            raws[row] = fit_of_row(allocatable, used, used_cpu, used_memory, terms, count, strategy, line, row)
     return 0
 
 
-cdef int _draw(score_t* line, object shape) except -1:
+cdef int draw_line(score_t* line, object shape) except -1:
     """Utilization 0..100 -> score 0..100 on the broken line; flat outside its ends."""
     if not shape:
         raise ValueError("shape: expected at least one point, got none")
@@ -331,7 +202,7 @@ def score_balanced(
     cdef TermC terms[MAX_SCORED_RESOURCES]
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
-    cdef Py_ssize_t count = _terms(terms, columns, request, [(resource, 1) for resource in resources], False)
+    cdef Py_ssize_t count = fill_terms(terms, columns, request, [(resource, 1) for resource in resources], False)
     with nogil:
         _balanced(columns.allocated, columns.used, terms, count, verdicts.codes, scores.raws, verdicts.rows)
 
@@ -345,45 +216,11 @@ cdef int _balanced(
     score_t[::1] raws,
     row_t rows,
 ) except -1 nogil:
-    cdef double before[MAX_SCORED_RESOURCES]
-    cdef double after[MAX_SCORED_RESOURCES]
     cdef row_t row
-    cdef Py_ssize_t i, n
-    cdef amount_t has, free
     for row in range(rows):
-        if codes[row] != FEASIBLE:
-            continue
-        n = 0
-        for i in range(count):
-            has = allocatable[terms[i].resource, row]
-            if has > 0:
-                free = has - used[terms[i].resource, row]
-                before[n] = fraction(free, has)
-                after[n] = fraction(free - terms[i].amount, has)
-                n += 1
-        # Each is between 50 and 100, as a deviation is at most a half.
-        raws[row] = 50 + (50 + evenness(after, n) - evenness(before, n)) // 2
+        if codes[row] == FEASIBLE:
+            raws[row] = balanced_of_row(allocatable, used, terms, count, row)
     return 0
-
-
-cdef inline double fraction(amount_t free, amount_t has) noexcept nogil:
-    return 1.0 if free <= 0 else <double>(has - free) / <double>has
-
-
-cdef inline score_t evenness(const double* fractions, Py_ssize_t count) noexcept nogil:
-    """100 less the standard deviation in percent, cut to an integer."""
-    cdef double total = 0.0, squares = 0.0, deviation = 0.0, average
-    cdef Py_ssize_t i
-    if count == 2:
-        deviation = fabs((fractions[0] - fractions[1]) / 2)
-    elif count > 2:
-        for i in range(count):
-            total += fractions[i]
-        average = total / count
-        for i in range(count):
-            squares = squares + (fractions[i] - average) * (fractions[i] - average)
-        deviation = sqrt(squares / count)
-    return <score_t>((1 - deviation) * 100)
 
 
 # --- scores that come from outside ---
@@ -490,21 +327,13 @@ def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
 
 cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint reverse) except -1 nogil:
     cdef row_t row
-    cdef score_t raw, highest = 0
+    cdef score_t highest = 0
     for row in range(rows):
         if codes[row] == FEASIBLE and raws[row] > highest:
             highest = raws[row]
     for row in range(rows):
-        if codes[row] != FEASIBLE:
-            continue
-        raw = raws[row]
-        if highest == 0:
-            raw = 0 if reverse else raw
-        elif raw >= 0:
-            raw = percent(raw, highest)
-        else:
-            raw = -((-raw * 100) // highest)  # Go divides toward zero
-        raws[row] = 100 - raw if reverse else raw
+        if codes[row] == FEASIBLE:
+            raws[row] = normalized(raws[row], highest, reverse)
     return 0
 
 

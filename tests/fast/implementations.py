@@ -5,8 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_PLAIN = ("codes", "reference_tables", "reference", "reference_topology", "reference_preemption")
-_COMPILED = ("codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption")
+_PLAIN = (
+    "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement"
+)  # fmt: skip
+_COMPILED = (
+    "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
+    "placement"
+)  # fmt: skip
 
 
 def _merge(label: str, names: tuple[str, ...]) -> ModuleType:

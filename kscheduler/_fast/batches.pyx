@@ -1,0 +1,381 @@
+"""Filters and scores of many rows at once for one class of pods, in doubles. See batches.pxd for why that is exact.
+
+Nothing here checks an index: counts are at most BATCH, and the caller lays out what is read.
+"""
+
+cimport cython
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from kscheduler._fast.clones cimport cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
+from kscheduler._fast.scoring cimport LEAST, MOST, RATIO, Strategy, TermC
+from kscheduler._fast.typedefs cimport amount_t, score_t
+
+cdef extern from *:
+    """
+    /* An integer within +-2^51 as a double: two cheap operations, where only AVX-512DQ converts 64 bits at once. */
+    static inline double ks_as_double(int64_t value) {
+        union { int64_t integer; double real; } both;
+        both.integer = value + INT64_C(0x4338000000000000);
+        return both.real - 6755399441055744.0;
+    }
+    """
+    double as_double "ks_as_double"(int64_t value) noexcept nogil
+
+cdef enum:
+    SMALL_BITS = 46  # 70 Ti; a hundred times 2^46 is below 2^53
+
+
+cdef bint is_small(amount_t amount) noexcept nogil:
+    return -(<amount_t>1 << SMALL_BITS) <= amount < <amount_t>1 << SMALL_BITS
+
+
+# --- from columns to a batch ---
+
+
+cdef bint fill_resource(
+    double* numbers, Py_ssize_t stride, const amount_t* allocatable, const amount_t* used, const amount_t* scored,
+    Py_ssize_t count,
+) noexcept nogil:
+    """The FIELDS of one resource. False if an amount is not small, and then they are of no use."""
+    cdef uint64_t large = 0
+    _convert(
+        numbers + HAS * stride, numbers + PRESENT * stride, numbers + FREE * stride, numbers + USED * stride,
+        numbers + SCORED * stride, allocatable, used, scored, count, &large,
+    )
+    return large == 0
+
+
+@cython.overflowcheck(False)
+cdef cloned _convert(
+    out_doubles has, out_doubles present, out_doubles free, out_doubles asked, out_doubles counted,
+    in_longs allocatable, in_longs used, in_longs scored, Py_ssize_t count, out_bits large,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double whole, part
+    cdef uint64_t wide = 0, half = <uint64_t>1 << SMALL_BITS
+    for i in range(count):
+        wide |= (<uint64_t>allocatable[i] + half) | (<uint64_t>used[i] + half) | (<uint64_t>scored[i] + half)
+        whole = as_double(allocatable[i])
+        part = as_double(used[i])
+        has[i] = whole if whole > 1.0 else 1.0  # amounts are integers: what is not above 1 is 1, or is not there
+        present[i] = 1.0 if whole > 0.0 else 0.0
+        free[i] = whole - part
+        asked[i] = part
+        counted[i] = as_double(scored[i])
+    large[0] = wide >> (SMALL_BITS + 1)
+
+
+cdef bint fill_room(
+    double* numbers, const amount_t* pods_allowed, const amount_t* pods, Py_ssize_t count
+) noexcept nogil:
+    """ROOM. False if a number is not small, and then it is of no use."""
+    cdef uint64_t large = 0
+    _subtract(numbers, pods_allowed, pods, count, &large)
+    return large == 0
+
+
+@cython.overflowcheck(False)
+cdef cloned _subtract(
+    out_doubles room, in_longs allowed, in_longs taken, Py_ssize_t count, out_bits large
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint64_t wide = 0, half = <uint64_t>1 << SMALL_BITS
+    for i in range(count):
+        wide |= (<uint64_t>allowed[i] + half) | (<uint64_t>taken[i] + half)
+        room[i] = as_double(allowed[i]) - as_double(taken[i])
+    large[0] = wide >> (SMALL_BITS + 1)
+
+
+# --- from a batch to scores ---
+
+
+cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t count, int32_t* scores) noexcept nogil:
+    """For each row -1 if it has no room for the pod, else its weighted score of resources; or ALONE."""
+    cdef double room[BATCH]
+    cdef double score[BATCH]
+    cdef double total[BATCH]
+    cdef double weights[BATCH]
+    cdef Py_ssize_t i
+    _room_for_one(room, batch.numbers, count)
+    for i in range(demand.entry_count):
+        _room_for(room, _field(batch, demand.entries[i].resource, FREE), <double>demand.entries[i].amount, count)
+    _clear(score, count)
+    if demand.fit_weight:
+        _clear(total, count)
+        _clear(weights, count)
+        _fit(demand, batch, total, weights, count)
+        if demand.strategy == RATIO:
+            _mean_up(score, total, weights, <double>demand.fit_weight, count)
+        else:
+            _mean(score, total, weights, <double>demand.fit_weight, count)
+    if demand.balanced_weight:
+        _balanced(demand, batch, score, total, weights, count)
+    _finish(scores, room, score, count)
+    if demand.balanced_weight and demand.balanced_count > 2:
+        for i in range(count):
+            if scores[i] >= 0 and weights[i] != demand.balanced_count:
+                scores[i] = ALONE
+    return 0
+
+
+cdef inline const double* _field(const BatchC* batch, Py_ssize_t resource, int field) noexcept nogil:
+    return batch.numbers + (1 + resource * FIELDS + field) * batch.stride
+
+
+cdef cloned _clear(out_doubles numbers, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        numbers[i] = 0.0
+
+
+cdef cloned _room_for_one(out_doubles room, in_doubles pods, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        room[i] = pods[i] - 1.0
+
+
+cdef cloned _room_for(out_doubles room, in_doubles free, double amount, Py_ssize_t count) noexcept nogil:
+    """`room` stays at or above zero only while nothing lacks."""
+    cdef Py_ssize_t i
+    cdef double left
+    for i in range(count):
+        left = free[i] - amount
+        room[i] = left if left < room[i] else room[i]
+
+
+cdef cloned _finish(out_ints scores, in_doubles room, in_doubles score, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        scores[i] = <int32_t>score[i] if room[i] >= 0.0 else -1
+
+
+# --- NodeResourcesFit ---
+
+
+cdef int _fit(
+    const DemandC* demand, const BatchC* batch, double* total, double* weights, Py_ssize_t count
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef const TermC* term
+    cdef const double* has
+    cdef const double* present
+    cdef const double* used
+    for i in range(demand.fit_count):
+        term = &demand.fit[i]
+        has, present = _field(batch, term.resource, HAS), _field(batch, term.resource, PRESENT)
+        used = _field(batch, term.resource, SCORED)
+        if demand.strategy == LEAST:
+            _least(total, weights, has, present, used, <double>term.amount, <double>term.weight, count)
+        elif demand.strategy == MOST:
+            _most(total, weights, has, present, used, <double>term.amount, <double>term.weight, count)
+        else:
+            _ratio(total, weights, has, present, used, <double>term.amount, <double>term.weight, demand.line, count)
+    return 0
+
+
+cdef cloned _least(
+    out_doubles total, out_doubles weights, in_doubles has, in_doubles present, in_doubles used,
+    double amount, double weight, Py_ssize_t count,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double free, counts
+    for i in range(count):
+        free = has[i] - used[i] - amount
+        free = free if free > 0.0 else 0.0
+        counts = weight * present[i]
+        total[i] = total[i] + counts * <double><int32_t>(free * 100.0 / has[i])
+        weights[i] = weights[i] + counts
+
+
+cdef cloned _most(
+    out_doubles total, out_doubles weights, in_doubles has, in_doubles present, in_doubles used,
+    double amount, double weight, Py_ssize_t count,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double taken, counts
+    for i in range(count):
+        taken = used[i] + amount
+        taken = taken if taken < has[i] else has[i]
+        counts = weight * present[i]
+        total[i] = total[i] + counts * <double><int32_t>(taken * 100.0 / has[i])
+        weights[i] = weights[i] + counts
+
+
+cdef cloned _ratio(
+    out_doubles total, out_doubles weights, in_doubles has, in_doubles present, in_doubles used,
+    double amount, double weight, const score_t* line, Py_ssize_t count,
+) noexcept nogil:
+    """A score of zero on the line counts neither for nor against."""
+    cdef Py_ssize_t i
+    cdef double taken, score
+    for i in range(count):
+        taken = used[i] + amount
+        taken = taken if taken < has[i] else has[i]
+        score = <double>line[<int32_t>(taken * 100.0 / has[i])] * present[i]
+        total[i] = total[i] + weight * score
+        weights[i] = weights[i] + (weight if score > 0.0 else 0.0)
+
+
+cdef cloned _mean(
+    out_doubles score, in_doubles total, in_doubles weights, double weight, Py_ssize_t count
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        score[i] = score[i] + weight * <double><int32_t>(total[i] / (weights[i] if weights[i] > 1.0 else 1.0))
+
+
+cdef cloned _mean_up(
+    out_doubles score, in_doubles total, in_doubles weights, double weight, Py_ssize_t count
+) noexcept nogil:
+    """Halves round up."""
+    cdef Py_ssize_t i
+    cdef double twice
+    for i in range(count):
+        twice = 2.0 * weights[i]
+        twice = twice if twice > 1.0 else 1.0
+        score[i] = score[i] + weight * <double><int32_t>((2.0 * total[i] + weights[i]) / twice)
+
+
+# --- NodeResourcesBalancedAllocation ---
+
+
+cdef int _balanced(
+    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+) noexcept nogil:
+    """Add to `score`. With more than two resources `present` counts those of them that a node has."""
+    cdef double weight = <double>demand.balanced_weight
+    cdef const TermC* one = demand.balanced
+    cdef const TermC* other = demand.balanced + 1
+    if demand.balanced_count < 2:
+        _add_neutral(score, weight, count)
+    elif demand.balanced_count == 2:
+        _balanced_pair(
+            score,
+            _field(batch, one.resource, HAS), _field(batch, one.resource, PRESENT), _field(batch, one.resource, USED),
+            _field(batch, other.resource, HAS), _field(batch, other.resource, PRESENT),
+            _field(batch, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
+        )
+    else:
+        _balanced_many(demand, batch, score, work, present, count)
+    return 0
+
+
+cdef cloned _add_neutral(out_doubles score, double weight, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        score[i] = score[i] + 75.0 * weight
+
+
+cdef cloned _balanced_pair(
+    out_doubles score,
+    in_doubles has, in_doubles present, in_doubles used,
+    in_doubles other_has, in_doubles other_present, in_doubles other_used,
+    double amount, double other_amount, double weight, Py_ssize_t count,
+) noexcept nogil:
+    """Two resources, as by default: half their difference is the deviation, and there is none without both."""
+    cdef Py_ssize_t i
+    cdef double before, after, both, taken, other
+    for i in range(count):
+        both = present[i] * other_present[i]
+        taken = used[i] if used[i] < has[i] else has[i]
+        other = other_used[i] if other_used[i] < other_has[i] else other_has[i]
+        before = fabs((taken / has[i] - other / other_has[i]) / 2.0) * both
+        taken = used[i] + amount
+        taken = taken if taken < has[i] else has[i]
+        other = other_used[i] + other_amount
+        other = other if other < other_has[i] else other_has[i]
+        after = fabs((taken / has[i] - other / other_has[i]) / 2.0) * both
+        before = <double><int32_t>((1.0 - before) * 100.0)
+        after = <double><int32_t>((1.0 - after) * 100.0)
+        score[i] = score[i] + weight * (50.0 + <double><int32_t>((50.0 + after - before) / 2.0))
+
+
+cdef int _balanced_many(
+    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+) noexcept nogil:
+    """Three resources or more, for rows that have them all; `present` counts how many a row has."""
+    cdef double before[BATCH]
+    cdef double after[BATCH]
+    cdef Py_ssize_t i
+    _clear(present, count)
+    for i in range(demand.balanced_count):
+        _add(present, _field(batch, demand.balanced[i].resource, PRESENT), count)
+    _evenness(demand, batch, before, work, 0.0, count)
+    _evenness(demand, batch, after, work, 1.0, count)
+    _add_change(score, before, after, <double>demand.balanced_weight, count)
+    return 0
+
+
+cdef int _evenness(
+    const DemandC* demand, const BatchC* batch, double* evenness, double* average, double share, Py_ssize_t count
+) noexcept nogil:
+    """100 less the standard deviation in percent, with this share of what the pod asks for."""
+    cdef Py_ssize_t i
+    cdef const TermC* term
+    _clear(average, count)
+    for i in range(demand.balanced_count):
+        term = &demand.balanced[i]
+        _add_fraction(
+            average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            <double>term.amount * share, count,
+        )
+    _divide(average, <double>demand.balanced_count, count)
+    _clear(evenness, count)
+    for i in range(demand.balanced_count):
+        term = &demand.balanced[i]
+        _add_square(
+            evenness, average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            <double>term.amount * share, count,
+        )
+    _to_evenness(evenness, <double>demand.balanced_count, count)
+    return 0
+
+
+cdef cloned _add(out_doubles sums, in_doubles numbers, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        sums[i] = sums[i] + numbers[i]
+
+
+cdef cloned _divide(out_doubles numbers, double by, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        numbers[i] = numbers[i] / by
+
+
+cdef cloned _add_fraction(
+    out_doubles sums, in_doubles has, in_doubles used, double amount, Py_ssize_t count
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double taken
+    for i in range(count):
+        taken = used[i] + amount
+        taken = taken if taken < has[i] else has[i]
+        sums[i] = sums[i] + taken / has[i]
+
+
+cdef cloned _add_square(
+    out_doubles squares, in_doubles average, in_doubles has, in_doubles used, double amount, Py_ssize_t count
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double taken
+    for i in range(count):
+        taken = used[i] + amount
+        taken = taken if taken < has[i] else has[i]
+        taken = taken / has[i] - average[i]
+        squares[i] = squares[i] + taken * taken
+
+
+cdef cloned _to_evenness(out_doubles squares, double terms, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        squares[i] = <double><int32_t>((1.0 - sqrt(squares[i] / terms)) * 100.0)
+
+
+cdef cloned _add_change(
+    out_doubles score, in_doubles before, in_doubles after, double weight, Py_ssize_t count
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        score[i] = score[i] + weight * (50.0 + <double><int32_t>((50.0 + after[i] - before[i]) / 2.0))

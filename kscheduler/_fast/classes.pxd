@@ -1,0 +1,91 @@
+# Invariants. A class that need not be rebuilt says of every row -1 (no room, or no node there) or its total, as of
+# change `cursor` of the columns, and what is the best of each block. Rows past the last one are -1.
+
+from libc.stdint cimport int32_t, uint64_t
+
+from kscheduler._fast.batches cimport DemandC
+from kscheduler._fast.codes cimport MAX_ENTRIES, MAX_SCORED_RESOURCES
+from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
+
+# Fan-outs of 64: what is left of a block, or a group, is seen in a few vector instructions and cache lines.
+cdef enum:
+    BLOCK_SHIFT = 6  # two to the power of this are
+    GROUP_SHIFT = 6  # and this
+    BLOCK = 64  # rows
+    GROUP = 64  # blocks
+
+
+cdef struct ShapeC:
+    Py_ssize_t rows
+    Py_ssize_t blocks
+    Py_ssize_t groups
+
+
+cdef struct ListC:
+    # A raw score for each profile, normalised over the rows that are feasible.
+    score_t* raws  # [profile] 0..MAX_RAW
+    score_t weight
+    score_t highest  # raw of a feasible row, or 0: what `by_profile` was made with
+    bint reverse
+
+
+cdef struct ClassC:
+    # What the pods of the class are.
+    DemandC demand
+    amount_t cpu  # non-zero: with the scoring defaults
+    amount_t memory  # non-zero
+    Py_ssize_t profile_count
+    const unsigned char* verdicts  # [profile] 0: may go there
+    ListC* lists
+    Py_ssize_t list_count
+    bint is_uneven  # some list tells profiles apart, so that which of them are feasible matters
+    const unsigned char* row_scores  # [row] 0..100
+    Py_ssize_t row_score_count
+    score_t row_weight
+    resource_t resources[MAX_ENTRIES + 2 * MAX_SCORED_RESOURCES]  # that are read of a row
+    Py_ssize_t resource_count
+
+    # What is known of the rows.
+    int32_t* totals  # [row]
+    ShapeC shape  # of the memory there is
+    int32_t* best  # [block] highest total; more than it, while changes are read, if there are no ties
+    int32_t* ties  # [block] rows that have it
+    int32_t* group_best  # [group] highest of its blocks, unless it is stale
+    int32_t* group_ties  # [group] rows that have it, unless it is stale
+    int32_t* stale  # groups to look at again, `stale_count` of them; there is room for one more
+    Py_ssize_t stale_count
+    unsigned char* is_stale  # [group] 1: among them
+    int32_t* by_profile  # [profile] weighted sum of the lists; -1 if the profile is out. There is a -1 before the first
+    int32_t* moves  # [profile] by what totals change when normalisation does
+    Py_ssize_t* feasible_in  # [profile] feasible rows; kept if `is_uneven`
+    Py_ssize_t feasible  # rows
+    Py_ssize_t cursor  # changes read
+    bint must_rebuild
+    bint must_normalize
+    Py_ssize_t bytes
+    uint64_t last_used
+
+
+cdef class PodClass:
+    cdef ClassC c
+    cdef readonly NodeColumns columns
+    cdef readonly PodRequest request
+    cdef object owner  # who keeps its memory in count; None while it has none
+    cdef object verdicts  # bytes that c.verdicts points to
+    cdef object row_scores  # bytes that c.row_scores points to
+    cdef score_t weights
+    cdef bint has_fit
+    cdef bint has_balanced
+    cdef bint is_used
+
+    cdef int _begin(self) except -1
+    cdef score_t _weigh(self, object weight) except -1
+    cdef int _score_fit(self, int strategy, object resources, object weight) except -1
+    cdef int _list_resources(self) except -1
+    cdef int allocate(self) except -1
+    cdef int release(self) except -1
+
+
+cdef ShapeC shape_for(row_t rows) noexcept nogil
+cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t profiles) noexcept nogil

@@ -1,0 +1,265 @@
+"""Classes of pods, and the memory for what is known of each row for them. See reference_placement.py."""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from kscheduler._fast.batches cimport BATCH, is_small
+from kscheduler._fast.checks cimport within
+from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
+from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.scoring cimport LEAST, MOST, RATIO, Strategy, TermC, draw_line, fill_terms
+from kscheduler._fast.typedefs cimport resource_t, row_t, score_t
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #include <sys/mman.h>
+
+    /* Whole cache lines; and where there is much, large pages if the system has them: rows are read in any order. */
+    static void *ks_allocate_rows(size_t bytes) {
+        void *memory = NULL;
+        const size_t large = (size_t)2 << 20;
+        if (posix_memalign(&memory, bytes >= large ? large : 64, bytes))
+            return NULL;
+    #ifdef MADV_HUGEPAGE
+        if (bytes >= large)
+            madvise(memory, bytes, MADV_HUGEPAGE);
+    #endif
+        return memory;
+    }
+    """
+    void* allocate_rows "ks_allocate_rows"(size_t bytes)
+
+
+@cython.final
+cdef class PodClass:
+    """Pods that are alike: what they ask for, which profiles they may go to, and how rows are scored for them.
+
+    Scores are added before the first use; weights and normalisation are the plugins'. A change of any of it, or a new
+    profile, is a new class.
+    """
+
+    def __cinit__(self, NodeColumns columns not None, PodRequest request not None, verdict_by_profile):
+        columns._check_resources(request)
+        self.columns = columns
+        self.request = request
+        self.verdicts = bytes(verdict_by_profile)
+        for profile, verdict in enumerate(self.verdicts):
+            within(f"verdict of profile {profile}", verdict, 0, 127)
+        self.c.profile_count = len(self.verdicts)
+        self.c.verdicts = self.verdicts
+        self.c.cpu = request.cpu
+        self.c.memory = request.memory
+        self.c.demand.entries = request.c
+        self.c.demand.entry_count = request.count
+        self.c.demand.is_small = is_small(request.cpu) and is_small(request.memory)
+        cdef Py_ssize_t i
+        for i in range(request.count):
+            self.c.demand.is_small = self.c.demand.is_small and is_small(request.c[i].amount)
+        self.c.must_rebuild = True
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.c.list_count):
+            PyMem_Free(self.c.lists[i].raws)
+        PyMem_Free(self.c.lists)
+        PyMem_Free(self.c.demand.fit)
+        PyMem_Free(self.c.demand.balanced)
+        self.release()
+
+    # --- how rows are scored ---
+
+    def score_least_allocated(self, resources, weight):
+        self._score_fit(LEAST, resources, weight)
+
+    def score_most_allocated(self, resources, weight):
+        self._score_fit(MOST, resources, weight)
+
+    def score_requested_to_capacity_ratio(self, resources, shape, weight):
+        draw_line(self.c.demand.line, shape)
+        self._score_fit(RATIO, resources, weight)
+
+    def score_balanced(self, resources, weight):
+        self._begin()
+        if self.has_balanced:
+            raise ValueError("the class has a score of balance already")
+        cdef TermC terms[MAX_SCORED_RESOURCES]
+        cdef Py_ssize_t count = fill_terms(
+            terms, self.columns, self.request, [(resource, 1) for resource in resources], False
+        )
+        cdef score_t weighed = self._weigh(weight)
+        self.c.demand.balanced = _kept(terms, count)
+        self.c.demand.balanced_count = count
+        self.c.demand.balanced_weight = weighed
+        self.has_balanced = True
+
+    def score_profiles(self, const score_t[::1] value_by_profile not None, bint reverse, weight):
+        """Each row's raw score is its profile's value, normalised by default or in reverse."""
+        self._begin()
+        cdef Py_ssize_t profile, count = value_by_profile.shape[0]
+        if count != self.c.profile_count:
+            raise ValueError(f"value_by_profile: expected {self.c.profile_count} values, got {count}")
+        for profile in range(count):
+            if not 0 <= value_by_profile[profile] <= MAX_RAW:
+                raise ValueError(
+                    f"value of profile {profile}: expected 0..{MAX_RAW}, got {value_by_profile[profile]}"
+                )
+        cdef score_t weighed = self._weigh(weight)
+        cdef ListC* lists = <ListC*>PyMem_Realloc(self.c.lists, (self.c.list_count + 1) * sizeof(ListC))
+        if lists is NULL:
+            raise MemoryError()
+        self.c.lists = lists
+        cdef ListC* fresh = &lists[self.c.list_count]
+        memset(fresh, 0, sizeof(ListC))
+        fresh.raws = <score_t*>PyMem_Malloc(max(1, count) * sizeof(score_t))
+        if fresh.raws is NULL:
+            raise MemoryError()
+        fresh.weight = weighed
+        fresh.reverse = reverse
+        for profile in range(count):
+            fresh.raws[profile] = value_by_profile[profile]
+            self.c.is_uneven = self.c.is_uneven or fresh.raws[profile] != fresh.raws[0]
+        self.c.list_count += 1
+
+    def score_rows(self, score_by_row, weight):
+        """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
+        self._begin()
+        if self.row_scores is not None:
+            raise ValueError("the class has scores of rows already")
+        scores = bytes(score_by_row)
+        for row, score in enumerate(scores):
+            within(f"score of row {row}", score, 0, 100)
+        self.c.row_weight = self._weigh(weight)
+        self.row_scores = scores
+        self.c.row_scores = scores
+        self.c.row_score_count = len(scores)
+
+    # --- inside ---
+
+    cdef int _begin(self) except -1:
+        if self.is_used:
+            raise ValueError("the class is in use: its scores stand")
+        return 0
+
+    cdef score_t _weigh(self, object weight) except -1:
+        cdef score_t weighed = within("weight", weight, 0, MAX_WEIGHT)
+        within("sum of weights", self.weights + weighed, 0, MAX_CLASS_WEIGHT)
+        self.weights += weighed
+        return weighed
+
+    cdef int _score_fit(self, int strategy, object resources, object weight) except -1:
+        self._begin()
+        if self.has_fit:
+            raise ValueError("the class has a score of fit already")
+        cdef TermC terms[MAX_SCORED_RESOURCES]
+        cdef Py_ssize_t count = fill_terms(terms, self.columns, self.request, resources, True)
+        cdef score_t weighed = self._weigh(weight)
+        self.c.demand.fit = _kept(terms, count)
+        self.c.demand.fit_count = count
+        self.c.demand.strategy = <Strategy>strategy
+        self.c.demand.fit_weight = weighed
+        self.has_fit = True
+        return 0
+
+    cdef int allocate(self) except -1:
+        """Memory for what is known of every row; what was known is forgotten."""
+        cdef ShapeC shape = shape_for(self.columns.capacity)
+        cdef Py_ssize_t profiles = self.c.profile_count
+        self.release()
+        self._list_resources()
+        self.c.totals = <int32_t*>allocate_rows(shape.rows * sizeof(int32_t))
+        self.c.best = <int32_t*>PyMem_Malloc(shape.blocks * sizeof(int32_t))
+        self.c.ties = <int32_t*>PyMem_Malloc(shape.blocks * sizeof(int32_t))
+        self.c.group_best = <int32_t*>PyMem_Malloc(shape.groups * sizeof(int32_t))
+        self.c.group_ties = <int32_t*>PyMem_Malloc(shape.groups * sizeof(int32_t))
+        self.c.stale = <int32_t*>PyMem_Malloc((shape.groups + 1) * sizeof(int32_t))
+        self.c.is_stale = <unsigned char*>PyMem_Malloc(shape.groups)
+        self.c.moves = <int32_t*>PyMem_Malloc(max(1, profiles) * sizeof(int32_t))
+        self.c.feasible_in = <Py_ssize_t*>PyMem_Malloc(max(1, profiles) * sizeof(Py_ssize_t))
+        self.c.by_profile = <int32_t*>PyMem_Malloc((1 + profiles) * sizeof(int32_t))
+        if self.c.by_profile is not NULL:
+            self.c.by_profile[0] = -1
+            self.c.by_profile += 1
+        if (
+            self.c.totals is NULL or self.c.best is NULL or self.c.ties is NULL or self.c.group_best is NULL
+            or self.c.group_ties is NULL or self.c.stale is NULL or self.c.is_stale is NULL or self.c.moves is NULL
+            or self.c.feasible_in is NULL or self.c.by_profile is NULL
+        ):
+            self.release()
+            raise MemoryError()
+        self.c.shape = shape
+        self.c.bytes = bytes_needed(&shape, profiles)
+        return 0
+
+    cdef int _list_resources(self) except -1:
+        """The resources that are read of a row."""
+        cdef Py_ssize_t i
+        self.c.resource_count = 0
+        for i in range(self.c.demand.entry_count):
+            _add_resource(&self.c, self.c.demand.entries[i].resource)
+        for i in range(self.c.demand.fit_count):
+            _add_resource(&self.c, self.c.demand.fit[i].resource)
+        for i in range(self.c.demand.balanced_count):
+            _add_resource(&self.c, self.c.demand.balanced[i].resource)
+        return 0
+
+    cdef int release(self) except -1:
+        free(self.c.totals)
+        PyMem_Free(self.c.best)
+        PyMem_Free(self.c.ties)
+        PyMem_Free(self.c.group_best)
+        PyMem_Free(self.c.group_ties)
+        PyMem_Free(self.c.stale)
+        PyMem_Free(self.c.is_stale)
+        PyMem_Free(self.c.moves)
+        PyMem_Free(self.c.feasible_in)
+        if self.c.by_profile is not NULL:
+            PyMem_Free(self.c.by_profile - 1)
+        self.c.totals = self.c.best = self.c.ties = self.c.group_best = self.c.group_ties = self.c.stale = NULL
+        self.c.is_stale = NULL
+        self.c.moves = self.c.by_profile = NULL
+        self.c.feasible_in = NULL
+        self.c.shape = shape_for(0)
+        self.c.bytes = 0
+        self.c.must_rebuild = True
+        return 0
+
+
+cdef int _add_resource(ClassC* c, resource_t resource) except -1:
+    cdef Py_ssize_t i
+    for i in range(c.resource_count):
+        if c.resources[i] == resource:
+            return 0
+    c.resources[c.resource_count] = resource
+    c.resource_count += 1
+    return 0
+
+
+cdef TermC* _kept(const TermC* terms, Py_ssize_t count) except NULL:
+    cdef TermC* kept = <TermC*>PyMem_Malloc(max(1, count) * sizeof(TermC))
+    if kept is NULL:
+        raise MemoryError()
+    memcpy(kept, terms, count * sizeof(TermC))
+    return kept
+
+
+cdef ShapeC shape_for(row_t rows) noexcept nogil:
+    """Whole batches of rows, and whole groups of blocks."""
+    cdef ShapeC shape
+    shape.rows = (rows + BATCH - 1) // BATCH * BATCH
+    shape.groups = (rows + GROUP * BLOCK - 1) // (GROUP * BLOCK)
+    shape.blocks = shape.groups * GROUP
+    return shape
+
+
+cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t profiles) noexcept nogil:
+    cdef Py_ssize_t width = sizeof(int32_t)
+    return (
+        (shape.rows + 2 * shape.blocks + 3 * shape.groups + 2 * profiles) * width
+        + shape.groups
+        + profiles * sizeof(Py_ssize_t)
+        + sizeof(ClassC)
+    )

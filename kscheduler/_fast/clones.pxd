@@ -1,0 +1,22 @@
+# Loops over plain arrays that compilers turn into vector instructions: one body, compiled for several instruction
+# sets, of which the loader takes the best that the machine has. Elsewhere than on x86-64 with glibc there is one form.
+#
+# `in_` and `out_` types promise that what is written overlaps nothing else. A `cloned` function returns nothing.
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && defined(__OPTIMIZE__)
+    #define KS_CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
+    #else
+    #define KS_CLONED
+    #endif
+    """
+    ctypedef void cloned "KS_CLONED void"
+    ctypedef const double* in_doubles "const double *restrict"
+    ctypedef double* out_doubles "double *restrict"
+    ctypedef const int64_t* in_longs "const int64_t *restrict"
+    ctypedef uint64_t* out_bits "uint64_t *restrict"
+    ctypedef const int32_t* in_ints "const int32_t *restrict"
+    ctypedef int32_t* out_ints "int32_t *restrict"

@@ -1,0 +1,28 @@
+# What a row lacks, inline: for the tables in filtering.pyx and for the classes in placement.pyx.
+
+from kscheduler._fast.codes cimport TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.columns cimport EntryC
+from kscheduler._fast.typedefs cimport amount_t, detail_t, row_t
+
+
+cdef inline detail_t lacking_of_row(
+    const amount_t[:, ::1] allocatable,
+    const amount_t[:, ::1] requested,
+    const amount_t[::1] pods,
+    const amount_t[::1] pods_allowed,
+    const EntryC* entries,
+    Py_ssize_t count,
+    row_t row,
+) except? -1 nogil:
+    """The detail that filter_fit gives, or 0 if there is room."""
+    cdef Py_ssize_t i
+    cdef amount_t has, amount
+    cdef detail_t lacking = TOO_MANY_PODS if pods[row] >= pods_allowed[row] else 0
+    for i in range(count):
+        amount = entries[i].amount
+        has = allocatable[entries[i].resource, row]
+        if amount > has - requested[entries[i].resource, row]:
+            lacking |= <detail_t>1 << (1 + i)
+            if amount > has:
+                lacking |= UNRESOLVABLE
+    return lacking

@@ -1,0 +1,45 @@
+from libc.stdint cimport int32_t, uint64_t
+
+from kscheduler._fast.classes cimport ClassC, PodClass
+from kscheduler._fast.columns cimport NodeColumns
+from kscheduler._fast.standings cimport TableC
+from kscheduler._fast.typedefs cimport profile_t, row_t
+
+
+cdef class Placer:
+    cdef readonly NodeColumns columns
+    cdef readonly Py_ssize_t max_bytes
+    cdef readonly Py_ssize_t held_bytes  # by the rows of all classes
+    cdef readonly Py_ssize_t rebuilds  # so far
+    cdef int threads
+    cdef uint64_t clock  # uses so far
+    cdef set held  # classes with memory
+    cdef TableC table
+    cdef double* parts  # [thread] a batch
+    cdef Py_ssize_t part_resources
+    # The ring of changes as a batch: what each changed row looked like when it was copied, or since.
+    cdef double* recent
+    cdef profile_t* recent_profiles  # [change & ring_mask]
+    cdef Py_ssize_t recent_length
+    cdef Py_ssize_t recent_resources
+    cdef Py_ssize_t copied  # changes copied so far
+    cdef Py_ssize_t large_until  # copies with an amount that is not small are of changes before this one
+    cdef Py_ssize_t moved_until  # rows came, went or changed their profile only before this change
+
+    cdef PodClass _check_class(self, object candidate)
+    cdef int _catch_up(self, PodClass pod_class) except -1
+    cdef int _raise_bad_profile(self, PodClass pod_class) except -1
+    cdef int prepare(self, PodClass pod_class) except -1
+    cdef int make_room(self, Py_ssize_t needed) except -1
+    cdef int look(self) except -1
+    cdef int catch_up(self, ClassC* c) except? -2 nogil
+    cdef int rebuild(self, ClassC* c) except? -2 nogil
+    cdef int replay(self, ClassC* c) except? -2 nogil
+    cdef int replay_amounts(self, ClassC* c) except? -2 nogil
+    cdef int replay_all(self, ClassC* c) except? -2 nogil
+    cdef int copy_changes(self) except? -2 nogil
+    cdef int32_t score_row(self, const ClassC* c, row_t row) except? -4 nogil
+    cdef Py_ssize_t run(
+        self, ClassC** classes, Py_ssize_t start, Py_ssize_t count,
+        const unsigned long long* bits, Py_ssize_t* used_bits, int* rows, int* feasible, int* outcome,
+    ) except? -2 nogil

@@ -1,0 +1,501 @@
+"""Where pods of known classes go: each class keeps what it knows of every row, and reads only what has changed since.
+
+Pods of one class are alike in all that filters and scores look at. For each row a class keeps its total, and of each
+block of rows the best; the columns log which rows change. So a pod costs a look at the rows that changed since the
+last one of its class, and a look at the best. See reference_placement.py for what is answered.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from kscheduler._fast.batches cimport (
+    ALONE,
+    BATCH,
+    FIELDS,
+    FREE,
+    HAS,
+    PRESENT,
+    ROOM,
+    SCORED,
+    USED,
+    BatchC,
+    is_small,
+    score_batch,
+)
+from kscheduler._fast.checks cimport within
+from kscheduler._fast.classes cimport BLOCK, ClassC, PodClass, ShapeC, bytes_needed, shape_for
+from kscheduler._fast.codes cimport CPU, MEMORY
+from kscheduler._fast.columns cimport NodeColumns
+from kscheduler._fast.filtering cimport lacking_of_row
+from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
+from kscheduler._fast.standings cimport (
+    PartC,
+    TableC,
+    add_by_profile,
+    apply_totals,
+    assume_all_feasible,
+    begin_part,
+    clear_rest,
+    end_part,
+    find_best,
+    look_at_part,
+    nth_best,
+    put_in,
+    renormalize,
+    row_score,
+    survey,
+    take_out,
+)
+from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define ks_fetch(address) __builtin_prefetch((address), 1)
+    #else
+    #define ks_fetch(address) ((void)(address))
+    #endif
+    """
+    void fetch "ks_fetch"(const void* address) noexcept nogil
+
+cdef object _INT64_MAX = (1 << 63) - 1
+
+cdef enum:
+    PENDING = -2  # in place of a total, while changes are read
+    FEW = 6  # changes; so many are read row by row
+    FAR = 8  # a row among all costs an eighth of one that is looked up: a class further behind looks at all
+    AHEAD = 16  # changes; so far ahead rows are fetched into the cache
+    WORTH_A_THREAD = 32_768  # rows; a look at fewer is over before another thread has begun
+    MAX_THREADS = 64
+
+# What ended a run.
+cdef enum:
+    DONE
+    NOWHERE  # the pod fits nowhere
+    UNREADY  # the class lacks memory for its rows
+    BAD_PROFILE  # a row's profile has no verdict
+    TOO_MUCH  # a sum of non-zero requests would pass MAX_AMOUNT
+
+
+@cython.final
+cdef class Placer:
+    """Finds rows for pods of known classes, on one table.
+
+    What classes know of the rows takes at most `max_bytes`, or what a single one takes; whoever was not used for the
+    longest time forgets. A class read anew is split over `threads` where the table is large.
+    """
+
+    def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1):
+        self.columns = columns
+        self.max_bytes = within("max_bytes", max_bytes, 0, _INT64_MAX)
+        self.threads = <int>within("threads", threads, 1, 64)
+        self.held = set()
+
+    def __dealloc__(self):
+        free(self.parts)
+        free(self.recent)
+        free(self.recent_profiles)
+
+    def count_feasible(self, PodClass pod_class not None):
+        """How many rows a pod of the class fits on."""
+        self._catch_up(pod_class)
+        return pod_class.c.feasible
+
+    def place(self, PodClass pod_class not None, random_bits):
+        """The row to take, as select_host would tell; -1 if none is feasible. Counts nothing on the row."""
+        self._catch_up(pod_class)
+        cdef ClassC* c = &pod_class.c
+        cdef Py_ssize_t ties = 0
+        cdef int32_t best
+        with nogil:
+            best = find_best(c, &ties)
+        if best < 0:
+            return -1
+        cdef Py_ssize_t skipped = 0 if random_bits is None or ties <= 1 else random_bits % ties
+        return nth_best(c, best, skipped)
+
+    def place_many(
+        self, classes, const unsigned long long[::1] random_bits, int[::1] rows not None, int[::1] feasible not None
+    ):
+        """Place pods in order, each seeing those before it: count each on its row. Ends before one that fits nowhere.
+
+        For pod i sets rows[i] and feasible[i], how many rows it fitted on; rows of pods that were not placed are -1.
+        Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the first
+        row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay.
+        """
+        cdef list pods = list(classes)
+        cdef Py_ssize_t count = len(pods), done = 0, used_bits = 0, before, i
+        for what, length in (("rows", rows.shape[0]), ("feasible", feasible.shape[0])):
+            if length < count:
+                raise ValueError(f"{what}: expected room for {count}, got {length}")
+        if random_bits is not None and random_bits.shape[0] < count:
+            raise ValueError(f"random_bits: expected {count}, got {random_bits.shape[0]}")
+        if count == 0:
+            return 0, 0
+        cdef ClassC** pointers = <ClassC**>PyMem_Malloc(count * sizeof(ClassC*))
+        if pointers is NULL:
+            raise MemoryError()
+        cdef const unsigned long long* bits = NULL
+        if random_bits is not None:
+            bits = &random_bits[0]
+        cdef int outcome = DONE
+        cdef PodClass pod_class
+        try:
+            for i in range(count):
+                pod_class = self._check_class(pods[i])
+                pointers[i] = &pod_class.c
+                rows[i] = -1
+            self.look()
+            while done < count:
+                before = done
+                with nogil:
+                    done = self.run(pointers, done, count, bits, &used_bits, &rows[0], &feasible[0], &outcome)
+                if done > before:
+                    self.columns.generation += done - before
+                if outcome == UNREADY:
+                    self.prepare(pods[done])
+                elif outcome == BAD_PROFILE:
+                    self._raise_bad_profile(pods[done])
+                elif outcome == TOO_MUCH:
+                    rows[done], row = -1, rows[done]
+                    self.columns.add_pod(row, (<PodClass>pods[done]).request)
+                else:
+                    break
+        finally:
+            PyMem_Free(pointers)
+        return done, used_bits
+
+    def drop(self, PodClass pod_class not None):
+        """Forget what a class knows: nobody will ask for it soon."""
+        if pod_class.owner is self:
+            self.held.discard(pod_class)
+            self.held_bytes -= pod_class.c.bytes
+            pod_class.release()
+            pod_class.owner = None
+
+    # --- classes ---
+
+    cdef PodClass _check_class(self, object candidate):
+        cdef PodClass pod_class = candidate
+        if pod_class is None:
+            raise TypeError("expected a PodClass, got None")
+        if pod_class.columns is not self.columns:
+            raise ValueError("the class is of another table")
+        if pod_class.owner is not None and pod_class.owner is not self:
+            raise ValueError("the class is in use by another placer")
+        return pod_class
+
+    cdef int _catch_up(self, PodClass pod_class) except -1:
+        self._check_class(pod_class)
+        if pod_class.c.shape.rows < self.columns.rows or pod_class.owner is None:
+            self.prepare(pod_class)
+        self.look()
+        self.clock += 1
+        pod_class.c.last_used = self.clock
+        cdef int outcome
+        with nogil:
+            outcome = self.catch_up(&pod_class.c)
+        if outcome == BAD_PROFILE:
+            self._raise_bad_profile(pod_class)
+        return 0
+
+    cdef int _raise_bad_profile(self, PodClass pod_class) except -1:
+        cdef row_t row
+        cdef profile_t profile
+        for row in range(self.columns.rows):
+            profile = self.columns.profiles[row]
+            if self.columns.alive[row] and not 0 <= profile < pod_class.c.profile_count:
+                raise IndexError(f"row {row} has profile {profile}, there are values for {pod_class.c.profile_count}")
+        return 0
+
+    cdef int prepare(self, PodClass pod_class) except -1:
+        """Memory for a class whose pod is to be placed now."""
+        self.drop(pod_class)
+        pod_class.is_used = True
+        cdef ShapeC shape = shape_for(self.columns.capacity)
+        self.make_room(bytes_needed(&shape, pod_class.c.profile_count))
+        pod_class.allocate()
+        pod_class.owner = self
+        self.clock += 1
+        pod_class.c.last_used = self.clock
+        self.held.add(pod_class)
+        self.held_bytes += pod_class.c.bytes
+        return 0
+
+    cdef int make_room(self, Py_ssize_t needed) except -1:
+        cdef PodClass oldest, held
+        while self.held and self.held_bytes + needed > self.max_bytes:
+            oldest = None
+            for held in self.held:
+                if oldest is None or held.c.last_used < oldest.c.last_used:
+                    oldest = held
+            self.drop(oldest)
+        return 0
+
+    cdef int look(self) except -1:
+        """Note where the columns are, and see to it that there is memory to work with."""
+        cdef NodeColumns columns = self.columns
+        self.table.allocated = &columns.allocated[0, 0]
+        self.table.used = &columns.used[0, 0]
+        self.table.used_cpu = &columns.used_cpu[0]
+        self.table.used_memory = &columns.used_memory[0]
+        self.table.pods = &columns.pods[0]
+        self.table.pods_allowed = &columns.pods_allowed[0]
+        self.table.profiles = &columns.profiles[0]
+        self.table.alive = &columns.alive[0]
+        self.table.stride = columns.capacity
+        self.table.rows = columns.rows
+        self.table.resources = columns.resource_count
+        if self.part_resources < columns.resource_count:
+            free(self.parts)
+            self.part_resources = 0
+            self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * BATCH * sizeof(double))
+            if self.parts is NULL:
+                raise MemoryError()
+            self.part_resources = columns.resource_count
+        cdef Py_ssize_t length = columns.ring_mask + 1
+        if self.recent_length != length or self.recent_resources != columns.resource_count:
+            free(self.recent)
+            free(self.recent_profiles)
+            self.recent_length = 0
+            self.recent = <double*>malloc((1 + columns.resource_count * FIELDS) * length * sizeof(double))
+            self.recent_profiles = <profile_t*>malloc(length * sizeof(profile_t))
+            if self.recent is NULL or self.recent_profiles is NULL:
+                raise MemoryError()
+            self.recent_length = length
+            self.recent_resources = columns.resource_count
+            self.copied = 0
+        return 0
+
+    # --- one pod after another ---
+
+    cdef Py_ssize_t run(
+        self, ClassC** classes, Py_ssize_t start, Py_ssize_t count,
+        const unsigned long long* bits, Py_ssize_t* used_bits, int* rows, int* feasible, int* outcome,
+    ) except? -2 nogil:
+        """Place pods from number `start` on. Returns the number of the first that is not placed; `outcome` says why."""
+        cdef Py_ssize_t at, ties, skipped
+        cdef ClassC* c
+        cdef int32_t best
+        cdef row_t row
+        for at in range(start, count):
+            c = classes[at]
+            if c.shape.rows < self.table.rows or c.totals is NULL:
+                outcome[0] = UNREADY
+                return at
+            self.clock = self.clock + 1
+            c.last_used = self.clock
+            outcome[0] = self.catch_up(c)
+            if outcome[0] != DONE:
+                return at
+            best = find_best(c, &ties)
+            if best < 0:
+                outcome[0] = NOWHERE
+                return at
+            skipped = 0
+            if bits is not NULL and c.feasible > 1:
+                skipped = bits[used_bits[0]] % <unsigned long long>ties
+            row = nth_best(c, best, skipped)
+            rows[at] = <int>row
+            feasible[at] = <int>c.feasible
+            if not self.columns.holds(row, c.demand.entries, c.demand.entry_count, c.cpu, c.memory):
+                outcome[0] = TOO_MUCH
+                return at
+            used_bits[0] = used_bits[0] + (bits is not NULL and c.feasible > 1)
+            self.columns.add_amounts(row, c.demand.entries, c.demand.entry_count, c.cpu, c.memory, 1)
+        outcome[0] = DONE
+        return count
+
+    # --- keeping up ---
+
+    cdef int catch_up(self, ClassC* c) except? -2 nogil:
+        """Know all rows as they are now."""
+        cdef Py_ssize_t behind = self.columns.changes - c.cursor
+        cdef int outcome = DONE
+        if not c.must_rebuild and behind:
+            if behind > self.columns.ring_mask + 1 or (behind > BATCH and behind > self.table.rows // FAR):
+                c.must_rebuild = True
+            else:
+                c.must_rebuild = self.replay(c) != DONE
+        if c.must_rebuild:
+            outcome = self.rebuild(c)
+        if c.must_normalize and outcome == DONE:
+            renormalize(c, &self.table)
+        c.cursor = self.columns.changes
+        return outcome
+
+    cdef int replay(self, ClassC* c) except? -2 nogil:
+        """Read the changes since the class was last used."""
+        if self.columns.changes - c.cursor > FEW and c.demand.is_small:
+            self.copy_changes()
+            if c.cursor >= max(self.large_until, self.moved_until):
+                return self.replay_amounts(c)
+        return self.replay_all(c)
+
+    cdef int replay_amounts(self, ClassC* c) except? -2 nogil:
+        """Where no row has changed its profile, nor come or gone.
+
+        Copies of a row may be of several states, but the last is of the present one.
+        """
+        cdef int32_t totals[BATCH]
+        cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
+        cdef BatchC batch
+        batch.stride = self.recent_length
+        while start < self.columns.changes:
+            # As many as lie side by side in the ring.
+            at = start & mask
+            count = min(<Py_ssize_t>BATCH, self.columns.changes - start, mask + 1 - at)
+            for i in range(count):
+                fetch(&c.totals[self.columns.changed_rows[at + i]])
+            batch.numbers = self.recent + at
+            score_batch(&c.demand, &batch, count, totals)
+            add_by_profile(totals, self.recent_profiles + at, c.by_profile, count)
+            if c.row_score_count:
+                for i in range(count):
+                    if totals[i] >= 0:
+                        totals[i] = totals[i] + <int32_t>row_score(c, self.columns.changed_rows[at + i])
+            if c.demand.balanced_count > 2:
+                for i in range(count):
+                    if totals[i] == ALONE:
+                        totals[i] = self.score_row(c, self.columns.changed_rows[at + i])
+            apply_totals(c, &self.columns.changed_rows[at], totals, self.recent_profiles + at, count)
+            start += count
+        return DONE
+
+    cdef int replay_all(self, ClassC* c) except? -2 nogil:
+        """Whatever has changed."""
+        cdef Py_ssize_t change, mask = self.columns.ring_mask, end = self.columns.changes, block
+        cdef row_t row
+        cdef int32_t total
+        # 1. Take the changed rows out, under the profile that the class knew them by: that before the first change.
+        for change in range(c.cursor, min(c.cursor + AHEAD, end)):
+            fetch(&c.totals[self.columns.changed_rows[change & mask]])
+        for change in range(c.cursor, end):
+            if change + AHEAD < end:
+                fetch(&c.totals[self.columns.changed_rows[(change + AHEAD) & mask]])
+            row = self.columns.changed_rows[change & mask]
+            total = c.totals[row]
+            if total >= 0:
+                take_out(c, row, total, self.columns.profiles_before[change & mask])
+            c.totals[row] = PENDING
+        # 2. Put them in again, as they are now.
+        for change in range(c.cursor, end):
+            row = self.columns.changed_rows[change & mask]
+            if c.totals[row] == PENDING:
+                total = self.score_row(c, row)
+                if total < -1:
+                    return BAD_PROFILE
+                put_in(c, row, total, self.columns.profiles[row])
+        # 3. See what is left of blocks that have lost their best rows.
+        for change in range(c.cursor, end):
+            block = self.columns.changed_rows[change & mask] // BLOCK
+            if c.ties[block] == 0 and c.best[block] >= 0:
+                survey(c, block)
+        return DONE
+
+    cdef int copy_changes(self) except? -2 nogil:
+        """Changed rows into the batch of recent ones."""
+        cdef Py_ssize_t change, mask = self.columns.ring_mask, stride = self.recent_length, resource, at
+        cdef double* fields
+        cdef amount_t has, used, scored, allowed, pods
+        cdef row_t row
+        cdef bint small
+        for change in range(max(self.copied, self.columns.changes - stride), self.columns.changes):
+            at = change & mask
+            row = self.columns.changed_rows[at]
+            allowed, pods = self.columns.pods_allowed[row], self.columns.pods[row]
+            small = is_small(allowed) and is_small(pods)
+            self.recent[ROOM * stride + at] = <double>allowed - <double>pods
+            self.recent_profiles[at] = self.columns.profiles[row]
+            if self.columns.profiles[row] != self.columns.profiles_before[at] or not self.columns.alive[row]:
+                self.moved_until = change + 1
+            for resource in range(self.columns.resource_count):
+                has, used = self.columns.allocated[resource, row], self.columns.used[resource, row]
+                scored = used
+                if resource == CPU:
+                    scored = self.columns.used_cpu[row]
+                elif resource == MEMORY:
+                    scored = self.columns.used_memory[row]
+                small = small and is_small(has) and is_small(used) and is_small(scored)
+                fields = self.recent + (1 + resource * FIELDS) * stride + at
+                fields[HAS * stride] = <double>has if has > 0 else 1.0
+                fields[PRESENT * stride] = 1.0 if has > 0 else 0.0
+                fields[FREE * stride] = <double>has - <double>used
+                fields[USED * stride] = <double>used
+                fields[SCORED * stride] = <double>scored
+            if not small:
+                self.large_until = change + 1
+        self.copied = self.columns.changes
+        return 0
+
+    cdef int32_t score_row(self, const ClassC* c, row_t row) except? -4 nogil:
+        """The total of one row, by integers; -1 if it is not feasible, -2 if its profile has no verdict."""
+        cdef profile_t profile = self.columns.profiles[row]
+        cdef score_t total
+        if not self.columns.alive[row]:
+            return -1
+        if not 0 <= profile < c.profile_count:
+            return -2
+        if c.by_profile[profile] < 0:
+            return -1
+        if lacking_of_row(
+            self.columns.allocated, self.columns.used, self.columns.pods, self.columns.pods_allowed,
+            c.demand.entries, c.demand.entry_count, row,
+        ):
+            return -1
+        total = c.by_profile[profile] + row_score(c, row)
+        if c.demand.fit_weight:
+            total += c.demand.fit_weight * fit_of_row(
+                self.columns.allocated, self.columns.used, self.columns.used_cpu, self.columns.used_memory,
+                c.demand.fit, c.demand.fit_count, c.demand.strategy, c.demand.line, row,
+            )
+        if c.demand.balanced_weight:
+            total += c.demand.balanced_weight * balanced_of_row(
+                self.columns.allocated, self.columns.used, c.demand.balanced, c.demand.balanced_count, row
+            )
+        return <int32_t>total
+
+    cdef int rebuild(self, ClassC* c) except? -2 nogil:
+        """Look at every row."""
+        cdef PartC parts[MAX_THREADS]
+        cdef unsigned long threads[MAX_THREADS]
+        cdef bint started[MAX_THREADS]
+        cdef Py_ssize_t part, count = min(<Py_ssize_t>self.threads, 1 + self.table.rows // WORTH_A_THREAD)
+        cdef row_t row, share = ((self.table.rows + count - 1) // count + BATCH - 1) // BATCH * BATCH
+        cdef bint has_alone = False
+        self.rebuilds = self.rebuilds + 1
+        assume_all_feasible(c)
+        memset(c.feasible_in, 0, c.profile_count * sizeof(Py_ssize_t))
+        c.feasible = 0
+        # 1. The others begin, 2. this thread does its part, and those for which there was no thread.
+        for part in range(count):
+            parts[part].c = c
+            parts[part].table = &self.table
+            parts[part].first = min(part * share, self.table.rows)
+            parts[part].end = min((part + 1) * share, self.table.rows)
+            parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * BATCH
+            parts[part].feasible_in = c.feasible_in
+            started[part] = part > 0 and begin_part(&threads[part], &parts[part])
+        for part in range(count):
+            if not started[part]:
+                look_at_part(&parts[part])
+        # 3. Put the parts together.
+        c.must_rebuild = False
+        for part in range(count):
+            if started[part]:
+                end_part(threads[part], &parts[part])
+            c.feasible = c.feasible + parts[part].feasible
+            has_alone = has_alone or parts[part].has_alone
+            c.must_rebuild = c.must_rebuild or parts[part].is_bad
+        if c.must_rebuild:
+            return BAD_PROFILE
+        clear_rest(c, self.table.rows)
+        c.must_normalize = c.is_uneven
+        if has_alone:
+            for row in range(self.table.rows):
+                if c.totals[row] == ALONE:
+                    put_in(c, row, self.score_row(c, row), self.columns.profiles[row])
+        return DONE

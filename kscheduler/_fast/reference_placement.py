@@ -1,0 +1,260 @@
+"""Where pods of known classes go, in plain Python: every pod looks at every row, with the kernels in reference.py.
+
+So it keeps nothing between two pods, and counts no bytes; what placement.pyx answers must be the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from kscheduler._fast.codes import MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
+from kscheduler._fast.reference import (
+    _shape_table,
+    accumulate,
+    filter_fit,
+    filter_profiles,
+    normalize,
+    score_balanced,
+    score_least_allocated,
+    score_most_allocated,
+    score_profiles,
+    score_requested_to_capacity_ratio,
+    select_host,
+)
+from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts, index, within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_INT64_MAX = (1 << 63) - 1
+_Weighted = Sequence[tuple[int, int]]
+_Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of each feasible row
+
+
+@final
+class PodClass:
+    """Pods that are alike: what they ask for, which profiles they may go to, and how rows are scored for them.
+
+    Scores are added before the first use; weights and normalisation are the plugins'. A change of any of it, or a new
+    profile, is a new class.
+    """
+
+    def __init__(
+        self, columns: NodeColumns, request: PodRequest, verdict_by_profile: bytes | bytearray | array[int]
+    ) -> None:
+        columns._check_resources(request)
+        self._columns = columns
+        self._request = request
+        self._verdicts = bytes(verdict_by_profile)
+        for profile, verdict in enumerate(self._verdicts):
+            within(f"verdict of profile {profile}", verdict, 0, 127)
+        self._scores: list[tuple[_Score, int]] = []  # with their weights
+        self._kinds: set[str] = set()  # of scores that there is at most one of
+        self._weights = 0
+        self._owner: Placer | None = None
+        self._is_used = False
+
+    @property
+    def columns(self) -> NodeColumns:
+        return self._columns
+
+    @property
+    def request(self) -> PodRequest:
+        return self._request
+
+    # --- how rows are scored ---
+
+    def score_least_allocated(self, resources: _Weighted, weight: int) -> None:
+        self._score_fit(
+            resources,
+            weight,
+            lambda verdicts, scores: score_least_allocated(self._columns, verdicts, scores, self._request, resources),
+        )
+
+    def score_most_allocated(self, resources: _Weighted, weight: int) -> None:
+        self._score_fit(
+            resources,
+            weight,
+            lambda verdicts, scores: score_most_allocated(self._columns, verdicts, scores, self._request, resources),
+        )
+
+    def score_requested_to_capacity_ratio(
+        self, resources: _Weighted, shape: Sequence[tuple[int, int]], weight: int
+    ) -> None:
+        _shape_table(shape)
+        self._score_fit(
+            resources,
+            weight,
+            lambda verdicts, scores: score_requested_to_capacity_ratio(
+                self._columns, verdicts, scores, self._request, resources, shape
+            ),
+        )
+
+    def score_balanced(self, resources: Sequence[int], weight: int) -> None:
+        self._begin("balance")
+        self._check_resources([(resource, 1) for resource in resources])
+
+        def score(verdicts: Verdicts, scores: Scores) -> None:
+            score_balanced(self._columns, verdicts, scores, self._request, resources)
+
+        self._add("balance", weight, score)
+
+    def score_profiles(self, value_by_profile: array[int], reverse: bool, weight: int) -> None:
+        """Each row's raw score is its profile's value, normalised by default or in reverse."""
+        self._begin()
+        if len(value_by_profile) != len(self._verdicts):
+            raise ValueError(f"value_by_profile: expected {len(self._verdicts)} values, got {len(value_by_profile)}")
+        for profile, value in enumerate(value_by_profile):
+            within(f"value of profile {profile}", value, 0, MAX_RAW)
+        values = array("q", value_by_profile)
+
+        def score(verdicts: Verdicts, scores: Scores) -> None:
+            score_profiles(self._columns, verdicts, scores, values)
+            normalize(verdicts, scores, reverse)
+
+        self._add("", weight, score)
+
+    def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
+        """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
+        self._begin("rows")
+        values = bytes(score_by_row)
+        for row, value in enumerate(values):
+            within(f"score of row {row}", value, 0, 100)
+
+        def score(verdicts: Verdicts, scores: Scores) -> None:
+            for row in verdicts.feasible_rows():
+                scores.set_raw(row, values[row] if row < len(values) else 0)
+
+        self._add("rows", weight, score)
+
+    # --- inside ---
+
+    def _begin(self, kind: str = "") -> None:
+        if self._is_used:
+            raise ValueError("the class is in use: its scores stand")
+        if kind in self._kinds:
+            raise ValueError("the class has scores of rows already" if kind == "rows" else _already(kind))
+
+    def _score_fit(self, resources: _Weighted, weight: int, score: _Score) -> None:
+        self._begin("fit")
+        self._check_resources(resources)
+        self._add("fit", weight, score)
+
+    def _check_resources(self, resources: _Weighted) -> None:
+        if len(resources) > MAX_SCORED_RESOURCES:
+            raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
+        for resource, weight in resources:
+            index("resource", resource, self._columns.resource_count)
+            within("weight", weight, 1, MAX_WEIGHT)
+
+    def _add(self, kind: str, weight: int, score: _Score) -> None:
+        within("weight", weight, 0, MAX_WEIGHT)
+        self._weights = within("sum of weights", self._weights + weight, 0, MAX_CLASS_WEIGHT)
+        self._scores.append((score, weight))
+        self._kinds |= {kind} - {""}
+
+    def _judge(self) -> tuple[Verdicts, Scores]:
+        self._is_used = True
+        verdicts, scores = Verdicts(), Scores()
+        verdicts.reset(self._columns)
+        scores.reset(self._columns)
+        filter_profiles(self._columns, verdicts, self._verdicts, 1)
+        filter_fit(self._columns, verdicts, self._request, 2)
+        for score, weight in self._scores:
+            score(verdicts, scores)
+            accumulate(verdicts, scores, weight)
+        return verdicts, scores
+
+
+def _already(kind: str) -> str:
+    return f"the class has a score of {kind} already"
+
+
+@final
+class Placer:
+    """Finds rows for pods of known classes, on one table.
+
+    What classes know of the rows takes at most `max_bytes`, or what a single one takes; whoever was not used for the
+    longest time forgets. A class read anew is split over `threads` where the table is large.
+    """
+
+    def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1) -> None:
+        self._columns = columns
+        self._max_bytes = within("max_bytes", max_bytes, 0, _INT64_MAX)
+        within("threads", threads, 1, 64)
+
+    @property
+    def columns(self) -> NodeColumns:
+        return self._columns
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What the classes know takes so many bytes: here they know nothing."""
+        return 0
+
+    @property
+    def rebuilds(self) -> int:
+        """How often a class had to look at every row; not counted here, where each pod does."""
+        return 0
+
+    def count_feasible(self, pod_class: PodClass) -> int:
+        """How many rows a pod of the class fits on."""
+        return self._check(pod_class)._judge()[0].feasible_count()
+
+    def place(self, pod_class: PodClass, random_bits: int | None) -> int:
+        """The row to take, as select_host would tell; -1 if none is feasible. Counts nothing on the row."""
+        return select_host(*self._check(pod_class)._judge(), random_bits)
+
+    def place_many(
+        self,
+        classes: Iterable[PodClass],
+        random_bits: array[int] | None,
+        rows: array[int],
+        feasible: array[int],
+    ) -> tuple[int, int]:
+        """Place pods in order, each seeing those before it: count each on its row. Ends before one that fits nowhere.
+
+        For pod i sets rows[i] and feasible[i], how many rows it fitted on; rows of pods that were not placed are -1.
+        Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the first
+        row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay.
+        """
+        pods = list(classes)
+        for what, room in (("rows", rows), ("feasible", feasible)):
+            if len(room) < len(pods):
+                raise ValueError(f"{what}: expected room for {len(pods)}, got {len(room)}")
+        if random_bits is not None and len(random_bits) < len(pods):
+            raise ValueError(f"random_bits: expected {len(pods)}, got {len(random_bits)}")
+        for i, pod_class in enumerate(pods):
+            self._check(pod_class)
+            rows[i] = -1
+        used_bits = 0
+        for i, pod_class in enumerate(pods):
+            verdicts, scores = pod_class._judge()
+            count = verdicts.feasible_count()
+            if count == 0:
+                return i, used_bits
+            bits = random_bits[used_bits] if random_bits is not None and count > 1 else None
+            row = select_host(verdicts, scores, bits)
+            self._columns.add_pod(row, pod_class.request)
+            rows[i], feasible[i] = row, count
+            used_bits += bits is not None
+        return len(pods), used_bits
+
+    def drop(self, pod_class: PodClass) -> None:
+        """Forget what a class knows: nobody will ask for it soon."""
+        if pod_class._owner is self:
+            pod_class._owner = None
+
+    def _check(self, pod_class: PodClass) -> PodClass:
+        if pod_class._columns is not self._columns:
+            raise ValueError("the class is of another table")
+        if pod_class._owner not in (None, self):
+            raise ValueError("the class is in use by another placer")
+        pod_class._owner = self
+        return pod_class

@@ -1,0 +1,95 @@
+# How the rows of a table stand for a class: its totals, and the best of them by blocks of rows and groups of blocks.
+
+from libc.stdint cimport int32_t
+
+from kscheduler._fast.clones cimport cloned, in_ints, out_ints
+from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
+from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+
+
+cdef struct TableC:
+    # Where the columns are. Valid while no row is added.
+    const amount_t* allocated  # [resource * stride + row]
+    const amount_t* used
+    const amount_t* used_cpu
+    const amount_t* used_memory
+    const amount_t* pods
+    const amount_t* pods_allowed
+    const profile_t* profiles
+    const unsigned char* alive
+    Py_ssize_t stride
+    row_t rows
+    Py_ssize_t resources
+
+
+cdef struct PartC:
+    # Some rows of a class, for one thread to look at.
+    ClassC* c
+    const TableC* table
+    row_t first
+    row_t end
+    double* numbers  # a batch
+    Py_ssize_t* feasible_in
+    Py_ssize_t feasible
+    bint has_alone  # some row needs the integer formulas
+    bint is_bad  # some row's profile has no verdict
+
+
+cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil
+cdef int end_part(unsigned long thread, PartC* part) noexcept nogil
+cdef void* look_at_part(void* part) noexcept nogil
+cdef int assume_all_feasible(ClassC* c) noexcept nogil
+cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil
+cdef int apply_totals(
+    ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
+) noexcept nogil
+cdef cloned add_by_profile(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil
+cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil
+cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil
+cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil
+cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil
+cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil
+
+
+# --- one row more or less ---
+
+
+cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
+    return c.row_weight * c.row_scores[row] if row < c.row_score_count else 0
+
+
+cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
+    cdef Py_ssize_t group = row // (GROUP * BLOCK)
+    if not c.is_stale[group]:
+        c.is_stale[group] = 1
+        c.stale[c.stale_count] = <int32_t>group
+        c.stale_count = c.stale_count + 1
+
+
+cdef inline void take_out(ClassC* c, row_t row, int32_t total, profile_t profile) noexcept nogil:
+    """The row counts no more. A block without ties is to be surveyed, once no more rows come or go."""
+    cdef Py_ssize_t block = row // BLOCK
+    c.feasible = c.feasible - 1
+    if total == c.best[block]:
+        c.ties[block] = c.ties[block] - 1
+        mark_stale(c, row)
+    if c.is_uneven:
+        c.feasible_in[profile] = c.feasible_in[profile] - 1
+        if c.feasible_in[profile] == 0:
+            c.must_normalize = c.must_normalize or matters(c, profile)
+
+
+cdef inline void put_in(ClassC* c, row_t row, int32_t total, profile_t profile) noexcept nogil:
+    cdef Py_ssize_t block = row // BLOCK
+    c.totals[row] = total
+    if total < 0:
+        return
+    c.feasible = c.feasible + 1
+    if total >= c.best[block]:
+        c.ties[block] = c.ties[block] + 1 if total == c.best[block] else 1
+        c.best[block] = total
+        mark_stale(c, row)
+    if c.is_uneven:
+        c.feasible_in[profile] = c.feasible_in[profile] + 1
+        if c.feasible_in[profile] == 1:
+            c.must_normalize = c.must_normalize or matters(c, profile)

@@ -1,0 +1,375 @@
+"""What a class says of each row, all at once or as some rows change, and which row is the best. No Python objects.
+
+Nothing here checks an index: a class has memory for every row of the table, in whole blocks.
+"""
+
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, fill_resource, fill_room, score_batch
+from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, ClassC
+from kscheduler._fast.clones cimport cloned, in_ints, out_ints
+from kscheduler._fast.codes cimport CPU, MEMORY
+from kscheduler._fast.scoring cimport normalized
+from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #if defined(__GNUC__)
+    #define ks_fetch(address) __builtin_prefetch((address), 1)
+    #else
+    #define ks_fetch(address) ((void)(address))
+    #endif
+    """
+    void fetch "ks_fetch"(const void* address) noexcept nogil
+    ctypedef unsigned long pthread_t
+    int pthread_create(
+        pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* argument
+    ) nogil
+    int pthread_join(pthread_t thread, void** result) nogil
+
+
+cdef enum:
+    LINE = 16  # totals in a cache line
+    NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
+
+# --- all rows ---
+
+
+cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil:
+    """Begin a part in a thread of its own, with tallies of its own; False if that cannot be."""
+    cdef Py_ssize_t* shared = part.feasible_in
+    part.feasible_in = <Py_ssize_t*>calloc(max(<Py_ssize_t>1, part.c.profile_count), sizeof(Py_ssize_t))
+    if part.feasible_in is not NULL and pthread_create(<pthread_t*>thread, NULL, look_at_part, part) == 0:
+        return True
+    free(part.feasible_in)
+    part.feasible_in = shared
+    return False
+
+
+cdef int end_part(unsigned long thread, PartC* part) noexcept nogil:
+    """Wait for a part that has begun, and add its tallies to those of the class."""
+    cdef Py_ssize_t profile
+    pthread_join(<pthread_t>thread, NULL)
+    for profile in range(part.c.profile_count):
+        part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
+    free(part.feasible_in)
+    return 0
+
+
+cdef void* look_at_part(void* argument) noexcept nogil:
+    """May run in a thread of its own: writes only its own rows and its own tallies."""
+    cdef PartC* part = <PartC*>argument
+    cdef row_t start = part.first
+    part.feasible = 0
+    part.has_alone = part.is_bad = False
+    while start < part.end:
+        _look_at_batch(part, start, min(<row_t>BATCH, part.end - start))
+        start += BATCH
+    return NULL
+
+
+cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
+    """There is nothing past the last row, and all groups are to be looked at."""
+    cdef row_t batches_end = (rows + BATCH - 1) // BATCH * BATCH
+    cdef Py_ssize_t block
+    memset(c.totals + batches_end, -1, (c.shape.rows - batches_end) * sizeof(int32_t))
+    for block in range(batches_end // BLOCK, c.shape.blocks):
+        c.best[block] = -1
+        c.ties[block] = 0
+    return _mark_all(c)
+
+
+cdef int _mark_all(ClassC* c) noexcept nogil:
+    cdef Py_ssize_t group
+    for group in range(c.shape.groups):
+        c.is_stale[group] = 1
+        c.stale[group] = <int32_t>group
+    c.stale_count = c.shape.groups
+    return 0
+
+
+cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
+    cdef ClassC* c = part.c
+    cdef const TableC* table = part.table
+    cdef int32_t* totals = c.totals + start
+    cdef const profile_t* profiles = table.profiles + start
+    cdef int32_t wrong = 0, alone = 0, feasible = 0
+    cdef BatchC batch
+    cdef Py_ssize_t i
+    if c.demand.is_small and _fill(part, start, count):
+        batch.numbers = part.numbers
+        batch.stride = BATCH
+        score_batch(&c.demand, &batch, count, totals)
+    else:
+        for i in range(count):
+            totals[i] = ALONE
+    memset(totals + count, -1, (BATCH - count) * sizeof(int32_t))
+    _check_profiles(profiles, table.alive + start, <int32_t>c.profile_count, count, &wrong)
+    if wrong:
+        part.is_bad = True
+        return 0
+    add_by_profile(totals, profiles, c.by_profile, count)
+    for i in range(start, min(start + count, c.row_score_count)):
+        if c.totals[i] >= 0:
+            c.totals[i] = c.totals[i] + <int32_t>row_score(c, i)
+    _tally(totals, count, &feasible, &alone)
+    part.feasible = part.feasible + feasible
+    part.has_alone = part.has_alone or alone
+    if c.is_uneven:
+        for i in range(count):
+            if totals[i] >= 0:
+                part.feasible_in[profiles[i]] = part.feasible_in[profiles[i]] + 1
+    for i in range(start // BLOCK, (start + BATCH) // BLOCK):
+        survey(c, i)
+    return 0
+
+
+cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
+    """The rows as a batch; False if some amount is not small."""
+    cdef const TableC* table = part.table
+    cdef ClassC* c = part.c
+    cdef Py_ssize_t i, resource
+    cdef const amount_t* used
+    cdef const amount_t* scored
+    if not fill_room(part.numbers, table.pods_allowed + start, table.pods + start, count):
+        return False
+    for i in range(c.resource_count):
+        resource = c.resources[i]
+        used = table.used + resource * table.stride + start
+        scored = used
+        if resource == CPU:
+            scored = table.used_cpu + start
+        elif resource == MEMORY:
+            scored = table.used_memory + start
+        if not fill_resource(
+            part.numbers + (1 + resource * FIELDS) * BATCH, BATCH,
+            table.allocated + resource * table.stride + start, used, scored, count,
+        ):
+            return False
+    return True
+
+
+cdef cloned _check_profiles(
+    in_ints profiles, const unsigned char* alive, int32_t profile_count, Py_ssize_t count, out_ints wrong
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t found = 0
+    for i in range(count):
+        found |= (profiles[i] >= profile_count) | ((profiles[i] < 0) & (alive[i] != 0))
+    wrong[0] = found
+
+
+cdef cloned add_by_profile(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil:
+    """A dead row has profile -1, and there is a -1 before the first profile."""
+    cdef Py_ssize_t i
+    cdef int32_t added, total
+    for i in range(count):
+        added = by_profile[profiles[i]]
+        total = totals[i] + (added if totals[i] >= 0 else 0)
+        totals[i] = total if added >= 0 else -1
+
+
+cdef cloned _tally(in_ints totals, Py_ssize_t count, out_ints feasible, out_ints alone) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t found = 0, left = 0
+    for i in range(count):
+        found += totals[i] >= 0
+        left |= totals[i] == ALONE
+    feasible[0] = found
+    alone[0] = left
+
+
+# --- normalisation ---
+
+
+cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil:
+    """May the highest raw score change with this profile's coming or going?"""
+    cdef Py_ssize_t i
+    for i in range(c.list_count):
+        if c.lists[i].raws[profile] >= c.lists[i].highest:
+            return True
+    return False
+
+
+cdef int assume_all_feasible(ClassC* c) noexcept nogil:
+    """Normalise as if every profile that may be had a feasible row: that is how it mostly is."""
+    cdef Py_ssize_t i, profile
+    for i in range(c.list_count):
+        c.lists[i].highest = 0
+        for profile in range(c.profile_count):
+            if c.verdicts[profile] == 0:
+                c.lists[i].highest = max(c.lists[i].highest, c.lists[i].raws[profile])
+    for profile in range(c.profile_count):
+        c.by_profile[profile] = _sum_of_lists(c, profile)
+    return 0
+
+
+cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t profile) noexcept nogil:
+    """A profile without a feasible row may have a higher raw score than the highest: it has no say, nor a meaning."""
+    cdef Py_ssize_t i
+    cdef score_t total = 0, raw
+    if c.verdicts[profile]:
+        return -1
+    for i in range(c.list_count):
+        raw = min(c.lists[i].raws[profile], c.lists[i].highest)
+        total += c.lists[i].weight * normalized(raw, c.lists[i].highest, c.lists[i].reverse)
+    return <int32_t>total
+
+
+cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil:
+    """After a profile has come or gone: if that changes a highest raw score, totals move by what their profiles do."""
+    cdef Py_ssize_t i, profile, block
+    cdef score_t highest
+    cdef bint is_new = False
+    c.must_normalize = False
+    for i in range(c.list_count):
+        highest = 0
+        for profile in range(c.profile_count):
+            if c.feasible_in[profile]:
+                highest = max(highest, c.lists[i].raws[profile])
+        is_new = is_new or highest != c.lists[i].highest
+        c.lists[i].highest = highest
+    if not is_new:
+        return 0
+    for profile in range(c.profile_count):
+        c.moves[profile] = _sum_of_lists(c, profile) - c.by_profile[profile]
+        c.by_profile[profile] = c.by_profile[profile] + c.moves[profile]
+    _move(c.totals, table.profiles, c.moves, table.rows)
+    for block in range((table.rows + BLOCK - 1) // BLOCK):
+        survey(c, block)
+    return _mark_all(c)
+
+
+cdef cloned _move(out_ints totals, in_ints profiles, in_ints moves, Py_ssize_t rows) noexcept nogil:
+    cdef Py_ssize_t row
+    for row in range(rows):
+        if totals[row] >= 0:
+            totals[row] = totals[row] + moves[profiles[row]]
+
+
+# --- some rows ---
+
+
+cdef int apply_totals(
+    ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
+) noexcept nogil:
+    """At most BATCH rows have these totals now, under the profiles that they had. The last word on one counts.
+
+    Rows are those that were best a moment ago, or not: no processor foresees which, so there is no branch about it.
+    """
+    cdef int32_t lost[BATCH]
+    cdef Py_ssize_t lost_count = 0, stale_count = c.stale_count, i, line
+    cdef int32_t row, block, group, old, new, best, ties
+    cdef int32_t touches, is_lost
+    cdef const int32_t* near
+    cdef bint is_far = c.shape.rows > NEAR
+    for i in range(count):
+        row = rows[i]
+        block = row >> BLOCK_SHIFT
+        old, new, best, ties = c.totals[row], totals[i], c.best[block], c.ties[block]
+        c.totals[row] = new
+        ties = 1 if new > best else ties + (new == best) - (old == best)
+        touches = (old != new) & ((old == best) | (new >= best))
+        best = new if new > best else best
+        c.best[block] = best
+        c.ties[block] = ties
+        # 1. A block that has lost its best row is surveyed when all rows are there; one that had none has lost none.
+        is_lost = touches & (ties == 0)
+        lost[lost_count] = block
+        lost_count += is_lost
+        if is_far:
+            near = c.totals + (block * BLOCK if is_lost else row)
+            for line in range(BLOCK // LINE):
+                fetch(near + is_lost * line * LINE)
+        # 2. A group with such a block is stale.
+        group = block >> GROUP_SHIFT
+        c.stale[stale_count] = group
+        stale_count += touches & (c.is_stale[group] == 0)
+        c.is_stale[group] |= touches
+        if (old ^ new) < 0:
+            _count_feasible(c, profiles[i], new >= 0)
+    c.stale_count = stale_count
+    for i in range(lost_count):
+        if c.ties[lost[i]] == 0:
+            survey(c, lost[i])
+    return 0
+
+
+cdef int _count_feasible(ClassC* c, profile_t profile, bint is_feasible) noexcept nogil:
+    cdef int step = 1 if is_feasible else -1
+    c.feasible = c.feasible + step
+    if c.is_uneven:
+        c.feasible_in[profile] = c.feasible_in[profile] + step
+        if c.feasible_in[profile] == (1 if is_feasible else 0):
+            c.must_normalize = c.must_normalize or matters(c, profile)
+    return 0
+
+
+# --- the best row ---
+
+
+cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil:
+    """What is the best total of a block, and how many rows have it?"""
+    _survey_rows(c.totals + block * BLOCK, &c.best[block], &c.ties[block])
+    return 0
+
+
+cdef cloned _survey_rows(in_ints totals, out_ints best, out_ints ties) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t highest = -1, equal = 0
+    for i in range(BLOCK):
+        highest = totals[i] if totals[i] > highest else highest
+    for i in range(BLOCK):
+        equal += totals[i] == highest
+    best[0] = highest
+    ties[0] = equal if highest >= 0 else 0
+
+
+cdef cloned _survey_blocks(
+    in_ints best, in_ints ties, Py_ssize_t count, out_ints highest_of_all, out_ints ties_of_all
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int32_t highest = -1, sum_of_ties = 0
+    for i in range(count):
+        highest = best[i] if best[i] > highest else highest
+    for i in range(count):
+        sum_of_ties += ties[i] if best[i] == highest else 0
+    highest_of_all[0] = highest
+    ties_of_all[0] = sum_of_ties
+
+
+cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil:
+    """The highest total of all, or -1; and how many rows have it."""
+    cdef Py_ssize_t i, group
+    cdef int32_t best, found
+    for i in range(c.stale_count):
+        group = c.stale[i]
+        _survey_blocks(
+            c.best + group * GROUP, c.ties + group * GROUP, GROUP, &c.group_best[group], &c.group_ties[group]
+        )
+        c.is_stale[group] = 0
+    c.stale_count = 0
+    _survey_blocks(c.group_best, c.group_ties, c.shape.groups, &best, &found)
+    ties[0] = found
+    return best
+
+
+cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil:
+    """The row with the best total that has `skipped` such rows before it, if there are more than `skipped`."""
+    cdef Py_ssize_t group = 0, block
+    cdef row_t row
+    while c.group_best[group] != best or skipped >= c.group_ties[group]:
+        skipped -= c.group_ties[group] if c.group_best[group] == best else 0
+        group += 1
+    block = group * GROUP
+    while c.best[block] != best or skipped >= c.ties[block]:
+        skipped -= c.ties[block] if c.best[block] == best else 0
+        block += 1
+    row = block * BLOCK
+    while c.totals[row] != best or skipped:
+        skipped -= c.totals[row] == best
+        row += 1
+    return row

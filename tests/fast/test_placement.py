@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from array import array
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.fast.implementations import load_compiled
+from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
+
+PLENTY = 1 << 30  # bytes
+
+
+def new_class(fast: ModuleType, columns: Any, cpu: int = 100, memory: int = GI // 2, verdicts: bytes = b"\0") -> Any:
+    """Pods that are scored as by default."""
+    pods = fast.PodClass(columns, fast.PodRequest(*plain(cpu, memory)), verdicts)
+    pods.score_least_allocated([(0, 1), (1, 1)], 1)
+    pods.score_balanced([0, 1], 1)
+    return pods
+
+
+def place_many(
+    placer: Any, classes: list[Any], bits: list[int] | None = None
+) -> tuple[list[int], list[int], tuple[int, int]]:
+    rows, feasible = array("i", [7] * len(classes)), array("i", [7] * len(classes))
+    told = placer.place_many(classes, None if bits is None else array("Q", bits), rows, feasible)
+    return list(rows), list(feasible), told
+
+
+def test_a_pod_goes_to_the_best_row(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(), NodeSpec(allocatable=(8000, 16 * GI, 0)), NodeSpec()])
+    placer = fast.Placer(columns, PLENTY)
+    assert placer.place(new_class(fast, columns), None) == 1
+    assert columns.pod_count(1) == 0
+
+
+def test_ties_go_to_the_lowest_row_or_to_the_bits(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(allowed_pods=0), NodeSpec(), NodeSpec(), NodeSpec()])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    assert [placer.place(pods, bits) for bits in (None, 0, 1, 2, 3, 1 << 200)] == [1, 1, 2, 3, 1, 1 + (1 << 200) % 3]
+
+
+def test_a_class_sees_what_has_changed_since_its_last_pod(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(), NodeSpec()])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    taken = []
+    for _ in range(3):
+        taken.append(placer.place(pods, None))
+        columns.add_pod(taken[-1], pods.request)
+    assert taken == [0, 1, 0]
+    columns.set_allocatable(1, 0, 64_000)
+    assert placer.place(pods, None) == 1
+    columns.free_row(1)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (0, 1)
+    row = columns.add_row()
+    columns.set_profile(row, 0)
+    columns.set_allowed_pods(row, 1)
+    columns.set_allocatable(row, 0, 4_000)
+    columns.set_allocatable(row, 1, 8 * GI)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (row, 2)
+
+
+def test_a_pod_that_fits_nowhere_has_no_row(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(), NodeSpec(profile=1)])
+    placer = fast.Placer(columns, PLENTY)
+    assert placer.place(new_class(fast, columns, cpu=4001, verdicts=b"\0\0"), 3) == -1
+    assert placer.place(new_class(fast, columns, verdicts=b"\1\1"), None) == -1
+    assert placer.place(new_class(fast, columns, verdicts=b"\1\0"), None) == 1
+    empty = fast.NodeColumns()
+    assert fast.Placer(empty, PLENTY).place(new_class(fast, empty), None) == -1
+
+
+def test_profiles_score_by_what_is_highest_where_there_is_room(fast: ModuleType) -> None:
+    nodes = [NodeSpec(profile=0), NodeSpec(profile=1, allowed_pods=1), NodeSpec(profile=2)]
+    columns = make_columns(fast, nodes)
+    placer = fast.Placer(columns, PLENTY)
+    pods = fast.PodClass(columns, fast.PodRequest((), 0, 0), bytes(3))
+    pods.score_profiles(array("q", [1, 5, 2]), False, 2)  # 20, 100, 40; then 50, out, 100
+    pods.score_rows(bytes([100, 0, 59]), 1)
+    assert placer.place(pods, None) == 1
+    columns.add_pod(1, pods.request)
+    assert placer.place(pods, None) == 2
+    columns.remove_pod(1, pods.request)
+    columns.set_profile(1, 0)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (2, 3)
+
+
+def test_many_pods_are_placed_each_seeing_those_before_it(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(allowed_pods=2), NodeSpec(allowed_pods=1)])
+    placer, before = fast.Placer(columns, PLENTY), columns.generation
+    small, large = new_class(fast, columns), new_class(fast, columns, cpu=2000)
+    assert place_many(placer, [small, large, small, small, large]) == ([0, 1, 0, -1, -1], [2, 2, 1, 7, 7], (3, 0))
+    assert [columns.pod_count(row) for row in (0, 1)] == [2, 1]
+    assert [columns.requested(row, 0) for row in (0, 1)] == [200, 2000]
+    assert columns.generation == before + 3
+
+
+def test_random_bits_are_used_only_where_there_is_a_choice(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(allowed_pods=2), NodeSpec(allowed_pods=1)])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    assert place_many(placer, [pods, pods, pods, pods], [5, 9, 9, 9]) == ([1, 0, 0, -1], [2, 1, 1, 7], (3, 1))
+
+
+def test_a_sum_that_passes_the_limit_ends_the_pods(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec()])
+    placer = fast.Placer(columns, PLENTY)
+    light = new_class(fast, columns)
+    heavy = fast.PodClass(columns, fast.PodRequest((), fast.MAX_AMOUNT, 0), b"\0")
+    rows, feasible = array("i", [7, 7, 7]), array("i", [7, 7, 7])
+    with pytest.raises(OverflowError, match=r"^row 0: non_zero_cpu at 100, "):
+        placer.place_many([light, heavy, light], None, rows, feasible)
+    assert list(rows) == [0, -1, -1]
+    assert columns.pod_count(0) == 1
+    assert placer.place(light, None) == 0
+
+
+def test_a_profile_without_a_verdict_is_an_error_until_it_is_gone(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(), NodeSpec()])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    assert placer.place(pods, None) == 0
+    columns.set_profile(1, 3)
+    message = "^row 1 has profile 3, there are values for 1$"
+    each_raises(IndexError, message, lambda: placer.place(pods, None), lambda: place_many(placer, [pods]))
+    columns.set_profile(1, 0)
+    assert place_many(placer, [pods, pods])[0] == [0, 1]
+    columns.add_row()
+    message = "^row 2 has profile -1, there are values for 1$"
+    each_raises(IndexError, message, lambda: placer.place(pods, None), lambda: placer.count_feasible(pods))
+
+
+def test_what_a_class_is_stands_once_it_is_used(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec()])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    message = "^the class has a score of fit already$"
+    each_raises(ValueError, message, lambda: pods.score_most_allocated([(0, 1)], 1))
+    message = "^the class has a score of balance already$"
+    each_raises(ValueError, message, lambda: pods.score_balanced([0], 1))
+    placer.place(pods, None)
+    message = "^the class is in use: its scores stand$"
+    each_raises(
+        ValueError,
+        message,
+        lambda: pods.score_profiles(array("q", [1]), False, 1),
+        lambda: pods.score_rows(b"\1", 1),
+        lambda: pods.score_balanced([0], 1),
+        lambda: pods.score_least_allocated([(0, 1)], 1),
+    )
+
+
+def test_bad_classes_are_refused(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec()])
+    pods = fast.PodClass(columns, fast.PodRequest((), 0, 0), b"\0")
+    request = fast.PodRequest(((9, 1),), 0, 0)
+    each_raises(IndexError, "^resource 9 outside 0..2$", lambda: fast.PodClass(columns, request, b""))
+    each_raises(IndexError, "^resource 3 outside 0..2$", lambda: pods.score_balanced([3], 1))
+    message = "^verdict of profile 1: expected 0..127, got 128$"
+    each_raises(ValueError, message, lambda: fast.PodClass(columns, pods.request, b"\0\x80"))
+    message = "^value_by_profile: expected 1 values, got 2$"
+    each_raises(ValueError, message, lambda: pods.score_profiles(array("q", [1, 2]), False, 1))
+    message = r"^value of profile 0: expected 0\.\.9007199254740992, got -1$"
+    each_raises(ValueError, message, lambda: pods.score_profiles(array("q", [-1]), False, 1))
+    message = r"^score of row 1: expected 0\.\.100, got 101$"
+    each_raises(ValueError, message, lambda: pods.score_rows(b"\0\x65", 1))
+    pods.score_rows(b"", fast.MAX_CLASS_WEIGHT - 1)
+    message = r"^sum of weights: expected 0\.\.21474836, got 21474837$"
+    each_raises(ValueError, message, lambda: pods.score_balanced([0], 2))
+    pods.score_balanced([0], 1)
+
+
+def test_bad_calls_are_refused(fast: ModuleType) -> None:
+    columns, others = (make_columns(fast, [NodeSpec()]) for _ in range(2))
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    foreign = new_class(fast, others)
+    message = "^the class is of another table$"
+    each_raises(ValueError, message, lambda: placer.place(foreign, None), lambda: place_many(placer, [pods, foreign]))
+    assert placer.place(pods, None) == 0
+    another = fast.Placer(columns, PLENTY)
+    message = "^the class is in use by another placer$"
+    each_raises(ValueError, message, lambda: another.place(pods, None))
+    placer.drop(pods)
+    assert another.place(pods, None) == 0
+    short = array("i", [0])
+    message = "^rows: expected room for 2, got 1$"
+    each_raises(ValueError, message, lambda: another.place_many([pods, pods], None, short, short))
+    message = "^random_bits: expected 1, got 0$"
+    each_raises(ValueError, message, lambda: another.place_many([pods], array("Q"), short, short))
+    assert another.place_many([], None, short, short) == (0, 0)
+    each_raises(ValueError, "^threads: expected 1..64, got 0$", lambda: fast.Placer(columns, PLENTY, 0))
+
+
+def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
+    fast: Any = load_compiled()
+    if fast is None:
+        pytest.skip("the extensions are not built")
+    columns = make_columns(fast, [NodeSpec()] * 20)
+    first, second, third = (new_class(fast, columns, cpu=cpu) for cpu in (100, 200, 300))
+    placer = fast.Placer(columns, PLENTY)
+    placer.place(first, None)
+    one = placer.held_bytes
+    placer = fast.Placer(columns, 2 * one)
+    first = new_class(fast, columns)
+    for pods in (first, second, first, second):
+        assert placer.place(pods, None) == 0
+    assert (placer.held_bytes, placer.rebuilds) == (2 * one, 2)
+    assert placer.place(third, None) == 0  # in place of the first
+    assert (placer.held_bytes, placer.rebuilds) == (2 * one, 3)
+    assert placer.place(second, None) == 0
+    assert placer.rebuilds == 3
+    assert place_many(placer, [first, second, third])[0] == [0, 1, 2]
+    assert (placer.held_bytes, placer.rebuilds) == (2 * one, 5)
+    tiny = fast.Placer(columns, 0)
+    assert place_many(tiny, [new_class(fast, columns), new_class(fast, columns)])[0] == [3, 4]
+    assert tiny.held_bytes == one

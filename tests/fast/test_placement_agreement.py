@@ -1,0 +1,273 @@
+"""Classes that keep up with the log of changes, and their plain twin that looks at every row: the same rows, always."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fast.implementations import load_compiled, reference
+from tests.fast.tables import GI, NodeSpec, make_columns, plain
+from tests.fast.test_agreement import RESOURCES, allocatable, pods, shapes, tables, weighted
+
+COMPILED = load_compiled()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")]
+
+PROFILES = 4
+by_profile = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 1 << 53)), min_size=PROFILES, max_size=PROFILES)
+weights = st.integers(0, 100)
+
+
+@dataclass(frozen=True)
+class ClassSpec:
+    """What a class is made of."""
+
+    request: tuple[tuple[tuple[int, int], ...], int, int]
+    verdicts: bytes
+    strategy: str | None
+    fit: tuple[list[tuple[int, int]], int]
+    shape: list[tuple[int, int]]
+    balanced: tuple[list[int], int] | None
+    lists: list[tuple[list[int], bool, int]]
+    row_scores: tuple[bytes, int] | None
+
+    def make(self, fast: Any, columns: Any) -> Any:
+        made = fast.PodClass(columns, fast.PodRequest(*self.request), self.verdicts)
+        if self.strategy == "ratio":
+            made.score_requested_to_capacity_ratio(self.fit[0], self.shape, self.fit[1])
+        elif self.strategy is not None:
+            getattr(made, self.strategy)(*self.fit)
+        if self.balanced is not None:
+            made.score_balanced(*self.balanced)
+        for values, reverse, weight in self.lists:
+            made.score_profiles(array("q", values), reverse, weight)
+        if self.row_scores is not None:
+            made.score_rows(*self.row_scores)
+        return made
+
+
+specs = st.builds(
+    ClassSpec,
+    request=pods,
+    verdicts=st.sampled_from([bytes(PROFILES), bytes(PROFILES), b"\0\1\0\0", b"\1\0\0\5"]),
+    strategy=st.sampled_from([None, "score_least_allocated", "score_most_allocated", "ratio"]),
+    fit=st.tuples(weighted, weights),
+    shape=shapes,
+    balanced=st.none() | st.tuples(st.lists(st.integers(0, RESOURCES - 1), max_size=4), weights),
+    lists=st.lists(st.tuples(by_profile, st.booleans(), weights), max_size=2),
+    row_scores=st.none() | st.tuples(st.lists(st.integers(0, 100), max_size=9).map(bytes), weights),
+)
+which = st.integers(0, 3)
+row = st.integers(0, 8)
+bits = st.none() | st.integers(0, 1 << 40)
+changes = st.one_of(
+    st.tuples(st.just("add_row")),
+    st.tuples(st.just("free_row"), row),
+    st.tuples(st.just("set_allocatable"), row, st.integers(0, RESOURCES - 1), allocatable),
+    st.tuples(st.just("set_allowed_pods"), row, st.integers(0, 9)),
+    st.tuples(st.just("set_profile"), row, st.sampled_from([0, 1, 2, 3, 0, 1, 2, 3, 7])),
+    st.tuples(st.just("add_pod"), row, pods),
+    st.tuples(st.just("remove_pod"), row, pods),
+)
+steps = st.one_of(
+    st.tuples(st.just("change"), st.lists(changes, min_size=1, max_size=12)),
+    st.tuples(st.just("place"), which, bits),
+    st.tuples(st.just("place"), which, bits),
+    st.tuples(st.just("count"), which),
+    st.tuples(st.just("many"), st.lists(which, max_size=12), st.none() | st.integers(0, 1 << 30)),
+    st.tuples(st.just("again"), which, specs),
+    st.tuples(st.just("forget"), which),
+    st.tuples(st.just("hammer"), row, st.integers(250, 300)),
+)
+
+
+class Run:
+    """One form of the kernels, with a table and a few classes."""
+
+    def __init__(self, fast: ModuleType, table: list[NodeSpec], made: list[ClassSpec], max_bytes: int) -> None:
+        self.fast: Any = fast
+        self.columns = make_columns(fast, table, RESOURCES)
+        self.placer = self.fast.Placer(self.columns, max_bytes)
+        self.classes = [spec.make(fast, self.columns) for spec in made]
+
+    def step(self, name: str, *told: Any) -> object:
+        """What a step answers, or how it fails."""
+        try:
+            return getattr(self, name)(*told)
+        except (ValueError, IndexError, OverflowError) as error:
+            return type(error), str(error)
+
+    def change(self, sequence: list[Any]) -> object:
+        return [self.step("change_one", *each) for each in sequence]
+
+    def change_one(self, name: str, *told: Any) -> object:
+        if name.endswith("_pod"):
+            return getattr(self.columns, name)(told[0], self.fast.PodRequest(*told[1]))
+        made = getattr(self.columns, name)(*told)
+        if name == "add_row":
+            self.columns.set_profile(made, 2)
+            self.columns.set_allowed_pods(made, 3)
+        return made
+
+    def place(self, at: int, random_bits: int | None) -> object:
+        return self.placer.place(self.classes[at], random_bits)
+
+    def count(self, at: int) -> object:
+        return self.placer.count_feasible(self.classes[at])
+
+    def many(self, order: list[int], first: int | None) -> object:
+        rows, feasible = array("i", [-7] * len(order)), array("i", [-7] * len(order))
+        random_bits = None if first is None else array("Q", range(first, first + len(order)))
+        told = self.step("many_into", order, random_bits, rows, feasible)
+        counts = [self.columns.pod_count(each) for each in range(self.columns.rows)]
+        placed = [found for found, taken in zip(feasible, rows, strict=True) if taken >= 0]
+        return told, rows.tolist(), placed, counts, self.columns.generation
+
+    def many_into(self, order: list[int], *arrays: Any) -> object:
+        return self.placer.place_many([self.classes[at] for at in order], *arrays)
+
+    def again(self, at: int, spec: ClassSpec) -> object:
+        self.classes[at] = spec.make(self.fast, self.columns)
+        return None
+
+    def forget(self, at: int) -> object:
+        return self.placer.drop(self.classes[at])
+
+    def hammer(self, at: int, times: int) -> object:
+        """More changes than the log holds."""
+        for _ in range(times):
+            self.columns.set_allowed_pods(at, 5)
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    tables, st.lists(specs, min_size=4, max_size=4), st.lists(steps, max_size=25), st.sampled_from([1 << 30, 9000, 0])
+)
+def test_classes_place_as_their_twins_do(
+    table: list[NodeSpec], made: list[ClassSpec], sequence: list[Any], max_bytes: int
+) -> None:
+    assert COMPILED is not None
+    runs = [Run(fast, table, made, max_bytes) for fast in (reference, COMPILED)]
+    for step in sequence:
+        assert runs[0].step(*step) == runs[1].step(*step), step
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 32), st.lists(specs, min_size=2, max_size=2))
+def test_tables_of_several_blocks(seed: int, odd: list[ClassSpec]) -> None:
+    """Everyday amounts, so that many rows tie, on a table that takes more than one block and one batch."""
+    assert COMPILED is not None
+    rng = random.Random(seed)
+    table = [
+        NodeSpec(
+            (rng.choice([4000, 4000, 8000]), rng.choice([8, 16]) * GI, 0, rng.choice([0, 0, 4]), 0),
+            rng.choice([0, 3, 110]),
+            rng.randrange(PROFILES),
+            tuple(plain(rng.randrange(1000), rng.randrange(2) * GI) for _ in range(rng.randrange(3))),
+            rng.random() < 0.97,
+        )
+        for _ in range(rng.choice([511, 512, 513, 1100]))
+    ]
+    everyday = [
+        ClassSpec(
+            ((*plain(cpu, memory)[0], *gpus), cpu, memory),
+            verdicts,
+            strategy,
+            ([(0, 1), (1, 1), (3, 5)], 1),
+            [(0, 0), (100, 10)],
+            ([0, 1, 3], 1),
+            [([0, 1, 2, 0], True, 3), ([10, 0, 30, 5], False, 2)],
+            None,
+        )
+        for cpu, memory, gpus, verdicts, strategy in (
+            (100, GI, (), bytes(PROFILES), "score_least_allocated"),
+            (700, GI // 2, ((3, 1),), b"\0\0\1\0", "score_most_allocated"),
+            (1500, 3 * GI, (), b"\0\0\0\1", "ratio"),
+        )
+    ]
+    runs = [Run(fast, table, [*everyday, *odd], 1 << 30) for fast in (reference, COMPILED)]
+    for _ in range(3):
+        order = [rng.randrange(5) for _ in range(9)]
+        first = rng.choice([None, rng.getrandbits(32)])
+        taken = runs[0].many(order, first)
+        assert taken == runs[1].many(order, first)
+        events = [
+            rng.choice(
+                [
+                    ("set_profile", rng.randrange(500), rng.randrange(PROFILES)),
+                    ("set_allowed_pods", rng.randrange(500), 110),
+                    ("free_row", rng.randrange(500)),
+                    ("add_row",),
+                    ("add_pod", rng.randrange(500), plain(50, GI)),
+                ]
+            )
+            for _ in range(rng.choice([3, 40]))
+        ]
+        assert runs[0].change(events) == runs[1].change(events)
+    for at in range(5):
+        for random_bits in (None, 12_345):
+            assert runs[0].step("place", at, random_bits) == runs[1].step("place", at, random_bits)
+        assert runs[0].step("count", at) == runs[1].step("count", at)
+
+
+def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
+    """Against the table kernels: the plain twin would take long."""
+    assert COMPILED is not None
+    fast: Any = COMPILED
+    rng = random.Random(4)
+    columns = fast.NodeColumns(100_000)
+    full, light = fast.PodRequest(*plain(3999, 0)), fast.PodRequest(*plain(1000, GI))
+    for _ in range(100_000):
+        at = columns.add_row()
+        columns.set_allocatable(at, 0, 4000 + rng.randrange(3))
+        columns.set_allocatable(at, 1, (8 << rng.randrange(2)) * GI)
+        columns.set_allowed_pods(at, 10)
+        columns.set_profile(at, rng.randrange(3))
+        columns.add_pod(at, full if rng.random() < 0.5 else light)
+    columns.set_allocatable(70_001, 1, 1 << 60)  # by integers
+    values = [array("q", [3, 0, 9]), array("q", [0, 7, 1])]
+    request = fast.PodRequest(*plain(500, GI))
+    verdicts, scores = fast.Verdicts(), fast.Scores()
+
+    def judge() -> None:
+        verdicts.reset(columns)
+        scores.reset(columns)
+        fast.filter_profiles(columns, verdicts, b"\0\0\1", 1)
+        fast.filter_fit(columns, verdicts, request, 2)
+        fast.score_least_allocated(columns, verdicts, scores, request, [(0, 1), (1, 2)])
+        assert fast.accumulate(verdicts, scores, 1) == -1
+        fast.score_balanced(columns, verdicts, scores, request, [0, 1])
+        assert fast.accumulate(verdicts, scores, 1) == -1
+        for reverse, raw in enumerate(values):
+            fast.score_profiles(columns, verdicts, scores, raw)
+            fast.normalize(verdicts, scores, bool(reverse))
+            assert fast.accumulate(verdicts, scores, 2) == -1
+
+    def new_class() -> Any:
+        made = fast.PodClass(columns, request, b"\0\0\1")
+        made.score_least_allocated([(0, 1), (1, 2)], 1)
+        made.score_balanced([0, 1], 1)
+        for reverse, raw in enumerate(values):
+            made.score_profiles(raw, bool(reverse), 2)
+        return made
+
+    for threads in (1, 2, 3):
+        placer, made = fast.Placer(columns, 1 << 30, threads), new_class()
+        judge()
+        for random_bits in (None, 0, 77_777):
+            assert placer.place(made, random_bits) == fast.select_host(verdicts, scores, random_bits)
+        assert placer.count_feasible(made) == verdicts.feasible_count()
+        for _ in range(20):
+            rows, feasible = array("i", [0]), array("i", [0])
+            judge()
+            assert placer.place_many([made], array("Q", [999]), rows, feasible) == (1, 1)
+            assert rows[0] == fast.select_host(verdicts, scores, 999)
+            assert feasible[0] == verdicts.feasible_count()
+        placer.drop(made)
