@@ -220,6 +220,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
                 first_on_tie=options.tie_break == "first",
                 bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
+                assumed_pod_ttl_s=options.assumed_pod_ttl_s,
                 identity=identity,
                 explain=options.explain,
             ),

@@ -117,6 +117,7 @@ class RunOptions:
     tie_break: str = "seeded"  # or "first"
     seed: int = 0
     bind_concurrency: int | None = None  # None: the scheduler's own default
+    assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
@@ -355,6 +356,13 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--bind-concurrency", type=_positive, default=None, metavar="N", help="bindings under way at the same time"
     )
+    group.add_argument(
+        "--assumed-pod-ttl",
+        type=_positive_duration,
+        default=Duration(0),
+        metavar="DURATION",
+        help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
+    )
 
 
 def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
@@ -411,6 +419,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         tie_break=namespace.tie_break,
         seed=namespace.seed,
         bind_concurrency=namespace.bind_concurrency,
+        assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,
         explain=DecisionLogOptions(
             namespace.explain_decisions,
             namespace.explain_memory,

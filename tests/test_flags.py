@@ -91,8 +91,9 @@ def test_leader_election_is_switched_as_go_switches_it(flag: str, value: bool) -
 
 
 def test_our_own_flags() -> None:
-    options = run("--tie-break=first", "--seed=7", "--bind-concurrency=32")
+    options = run("--tie-break=first", "--seed=7", "--bind-concurrency=32", "--assumed-pod-ttl=90s")
     assert (options.tie_break, options.seed, options.bind_concurrency) == ("first", 7, 32)
+    assert options.assumed_pod_ttl_s == 90.0
 
 
 def test_flags_without_meaning_here_are_accepted_with_a_warning() -> None:
