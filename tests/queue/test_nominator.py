@@ -84,3 +84,14 @@ def test_both_ways_of_looking_agree_through_any_changes(steps: list[tuple[str, s
         nominator.check()
         found = {each: nominator.node_of(each) for each in "abc" if nominator.node_of(each)}
         assert found == {each: node for each, node in expected.items() if node}
+
+
+def test_watchers_are_told_of_every_node_whose_pods_change() -> None:
+    nominator, told = Nominator(), list[str]()
+    nominator.watch(told.append)
+    pod = PodInfo(make_pod("a").uid("a").obj())
+    nominator.nominate(pod, "n1")
+    nominator.nominate(pod, "n2")
+    nominator.nominate(pod, "")
+    nominator.remove("a")
+    assert told == ["n1", "n1", "n2", "n2"]
