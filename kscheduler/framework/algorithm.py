@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kscheduler._fast import MAX_CODE, Scores, Verdicts, accumulate, clear_raw, filter_crowded, select_host
+from kscheduler._fast import MAX_CODE, PodRequest, Scores, Verdicts, accumulate, clear_raw, filter_crowded, select_host
 from kscheduler.errors import InternalError
 from kscheduler.framework.crowds import Crowds, only_room
 from kscheduler.framework.cycle_review import CycleReview
@@ -138,6 +138,8 @@ class Algorithm:
         self._node_filters = node_filters
         self._nominations = handle.nominations
         self._crowds = Crowds(handle.table, handle.nominations)
+        # Filters that were skipped when one of the others went by more than room.
+        self._counting: set[frozenset[str]] = set()
         self._post_filter = post_filter
         self._pre_score = pre_score
         self._score = [
@@ -437,12 +439,8 @@ class Algorithm:
 
         The rows have been judged as they are. What is said of the crowded node comes first, also where both reject.
         """
-        try:
-            told = self._node_filters.demands(state, pod)
-        except Exception:
-            told = None  # whatever is wrong, the filters themselves tell it better
-        room = None if told is None else only_room(told)
-        if told is None or room is None:
+        room = self._room_asked_for(state, pod)
+        if room is None:
             self._yield_node_by_node(state, pod)
             return
         positions = {id(plugin): position for position, (plugin, _) in enumerate(self._filter, 1)}
@@ -450,6 +448,20 @@ class Algorithm:
             code, last = positions[id(plugin)], len(self._filter)
             table, verdicts = self._handle.table, self._verdicts
             filter_crowded(table.columns, verdicts, request, self._crowds.now(), pod.priority, pod.uid, code, last)
+
+    def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
+        """See `only_room`. Only a matter of speed: None can always be answered."""
+        skipped = frozenset(state.skip_filter)
+        if skipped in self._counting:  # to work out what is counted costs more than a few nodes
+            return None
+        try:
+            told = self._node_filters.demands(state, pod)
+        except Exception:
+            return None  # whatever is wrong, the filters themselves tell it better
+        room = None if told is None else only_room(told)
+        if room is None:
+            self._counting.add(skipped)
+        return room
 
     def _yield_node_by_node(self, state: CycleState, pod: PodInfo) -> None:
         for node_name in self._nominations.nodes():
