@@ -119,8 +119,9 @@ class Cluster:
             spec = PodDisruptionBudgetSpec(selector)
             self.budgets.set(PodDisruptionBudget(meta, spec, PodDisruptionBudgetStatus(number % 2, {})))
 
-    def nominate(self) -> None:
-        for number, node in enumerate(self._rng.sample(list(self.cache.table), len(self.cache.table) // 10)):
+    def nominate(self, share: float = 0.1) -> None:
+        """Pods of high priority are expected on this share of the nodes."""
+        for number, node in enumerate(self._rng.sample(list(self.cache.table), int(len(self.cache.table) * share))):
             pod = make_pod(f"nominee{number}").uid(f"nominee{number}").priority(HIGH).req(cpu="1")
             self.nominator.nominate(PodInfo(pod.obj()), node.name)
 
@@ -194,6 +195,7 @@ def _shows(cluster: Cluster) -> dict[str, tuple[Callable[[Cluster], None], Calla
         "room, in vain": (nothing, lambda: _preemptor("vain").req(cpu=str(cluster._pods - 2))),
         "room, with budgets": (Cluster.guard, _preemptor),
         "room, with nominations": (Cluster.nominate, _preemptor),
+        "room, nearly all nominated": (lambda cluster: cluster.nominate(0.96), _preemptor),
         "host port": (nothing, lambda: _preemptor("port").host_port(8080)),
         "spread over zones": (nothing, _spread),
         "anti-affinity": (nothing, lambda: _preemptor("anti").pod_anti_affinity(HOSTNAME, {"tier": "t0"})),
