@@ -34,7 +34,7 @@ from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
 from kscheduler._fast.standings cimport (
     PartC,
     TableC,
-    add_by_profile,
+    add_profiles,
     apply_totals,
     assume_all_feasible,
     begin_part,
@@ -352,7 +352,7 @@ cdef class Placer:
                 fetch(&c.totals[self.columns.changed_rows[at + i]])
             batch.numbers = self.recent + at
             score_batch(&c.demand, &batch, count, totals)
-            add_by_profile(totals, self.recent_profiles + at, c.by_profile, count)
+            add_profiles(c, totals, self.recent_profiles + at, count)
             if c.row_score_count:
                 for i in range(count):
                     if totals[i] >= 0:

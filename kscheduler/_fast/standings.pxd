@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t
 
-from kscheduler._fast.clones cimport cloned, in_ints, out_ints
 from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
@@ -43,7 +42,7 @@ cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil
 cdef int apply_totals(
     ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
 ) noexcept nogil
-cdef cloned add_by_profile(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil
+cdef int add_profiles(const ClassC* c, int32_t* totals, const profile_t* profiles, Py_ssize_t count) noexcept nogil
 cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil

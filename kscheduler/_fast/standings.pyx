@@ -111,7 +111,7 @@ cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nog
     if wrong:
         part.is_bad = True
         return 0
-    add_by_profile(totals, profiles, c.by_profile, count)
+    _add_profiles(totals, profiles, c.by_profile, count)
     for i in range(start, min(start + count, c.row_score_count)):
         if c.totals[i] >= 0:
             c.totals[i] = c.totals[i] + <int32_t>row_score(c, i)
@@ -162,7 +162,13 @@ cdef cloned _check_profiles(
     wrong[0] = found
 
 
-cdef cloned add_by_profile(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil:
+cdef int add_profiles(const ClassC* c, int32_t* totals, const profile_t* profiles, Py_ssize_t count) noexcept nogil:
+    """Resources are scored: add what the profiles are worth, or take out those that are out."""
+    _add_profiles(totals, profiles, c.by_profile, count)
+    return 0
+
+
+cdef cloned _add_profiles(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil:
     """A dead row has profile -1, and there is a -1 before the first profile."""
     cdef Py_ssize_t i
     cdef int32_t added, total

@@ -212,3 +212,32 @@ def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
     tiny = fast.Placer(columns, 0)
     assert place_many(tiny, [new_class(fast, columns), new_class(fast, columns)])[0] == [3, 4]
     assert tiny.held_bytes == one
+
+
+def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:
+    """In long windows rows are scored together; a profile that loses its only feasible row counts all the same."""
+    nodes = [NodeSpec(profile=0), NodeSpec(profile=1, allowed_pods=1), NodeSpec(profile=2)]
+    columns = make_columns(fast, nodes)
+    placer = fast.Placer(columns, PLENTY)
+    pods = fast.PodClass(columns, fast.PodRequest((), 0, 0), bytes(3))
+    pods.score_profiles(array("q", [1, 5, 2]), False, 2)  # 20, 100, 40; with row 1 out, or of profile 0: 50 and 100
+    pods.score_rows(bytes([100, 0, 59]), 1)
+
+    def come_and_go() -> None:
+        for _ in range(10):
+            columns.add_pod(0, pods.request)
+            columns.remove_pod(0, pods.request)
+
+    assert placer.place(pods, None) == 1
+    come_and_go()
+    columns.add_pod(1, pods.request)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (2, 2)
+    come_and_go()
+    columns.remove_pod(1, pods.request)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (1, 3)
+    come_and_go()
+    columns.set_profile(1, 0)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (2, 3)
+    come_and_go()
+    columns.free_row(2)
+    assert (placer.place(pods, None), placer.count_feasible(pods)) == (0, 2)

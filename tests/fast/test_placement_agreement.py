@@ -223,7 +223,7 @@ def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
     fast: Any = COMPILED
     rng = random.Random(4)
     columns = fast.NodeColumns(100_000)
-    full, light = fast.PodRequest(*plain(3999, 0)), fast.PodRequest(*plain(1000, GI))
+    full, light, nothing = (fast.PodRequest(*plain(*asked)) for asked in ((3999, 0), (1000, GI), (0, 0)))
     for _ in range(100_000):
         at = columns.add_row()
         columns.set_allocatable(at, 0, 4000 + rng.randrange(3))
@@ -265,6 +265,10 @@ def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
             assert placer.place(made, random_bits) == fast.select_host(verdicts, scores, random_bits)
         assert placer.count_feasible(made) == verdicts.feasible_count()
         for _ in range(20):
+            for _ in range(rng.choice([0, 30])):
+                at = rng.randrange(100_000)
+                columns.add_pod(at, light)
+                columns.remove_pod(at, light if rng.random() < 0.5 else nothing)
             rows, feasible = array("i", [0]), array("i", [0])
             judge()
             assert placer.place_many([made], array("Q", [999]), rows, feasible) == (1, 1)
