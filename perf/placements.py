@@ -113,7 +113,7 @@ def placements(columns: NodeColumns, classes: int, rounds: int, seconds: float) 
             for pods in made:  # what was taken off is not the next call's work
                 placer.place(pods, None)
         speeds.append(placed / spent)
-    return Result(columns.rows, f"{classes} classes", "placements/s", tuple(speeds[1:]))
+    return Result(columns.rows, f"{classes} class{'es' * (classes > 1)}", "placements/s", tuple(speeds[1:]))
 
 
 def full_scans(columns: NodeColumns, threads: int, rounds: int) -> Result:
