@@ -161,9 +161,9 @@ cdef detail_t _lacking_beside(
     for position in range(crowd.count):
         if crowd.c[position].priority < priority:
             continue
-        is_anybody = True
         if is_picky and (crowd.uids[position] == uid or crowd.uids[position] in crowd.here):
             continue
+        is_anybody = True
         pods += 1
         _add_entries(beside, request.c, request.count, crowd.c[position].entries, crowd.c[position].count)
     if not is_anybody:

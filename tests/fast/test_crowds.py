@@ -59,6 +59,12 @@ def test_the_pod_itself_and_those_that_are_there_already_take_nothing(fast: Modu
     assert crowded(fast, [node], [(0, [("me", 5, ()), ("a", 5, ())])]) == [(CODE, fast.TOO_MANY_PODS)]
 
 
+def test_with_nobody_but_itself_expected_what_was_said_of_the_node_stands(fast: ModuleType) -> None:
+    full = NodeSpec(allowed_pods=0)
+    assert crowded(fast, [full], [(0, [("me", 5, ())])], rejected={0: (LAST, 7)}) == [(LAST, 7)]
+    assert crowded(fast, [full], [(0, [("a", 5, ())])], here={"a": 1}, rejected={0: (LAST, 7)}) == [(LAST, 7)]
+
+
 def test_details_are_those_of_the_pod_in_its_crowd(fast: ModuleType) -> None:
     full = NodeSpec(allocatable=(1500, GI), pods=(plain(1000, 0),))
     asks = ((0, 1000), (1, GI))
