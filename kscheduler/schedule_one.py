@@ -17,7 +17,7 @@ from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
-from kscheduler.errors import Conflict, NotFound
+from kscheduler.errors import Conflict, InternalError, NotFound
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
@@ -134,7 +134,9 @@ class ScheduleOne:
             self._undo(cycle)
             self._reject(queued, framework, status, started)
             return None
-        # 5. Wake the pods that plugins named on the way.
+        # 5. From here on others may decide about a pod that has to wait; and wake the pods that plugins named.
+        if waits:
+            self._waiting_pods.add(pod, waits)
         self._activate(state)
         _log_decision(pod, found)
         return cycle
@@ -168,6 +170,17 @@ class ScheduleOne:
 
     async def bind(self, cycle: BindingCycle) -> None:
         """Write the decision down, or take it back. Raises nothing but cancellation."""
+        try:
+            status = await self._prepare_and_bind(cycle)
+        finally:
+            self._waiting_pods.remove(cycle.pod.uid)
+        # Keep it, or give it back.
+        if status is None:
+            self._bound(cycle)
+        else:
+            self._not_bound(cycle, status)
+
+    async def _prepare_and_bind(self, cycle: BindingCycle) -> Status | None:
         pod, node_name = cycle.pod, cycle.node_name
         # 1. Is there anything to do before the pod can be bound?
         status, has_pre_bind = self._pre_flight(cycle)
@@ -180,11 +193,7 @@ class ScheduleOne:
         if status is None:
             self._statuses.withdraw(pod.uid)
             status = await self._bind(cycle)
-        # 4. Keep it, or give it back.
-        if status is None:
-            self._bound(cycle)
-        else:
-            self._not_bound(cycle, status)
+        return status
 
     async def _bind(self, cycle: BindingCycle) -> Status | None:
         if self._bind_outside is not None:
@@ -206,12 +215,12 @@ class ScheduleOne:
             await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
             return None
         started = self._clock.now()
-        waiting = self._waiting_pods.add(cycle.pod, cycle.waits)
-        try:
-            await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
-            status = await waiting.wait()
-        finally:
-            self._waiting_pods.remove(cycle.pod.uid)
+        waiting = self._waiting_pods.get(cycle.pod.uid)
+        if waiting is None:
+            raise InternalError(f"pod {cycle.pod.key} was to wait for {sorted(cycle.waits)}, but does not")
+        await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
+        status = await waiting.wait()
+        self._waiting_pods.remove(cycle.pod.uid)
         self._measure.permit_waited(STATUS_LABELS[code_of(status)], self._clock.now() - started)
         return status
 

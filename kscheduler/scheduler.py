@@ -203,6 +203,7 @@ class Scheduler:
             sleep=asyncio.sleep,
             profiles=profiles,
             nominations=self.nominator,
+            waiting_pods=self.waiting_pods,
             budgets=self.budgets,
             evictions=self._evictions,
         )

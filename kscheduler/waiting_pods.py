@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -45,11 +45,12 @@ class WaitingPod:
 
     async def wait(self) -> Status | None:
         """None when allowed by all, else the first rejection; a plugin's time running out is one."""
-        try:
-            return await self._decided
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
+        return await self._decided
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        for timer in self._timers.values():
+            timer.cancel()
 
     def _time_out(self, plugin: str, timeout_s: float) -> None:
         self.reject(plugin, f"rejected due to timeout after waiting {timeout_s:g}s at plugin {plugin}")
@@ -69,6 +70,10 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._pods)
 
+    def __iter__(self) -> Iterator[WaitingPod]:
+        """As they are now, longest first."""
+        return iter(list(self._pods.values()))
+
     def get(self, uid: str) -> WaitingPod | None:
         return self._pods.get(uid)
 
@@ -78,4 +83,6 @@ class WaitingPods:
         return waiting
 
     def remove(self, uid: str) -> None:
-        self._pods.pop(uid, None)
+        waiting = self._pods.pop(uid, None)
+        if waiting is not None:
+            waiting.close()

@@ -11,7 +11,7 @@ form a plugin works too; the framework then asks it row by row.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -314,6 +314,44 @@ class NoNominations:
         pass
 
 
+class PermitWait(Protocol):
+    """A pod that Permit plugins told to wait, with its room held. Others may decide about it, in any cycle."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """Names of the plugins it still waits for; each has a time limit."""
+        ...
+
+    def allow(self, plugin: str) -> None:
+        """One plugin has no objection any more. The pod is bound when none is left."""
+        ...
+
+    def reject(self, plugin: str, message: str) -> None:
+        """The pod goes back to the queue, with this message, as rejected by the plugin."""
+        ...
+
+
+class PermitWaits(Protocol):
+    """All pods that wait for a permit, a pod from the moment its last Permit plugin has answered."""
+
+    def get(self, uid: str) -> PermitWait | None: ...
+
+    def __iter__(self) -> Iterator[PermitWait]:
+        """Those that wait now, longest first; deciding about them meanwhile does no harm."""
+        ...
+
+
+class NoPermitWaits:
+    def get(self, uid: str) -> PermitWait | None:
+        return None
+
+    def __iter__(self) -> Iterator[PermitWait]:
+        return iter(())
+
+
 def _stands_still() -> float:
     return 0.0
 
@@ -354,6 +392,7 @@ class Handle:
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
     profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
     nominations: Nominations = field(default_factory=NoNominations)
+    waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
     evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
 

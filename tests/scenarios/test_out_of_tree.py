@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework import CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
+from kscheduler.framework import Code, CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.testing import make_pod
 from tests.scenarios.harness import World, in_virtual_time
@@ -66,6 +66,38 @@ class Leaver:
         raise SystemExit("enough")
 
 
+class Gang:
+    """Permit and Reserve: pods with the label `gang` are bound together, as many as its value says, or not at all."""
+
+    name = "Gang"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        self._handle = handle
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        size = int(_gang(pod))
+        if not size:
+            return None, 0.0
+        others = [wait for wait in self._handle.waiting_pods if _gang(wait.pod)]
+        if len(others) + 1 < size:
+            return Status(Code.WAIT), 30.0
+        for wait in others:
+            wait.allow(self.name)
+        return None, 0.0
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        for wait in self._handle.waiting_pods:
+            if _gang(wait.pod) and wait.pending_plugins == [self.name]:
+                wait.reject(self.name, f"{pod.pod.metadata.name} of the gang has no place")
+
+
+def _gang(pod: PodInfo) -> str:
+    return (pod.pod.metadata.labels or {}).get("gang", "0")
+
+
 def profile(kind: type, args: str = "{}") -> SchedulerConfig:
     name = f"{kind.__module__}:{kind.__qualname__}"
     text = f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: '{name}', weight: 50}}]}}}}, "
@@ -108,3 +140,30 @@ def test_its_misbehaviour_is_told_in_the_condition_of_its_pod_and_hurts_nobody_e
             await world.sleep(30)
 
     scenario()
+
+
+@in_virtual_time
+async def test_pods_of_a_gang_are_bound_together_by_a_plugin_that_sees_who_waits() -> None:
+    async with World(config=profile(Gang)) as world:
+        world.add_nodes(3)
+        for index in range(3):
+            world.add_pod(make_pod(f"member-{index}").label(gang="3").req(cpu="1"))
+        world.add_pod(make_pod("single").req(cpu="1"))
+        await world.until(world.all_bound, within_s=2)
+
+
+@in_virtual_time
+async def test_a_gang_that_does_not_fit_gives_all_its_room_back_when_the_first_has_waited_too_long() -> None:
+    async with World(config=profile(Gang)) as world:
+        world.add_node("n1", cpu="2")
+        for index in range(3):
+            world.add_pod(make_pod(f"member-{index}").label(gang="3").req(cpu="1"))
+            await world.sleep(5)
+        assert [wait.pod.key for wait in world.scheduler.waiting_pods] == ["default/member-0", "default/member-1"]
+        await world.sleep(16)
+        first, second = (world.events(name, "FailedScheduling")[0].note for name in ("member-0", "member-1"))
+        assert first == "rejected due to timeout after waiting 30s at plugin Gang"
+        assert second == "member-0 of the gang has no place"
+        assert not any(world.node_of(f"member-{index}") for index in range(3))
+        world.add_node("n2", cpu="3")
+        await world.until(world.all_bound, within_s=120)
