@@ -321,9 +321,13 @@ cdef int _clear_node(
         trial.place = NOBODY
         return 0
     _clear(columns, conditions, trial, weights, counted)
-    trial.place = _obstacle(columns, conditions, trial, &trial.detail)
     code = codes[trial.row]
-    if code != FEASIBLE and (trial.place == 0 or code < trial.place):
+    if code == FEASIBLE:
+        trial.place = _obstacle(columns, conditions, trial, &trial.detail)
+        return 0
+    # The verdict holds with the crowd, too: nobody asks what would be without it.
+    trial.place = _first_obstacle(columns, conditions, trial, trial.crowd_count > 0, &trial.detail)
+    if trial.place == 0 or code < trial.place:
         trial.place = code
         trial.detail = details[trial.row]
     return 0

@@ -153,11 +153,13 @@ def clear_nodes(
         if not _lower(conditions, trial):
             answers.append((NOBODY, 0))
             continue
-        place, detail = _obstacle(conditions, trial, _cleared(conditions, trial))
-        code = verdicts.code(trial.row)
-        if code != FEASIBLE and (not place or code < place):
-            place, detail = code, verdicts.detail(trial.row)
-        answers.append((place, detail))
+        state, code = _cleared(conditions, trial), verdicts.code(trial.row)
+        if code == FEASIBLE:
+            answers.append(_obstacle(conditions, trial, state))
+            continue
+        # The verdict holds with the crowd, too: nobody asks what would be without it.
+        place, detail = _first_obstacle(conditions, trial, _with_crowd(conditions, trial, state))
+        answers.append((code, verdicts.detail(trial.row)) if not place or code < place else (place, detail))
     return answers
 
 
@@ -265,13 +267,18 @@ def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequ
 def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
     """Place and detail of what keeps the pod out, with its crowd first and then without; (0, 0) if it fits."""
     if trial.crowd:
-        crowded = _State(list(state.left), state.room, list(state.values))
-        for pod in trial.crowd:
-            _move(conditions, trial, crowded, pod, 1)
-        found = _first_obstacle(conditions, trial, crowded)
+        found = _first_obstacle(conditions, trial, _with_crowd(conditions, trial, state))
         if found[0]:
             return found
     return _first_obstacle(conditions, trial, state)
+
+
+def _with_crowd(conditions: Conditions, trial: _Trial, state: _State) -> _State:
+    """As it would be with the pods there that are expected."""
+    crowded = _State(list(state.left), state.room, list(state.values))
+    for pod in trial.crowd:
+        _move(conditions, trial, crowded, pod, 1)
+    return crowded
 
 
 def _first_obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:

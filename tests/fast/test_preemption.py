@@ -211,6 +211,17 @@ def test_a_need_must_be_met_without_those_that_are_expected(fast: ModuleType) ->
     assert Run(fast, case).clear() == [(2, 7)]
 
 
+def test_a_verdict_comes_before_what_is_only_wrong_without_those_that_are_expected(fast: ModuleType) -> None:
+    case = Case(
+        [((), 9, [There(1)])],
+        tallies=[(2, 7, 8, [0], [0], None)],
+        weights=[0, 1],
+        crowds=[[There(HIGH, kind=1)]],
+        rejected=[(0, 3, 9)],
+    )
+    assert Run(fast, case).clear() == [(3, 9)]
+
+
 def test_residents_know_their_members_by_identity_and_order(fast: ModuleType) -> None:
     one, two = There(1, ((0, 1),)), There(1, ((0, 1),))
     request = fast.PodRequest((), 0, 0)
