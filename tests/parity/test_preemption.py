@@ -22,7 +22,7 @@ from tests.parity.shrink import kind_of, shrink
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_PREEMPTIONS", "1500"))
+FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_PREEMPTIONS", "3000"))
 FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
 FIXED_SEEDS = range(100)
 ENOUGH_FOR_COVERAGE = 2000  # cases; with fewer, rare corners may be missed
