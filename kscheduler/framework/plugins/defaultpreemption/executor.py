@@ -40,6 +40,7 @@ class Executor:
         self._plugin = plugin
         # uid of a preemptor -> its last victim, once that one's turn has come
         self._running: dict[str, Pod | None] = {}
+        self._held: set[str] = set()  # uids of preemptors that something woke meanwhile, in vain
         self._accepted: dict[str, float] = {}  # uid of a pod whose deletion was accepted -> when to forget it
 
     def is_running(self, uid: str) -> bool:
@@ -49,17 +50,23 @@ class Executor:
         last = self._running[uid]
         return last is None or not self._is_going(last)
 
+    def holds(self, uid: str) -> bool:
+        """Is it too early to try the pod? Remembered: what woke it may not come again."""
+        is_held = self.is_running(uid)
+        (self._held.add if is_held else self._held.discard)(uid)
+        return is_held
+
     def has_ended(self, victim: Pod) -> bool:
         """Was its deletion accepted a moment ago? Then it is going, whatever the watch shows as yet."""
         return self._accepted.get(victim.metadata.uid, 0.0) > self._evictions.wall()
 
     def _is_going(self, victim: Pod) -> bool:
         current = self._evictions.current(victim.key)
-        return (
-            current is None
-            or current.metadata.uid != victim.metadata.uid
-            or current.metadata.deletion_timestamp is not None
-        )
+        return self._is_gone(victim) or (current is not None and current.metadata.deletion_timestamp is not None)
+
+    def _is_gone(self, victim: Pod) -> bool:
+        current = self._evictions.current(victim.key)
+        return current is None or current.metadata.uid != victim.metadata.uid
 
     def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
         """End the victims, soon. Those that are ending already only have to be waited for."""
@@ -99,8 +106,11 @@ class Executor:
                 is_seen = await self._evictions.until(lambda: self._is_going(last), ACCEPTED_S)
         finally:
             self._running.pop(preemptor.uid, None)
-        # 4. Where no deletion may come that would wake it, wake it.
-        if failed or end is _End.GONE_BEFORE or not is_seen:
+            was_held = preemptor.uid in self._held
+            self._held.discard(preemptor.uid)
+        # 4. Where no deletion may come that would wake it, wake it. A victim whose binding was given back was told of
+        #    then, and is no more when its deletion is seen.
+        if failed or end is _End.GONE_BEFORE or not is_seen or (was_held and self._is_gone(last)):
             self._evictions.try_again(preemptor.uid)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:

@@ -62,7 +62,7 @@ class DefaultPreemption:
     # --- the queue ---
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return UNDER_WAY if self._executor.is_running(pod.uid) else None
+        return UNDER_WAY if self._executor.holds(pod.uid) else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         """A pod that is held here was also rejected by others, and it is for them to say what wakes it."""
