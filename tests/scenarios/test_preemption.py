@@ -18,6 +18,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
+from tests.scenarios.changes import relabel
 from tests.scenarios.harness import World, in_virtual_time
 
 
@@ -440,6 +441,42 @@ async def test_a_pod_that_is_held_is_let_go_when_its_preemption_fails() -> None:
         await world.until(lambda: world.scheduler.queue.counts().gated == 1)
         await world.until(world.all_bound, within_s=30)
         assert preemptions(world, "error") >= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_binding_seen"),
+    [(FaultKind.LOST_ANSWER, True), (FaultKind.LOST_ANSWER, False), (FaultKind.TIMEOUT, False)],
+    ids=["bound, which is seen", "bound, which nobody sees", "not bound"],
+)
+def test_a_victim_whose_binding_is_given_back_before_its_deletion_is_seen_keeps_nobody_waiting(
+    kind: FaultKind, is_binding_seen: bool
+) -> None:
+    """The room it gives back wakes the preemptor, which is held. A victim that was not seen on a node wakes nobody."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(latency=Latency(watch_s=1.0)) as world:
+            world.faults.add(kind, Verb.BIND, count=1)
+            # The second try comes to its end when the victim is gone, which nobody has seen yet.
+            world.faults.add(FaultKind.SLOW, Verb.BIND, count=1, delay_s=0.6)
+            world.add_node("n1")
+            world.add_pod(critical().node_selector(open="yes"))
+            await world.sleep(2)
+            victim = world.add_pod(low("a")).metadata.uid
+            await world.sleep(0.3)
+            world.change_node("n1", relabel(open="yes"))
+            await world.until(lambda: not exists(world, "a"), within_s=2)
+            assert world.scheduler.cache.is_assumed(victim)
+            await world.until(lambda: world.scheduler.queue.counts().gated == 1, within_s=0.6)
+            assert not world.scheduler.cache.is_assumed(victim)
+            assert "default/a" in world.scheduler.pods.store
+            if not is_binding_seen:
+                world.faults.add(FaultKind.CUT, Verb.DELIVER, resource="pods", count=1)
+                world.cluster.compact()  # so everything is listed anew
+            await world.until(world.all_bound, within_s=5)
+            assert chosen_victims(world) == 1
+
+    scenario()
 
 
 @in_virtual_time

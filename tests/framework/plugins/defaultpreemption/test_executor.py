@@ -180,6 +180,57 @@ def test_a_watch_that_never_shows_it_does_not_hold_the_pod_for_ever() -> None:
     run(scenario())
 
 
+def test_a_pod_that_was_woken_in_vain_is_woken_again_when_its_last_victim_is_gone() -> None:
+    """What woke it may have been that victim's binding, given back: then the deletion frees no room."""
+
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.lag_s = 2.25
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(1)
+        assert stage.executor.holds(PREEMPTOR.uid)
+        assert stage.evictions.tried_again == []
+        await work
+        assert not stage.executor.holds(PREEMPTOR.uid)
+        assert stage.evictions.tried_again == [PREEMPTOR.uid]
+
+    run(scenario())
+
+
+def test_a_pod_that_was_woken_in_vain_waits_on_while_its_last_victim_takes_its_time() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.lag_s = 1_000.0
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(1)
+        assert stage.executor.holds(PREEMPTOR.uid)
+        stage.watch_shows("old", ending)
+        await work
+        assert not stage.executor.holds(PREEMPTOR.uid)
+        assert stage.evictions.tried_again == []  # the deletion wakes it
+
+    run(scenario())
+
+
+def test_a_pod_that_was_let_go_since_it_was_woken_in_vain_is_not_woken_again() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.hold = asyncio.Event()
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(1)
+        assert stage.executor.holds(PREEMPTOR.uid)
+        stage.watch_shows("old", None)
+        assert not stage.executor.holds(PREEMPTOR.uid)  # the queue asks again, and tries it
+        stage.evictions.hold.set()
+        await work
+        assert stage.evictions.tried_again == []
+
+    run(scenario())
+
+
 def test_nobody_ends_a_pod_again_whose_deletion_was_accepted() -> None:
     async def scenario() -> None:
         stage = Stage(make_pod("old"))
