@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.pod_lanes import PodLanes
@@ -11,11 +12,12 @@ LessKey = Callable[[QueuedPodInfo], tuple[float, ...]]  # pods are popped in asc
 
 
 class ActiveQueue:
-    __slots__ = ("_lanes", "_less_key")
+    __slots__ = ("_lanes", "_less_key", "_returns")
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int]) -> None:
         self._lanes = PodLanes(tickets)
         self._less_key = less_key
+        self._returns = count(-1, -1)
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -26,6 +28,11 @@ class ActiveQueue:
     def push(self, qpi: QueuedPodInfo) -> None:
         qpi.pool = Pool.ACTIVE
         self._lanes.push(qpi, self._less_key(qpi))
+
+    def put_back(self, qpi: QueuedPodInfo) -> None:
+        """A pod that was popped stands before its equals again; of several the last that was popped comes first."""
+        qpi.pool = Pool.ACTIVE
+        self._lanes.push(qpi, self._less_key(qpi), next(self._returns))
 
     def pop(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
         return self._lanes.pop(lane)

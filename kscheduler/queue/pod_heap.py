@@ -32,8 +32,9 @@ class PodHeap:
         """The pods in no particular order."""
         return (entry[-1] for entry in self._entries if entry[-1].ticket == entry[-2])
 
-    def push(self, qpi: QueuedPodInfo, key: SortKey) -> None:
-        qpi.ticket = ticket = next(self._tickets)
+    def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
+        """`ticket`: a number never used before, below zero for a pod that goes before its equals; 0 for the next."""
+        qpi.ticket = ticket = ticket or next(self._tickets)
         heapq.heappush(self._entries, (*key, ticket, qpi))
         self._live += 1
 

@@ -28,11 +28,11 @@ class PodLanes:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._plain, *self._others.values())
 
-    def push(self, qpi: QueuedPodInfo, key: SortKey) -> None:
+    def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
         heap = self._plain if qpi.lane == PLAIN else self._others.get(qpi.lane)
         if heap is None:
             heap = self._others[qpi.lane] = PodHeap(self._tickets)
-        heap.push(qpi, key)
+        heap.push(qpi, key, ticket)
 
     def pop(self, lane: Lane) -> QueuedPodInfo | None:
         if not lane:

@@ -19,7 +19,7 @@ import functools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, count
 from typing import Any, NamedTuple, Protocol
 
@@ -208,6 +208,10 @@ class SchedulingQueue:
             if qpi is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+        return self._depart(qpi, now)
+
+    def _depart(self, qpi: QueuedPodInfo, now: float) -> QueuedPodInfo:
+        """Out of its pool, into flight."""
         del self._pods[qpi.uid]
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = self._at(now)
@@ -216,6 +220,37 @@ class SchedulingQueue:
         qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
         self._in_flight.begin(qpi)
         return qpi
+
+    def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
+        """The next pods of the plain lane, as that many calls of `pop` would give them; fewer if there are fewer.
+
+        Pods are taken out of their backoff early one at a time: whatever is decided before may make them active.
+        """
+        popped: list[QueuedPodInfo] = []
+        while len(popped) < most:
+            qpi = self._active.pop(PLAIN)
+            if qpi is None:
+                break
+            popped.append(self._depart(qpi, now))
+        if not popped and (qpi := self.pop(now)) is not None:
+            popped.append(qpi)
+        return popped
+
+    def put_back(self, popped: Sequence[QueuedPodInfo]) -> None:
+        """Pods that were popped in this order, and not tried after all: as if they had stayed active."""
+        for qpi in reversed(popped):
+            flight = self._in_flight.get(qpi.uid)
+            if flight is None:
+                raise InternalError(f"pod {qpi.key} was put back, but is not in flight")
+            self._in_flight.end(qpi.uid)
+            if flight.is_deleted:
+                qpi.pool = Pool.GONE
+                continue
+            qpi.pod_info = flight.latest or qpi.pod_info
+            qpi.attempts -= 1
+            self._pods[qpi.uid] = qpi
+            self._set_lane(qpi)
+            self._active.put_back(qpi)
 
     def lanes(self) -> list[Lane]:
         """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
@@ -501,8 +536,9 @@ class SchedulingQueue:
 
     def _check_always(self) -> None:
         for method in (
-            self.add, self.update, self.delete, self.pop, self.done, self.add_unschedulable_if_not_present,
-            self.requeue_after_error, self.move_all_to_active_or_backoff, self.activate, self.flush,
+            self.add, self.update, self.delete, self.pop, self.pop_many, self.put_back, self.done,
+            self.add_unschedulable_if_not_present, self.requeue_after_error, self.move_all_to_active_or_backoff,
+            self.activate, self.flush,
         ):  # fmt: skip
             setattr(self, method.__name__, self._checked(method))
 

@@ -104,6 +104,25 @@ class QueueMachine(RuleBasedStateMachine):
         self.missed[qpi.uid] = []
         return qpi
 
+    @rule(target=popped, most=st.integers(1, 5), tried=st.integers(0, 5))
+    def pop_several(self, most: int, tried: int) -> QueuedPodInfo:
+        """Some are tried, the others put back: that must change nothing for them, nor their order."""
+        active = [qpi for qpi in self.queue.pending_pods() if qpi.pool is Pool.ACTIVE and qpi.lane == PLAIN]
+        several = self.queue.pop_many(self.now, most)
+        if active:
+            assert len(several) == min(most, len(active))
+            assert [by_priority(qpi) for qpi in several] == sorted(map(by_priority, active))[: len(several)]
+        attempts = [qpi.attempts for qpi in several[tried:]]
+        self.queue.put_back(several[tried:])
+        if tried < len(several):
+            again = self.queue.pop_many(self.now, len(several) - tried)
+            assert again == several[tried:]
+            assert [qpi.attempts for qpi in again] == attempts
+            self.queue.put_back(again)
+        for qpi in several[:tried]:
+            self.missed[qpi.uid] = []
+        return multiple(*several[:tried])  # type: ignore[return-value]
+
     @rule(qpi=consumes(popped), plugins=PLUGINS)
     def reject(self, qpi: QueuedPodInfo, plugins: frozenset[str]) -> None:
         missed = self.missed.pop(qpi.uid)

@@ -55,6 +55,41 @@ def test_pods_with_equal_keys_leave_in_the_order_they_came() -> None:
     assert pop_names(queue, 1.0) == list("zyxwv")
 
 
+def test_pods_that_are_put_back_stand_before_their_equals_again() -> None:
+    queue = make_queue()
+    for name in "zyxwv":
+        queue.add(make_pod(name), 1.0)
+    popped = queue.pop_many(1.0, 4)
+    queue.put_back(popped[1:])
+    assert [qpi.pod_info.pod.metadata.name for qpi in popped] == list("zyxw")
+    assert [qpi.attempts for qpi in popped] == [1, 0, 0, 0]
+    queue.put_back(queue.pop_many(1.0, 2))
+    assert pop_names(queue, 1.0) == list("yxwv")
+
+
+def test_what_happened_to_a_pod_in_between_counts_when_it_is_put_back() -> None:
+    queue = make_queue()
+    for name in "abc":
+        queue.add(make_pod(name), 1.0)
+    popped = queue.pop_many(1.0, 3)
+    queue.delete(popped[0].uid)
+    changed = make_pod("b", priority=-1)
+    queue.update(None, changed, 1.0)
+    queue.put_back(popped)
+    assert popped[0].pool is Pool.GONE
+    assert popped[1].pod_info is changed
+    assert pop_names(queue, 1.0) == ["c", "b"]
+
+
+def test_putting_back_a_pod_that_was_not_popped_is_a_fault() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 1.0)
+    popped = queue.pop_many(1.0, 1)
+    queue.put_back(popped)
+    with pytest.raises(InternalError, match=r"pod default/p was put back, but is not in flight"):
+        queue.put_back(popped)
+
+
 def test_an_empty_queue_pops_nothing() -> None:
     assert make_queue().pop(0.0) is None
 
