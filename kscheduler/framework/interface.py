@@ -11,13 +11,24 @@ form a plugin works too; the framework then asks it row by row.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import InternalError
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
@@ -194,6 +205,33 @@ class TableNormalizeScore(TableScorePlugin, Protocol):
 class NormalizeScore(Plugin, Protocol):
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
         """Bring raw scores (node name -> score), all feasible nodes, to 0..100 in place."""
+        ...
+
+
+# --- for the compiled lane: see `compiled_lane` ---
+
+
+@runtime_checkable
+class SigningPlugin(Plugin, Protocol):
+    """A plugin that can say what it looks at in a pod: pods that look alike to all are decided alike."""
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        """What PreFilter, Filter, PreScore and Score go by; None to have this pod decided by itself.
+
+        It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners.
+        """
+        ...
+
+
+@runtime_checkable
+class CompilingPlugin(SigningPlugin, Protocol):
+    """A plugin that can say how it decides about all pods of a signature, for the compiled core to do it."""
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """Tell the draft how the plugin takes part, for pods signed as this one is; False if that is not possible.
+
+        Asked again when something changes that the answer depends on.
+        """
         ...
 
 

@@ -32,7 +32,7 @@ class PodInfo:
     Raises DecodeError, naming field and value, for quantities that cannot be read.
     """
 
-    __slots__ = ("_affinity", "_held_terms", "host_ports", "key", "pod", "priority", "resources", "uid")
+    __slots__ = ("_affinity", "_held_terms", "host_ports", "key", "pod", "priority", "resources", "signature", "uid")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -46,6 +46,7 @@ class PodInfo:
                 f"got {len(self.resources.total.scalars)}"
             )
         self.host_ports = host_ports(pod)
+        self.signature: object | None = None  # what the framework's plugins see in it, kept by the framework
         # Compiled when first asked for; most pods have none.
         self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
         self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = () if pod.spec.affinity is None else None

@@ -1,0 +1,153 @@
+"""What the plugins of a profile say about pods of one signature, put together as a class of the compiled core.
+
+Each plugin is asked once and says how it takes part: what it rejects and scores by profile, by amounts or by row, or
+nothing. What it says of a point at which the profile does not have it is left out. A draft that equals an earlier one
+is the same class, and keeps what that one knows of the rows.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest
+
+
+class Source(enum.IntEnum):
+    """What an answer may rest on beside the pod. All rest on NODES; amounts on nodes are always followed."""
+
+    NODES = 0  # which nodes there are, their labels, taints and cordons
+    IMAGES = 1  # what is where
+    OWNERS = 2  # services and controllers
+    NAMESPACES = 3  # their labels
+    TERMS = 4  # kinds of affinity terms that pods on nodes state: one has appeared
+    TERMS_GONE = 5  # one has vanished
+
+
+class JoinedTerms(Protocol):
+    """Demands on where other pods are. A class with such terms is decided one pod a call: see `CompiledLane`.
+
+    Terms that are equal make equal drafts.
+    """
+
+    def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
+        """(row, feasible rows); row -1 if there is none. Draws as `Placer.place`; counts nothing on the row."""
+        ...
+
+
+class ClassDraft:
+    """Begun by whoever compiles a class; plugins use the methods from `depends_on` on."""
+
+    def __init__(self, columns: NodeColumns, profile_count: int) -> None:
+        self._columns = columns
+        self._profile_count = profile_count
+        self._verdicts = bytes(profile_count)  # profile id -> 0, or somebody rejects it
+        self._request: PodRequest | None = None
+        self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
+        self.sources = {Source.NODES}
+        self.terms: JoinedTerms | None = None
+        self.filtering: list[str] = []  # plugins that had something to say at Filter
+        self.scoring: list[str] = []  # and at Score
+        self._plugin = ""
+        self._filters = False
+        self._weight: int | None = None
+
+    def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
+        """What is said from now on is said by this plugin. `weight` is None for one that is not to score."""
+        self._plugin, self._filters, self._weight = plugin, filters, weight
+
+    # --- what plugins say ---
+
+    def depends_on(self, *sources: Source) -> None:
+        """The answer, be it no, holds until one of these changes."""
+        self.sources.update(sources)
+
+    def filter_profiles(self, verdict_by_profile: bytes | bytearray) -> None:
+        """Nodes of profiles with a verdict other than 0 are out."""
+        if not self._filters:
+            return
+        self._note(self.filtering)
+        self._check_length("verdict_by_profile", len(verdict_by_profile))
+        mine = int.from_bytes(verdict_by_profile, "little") | int.from_bytes(self._verdicts, "little")
+        self._verdicts = mine.to_bytes(self._profile_count, "little")
+
+    def filter_fit(self, request: PodRequest) -> None:
+        """Nodes without room for the request are out; it must be what pods of the class are counted with."""
+        if self._filters:
+            self._note(self.filtering)
+            self._request = request
+
+    def score_least_allocated(self, request: PodRequest, resources: Sequence[tuple[int, int]]) -> None:
+        self._score("least", request, tuple(resources))
+
+    def score_most_allocated(self, request: PodRequest, resources: Sequence[tuple[int, int]]) -> None:
+        self._score("most", request, tuple(resources))
+
+    def score_requested_to_capacity_ratio(
+        self, request: PodRequest, resources: Sequence[tuple[int, int]], shape: Sequence[tuple[int, int]]
+    ) -> None:
+        self._score("ratio", request, tuple(resources), tuple(shape))
+
+    def score_balanced(self, request: PodRequest, resources: Sequence[int]) -> None:
+        self._score("balanced", request, tuple(resources))
+
+    def score_profiles(self, value_by_profile: array[int], *, reverse: bool) -> None:
+        """Raw scores by profile id, array('q'), to be normalised by default."""
+        self._check_length("value_by_profile", len(value_by_profile))
+        self._score("profiles", value_by_profile.tobytes(), reverse)
+
+    def score_rows(self, score_by_row: bytes) -> None:
+        """Scores 0..100 that stay as they are; a row past the end has 0."""
+        self._score("rows", score_by_row)
+
+    def add_terms(self, terms: JoinedTerms) -> None:
+        """Filter and score, each as far as the plugin does so, by where other pods are."""
+        self.terms = terms
+
+    def says_filter(self) -> None:
+        """The plugin takes part at Filter, by `add_terms` or by letting all pass: it is counted as asked."""
+        if self._filters:
+            self._note(self.filtering)
+
+    def says_score(self) -> None:
+        """The same at Score."""
+        if self._weight is not None:
+            self._note(self.scoring)
+
+    @property
+    def is_filtering(self) -> bool:
+        """Does the profile have the plugin that is asked at Filter?"""
+        return self._filters
+
+    @property
+    def weight(self) -> int | None:
+        """The weight of the plugin that is asked; None if the profile does not have it at Score."""
+        return self._weight
+
+    # --- what comes of it ---
+
+    @property
+    def key(self) -> Hashable:
+        """Drafts with equal keys make classes that place pods alike."""
+        return (self._verdicts, self._request, *self._scores, self.terms)
+
+    def make(self) -> PodClass:
+        """The class. Raises ValueError if the compiled core cannot take it."""
+        raise NotImplementedError
+
+    # --- inside ---
+
+    def _score(self, kind: str, *what: Hashable) -> None:
+        if self._weight is not None:
+            self._note(self.scoring)
+            self._scores.append((kind, *what, self._weight))
+
+    def _note(self, plugins: list[str]) -> None:
+        if self._plugin not in plugins:
+            plugins.append(self._plugin)
+
+    def _check_length(self, what: str, length: int) -> None:
+        if length != self._profile_count:
+            raise ValueError(f"{what}: expected {self._profile_count} values, got {length}")
