@@ -81,7 +81,7 @@ cdef class PodClass:
 
     cdef int _begin(self) except -1
     cdef score_t _weigh(self, object weight) except -1
-    cdef int _score_fit(self, int strategy, object resources, object weight) except -1
+    cdef int _score_fit(self, int strategy, object resources, object weight, PodRequest request) except -1
     cdef int _list_resources(self) except -1
     cdef int allocate(self) except -1
     cdef int release(self) except -1

@@ -72,15 +72,17 @@ cdef class PodClass:
 
     # --- how rows are scored ---
 
-    def score_least_allocated(self, resources, weight):
-        self._score_fit(LEAST, resources, weight)
+    # `request`: what the pods are scored by, if it is not what they are counted with.
 
-    def score_most_allocated(self, resources, weight):
-        self._score_fit(MOST, resources, weight)
+    def score_least_allocated(self, resources, weight, PodRequest request=None):
+        self._score_fit(LEAST, resources, weight, request)
 
-    def score_requested_to_capacity_ratio(self, resources, shape, weight):
+    def score_most_allocated(self, resources, weight, PodRequest request=None):
+        self._score_fit(MOST, resources, weight, request)
+
+    def score_requested_to_capacity_ratio(self, resources, shape, weight, PodRequest request=None):
         draw_line(self.c.demand.line, shape)
-        self._score_fit(RATIO, resources, weight)
+        self._score_fit(RATIO, resources, weight, request)
 
     def score_balanced(self, resources, weight):
         self._begin()
@@ -150,13 +152,18 @@ cdef class PodClass:
         self.weights += weighed
         return weighed
 
-    cdef int _score_fit(self, int strategy, object resources, object weight) except -1:
+    cdef int _score_fit(self, int strategy, object resources, object weight, PodRequest request) except -1:
         self._begin()
         if self.has_fit:
             raise ValueError("the class has a score of fit already")
+        if request is None:
+            request = self.request
+        self.columns._check_resources(request)
         cdef TermC terms[MAX_SCORED_RESOURCES]
-        cdef Py_ssize_t count = fill_terms(terms, self.columns, self.request, resources, True)
+        cdef Py_ssize_t i, count = fill_terms(terms, self.columns, request, resources, True)
         cdef score_t weighed = self._weigh(weight)
+        for i in range(count):
+            self.c.demand.is_small = self.c.demand.is_small and is_small(terms[i].amount)
         self.c.demand.fit = _kept(terms, count)
         self.c.demand.fit_count = count
         self.c.demand.strategy = <Strategy>strategy

@@ -66,29 +66,38 @@ class PodClass:
 
     # --- how rows are scored ---
 
-    def score_least_allocated(self, resources: _Weighted, weight: int) -> None:
+    # `request`: what the pods are scored by, if it is not what they are counted with.
+
+    def score_least_allocated(self, resources: _Weighted, weight: int, request: PodRequest | None = None) -> None:
+        own = self._scored_by(request)
         self._score_fit(
             resources,
             weight,
-            lambda verdicts, scores: score_least_allocated(self._columns, verdicts, scores, self._request, resources),
+            lambda verdicts, scores: score_least_allocated(self._columns, verdicts, scores, own, resources),
         )
 
-    def score_most_allocated(self, resources: _Weighted, weight: int) -> None:
+    def score_most_allocated(self, resources: _Weighted, weight: int, request: PodRequest | None = None) -> None:
+        own = self._scored_by(request)
         self._score_fit(
             resources,
             weight,
-            lambda verdicts, scores: score_most_allocated(self._columns, verdicts, scores, self._request, resources),
+            lambda verdicts, scores: score_most_allocated(self._columns, verdicts, scores, own, resources),
         )
 
     def score_requested_to_capacity_ratio(
-        self, resources: _Weighted, shape: Sequence[tuple[int, int]], weight: int
+        self,
+        resources: _Weighted,
+        shape: Sequence[tuple[int, int]],
+        weight: int,
+        request: PodRequest | None = None,
     ) -> None:
         _shape_table(shape)
+        own = self._scored_by(request)
         self._score_fit(
             resources,
             weight,
             lambda verdicts, scores: score_requested_to_capacity_ratio(
-                self._columns, verdicts, scores, self._request, resources, shape
+                self._columns, verdicts, scores, own, resources, shape
             ),
         )
 
@@ -136,6 +145,11 @@ class PodClass:
             raise ValueError("the class is in use: its scores stand")
         if kind in self._kinds:
             raise ValueError("the class has scores of rows already" if kind == "rows" else _already(kind))
+
+    def _scored_by(self, request: PodRequest | None) -> PodRequest:
+        own = self._request if request is None else request
+        self._columns._check_resources(own)
+        return own
 
     def _score_fit(self, resources: _Weighted, weight: int, score: _Score) -> None:
         self._begin("fit")

@@ -48,13 +48,18 @@ class Cache:
 
     # --- pods we place ---
 
-    def assume(self, pod: PodInfo, node_name: str) -> None:
-        """Hold the room. Raises InternalError if the pod is in the cache already."""
+    def assume(self, pod: PodInfo, node_name: str, *, counted: bool = False) -> None:
+        """Hold the room. `counted`: whoever placed the pod has counted its amounts on the node already.
+
+        Raises InternalError if the pod is in the cache already, or was counted on a node that is not there.
+        """
         if pod.uid in self._pods:
             raise InternalError(
                 f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}"
             )
-        self._put(PodState(pod, node_name, assumed=True))
+        if counted and self.table.get(node_name) is None:
+            raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
+        self._put(PodState(pod, node_name, assumed=True), counted=counted)
 
     def finish_binding(self, uid: str, now: float) -> None:
         """The binding is written; from here on an assumption that is never confirmed may expire."""
@@ -135,14 +140,14 @@ class Cache:
 
     # --- keeping the indexes together ---
 
-    def _put(self, state: PodState) -> None:
+    def _put(self, state: PodState, *, counted: bool = False) -> None:
         self._pods[state.pod.uid] = state
         self._assumed += state.assumed
         info = self.table.get(state.node_name)
         if info is None:
             self._homeless.setdefault(state.node_name, {})[state.pod.uid] = state.pod
         else:
-            self.table.add_pod(info, state.pod)
+            self.table.add_pod(info, state.pod, counted=counted)
 
     def _take(self, state: PodState) -> None:
         del self._pods[state.pod.uid]

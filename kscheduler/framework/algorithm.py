@@ -182,6 +182,16 @@ class Algorithm:
         except CycleFault as fault:
             return Rejection(fault.status, diagnosis)
 
+    def looks_at_all(self) -> bool:
+        """Does a search look at all nodes, as many as there are now?"""
+        nodes = len(self._handle.table)
+        return feasible_nodes_to_find(self._percentage, nodes) >= nodes
+
+    def pass_over(self, searches: int) -> None:
+        """So many searches of all nodes have been made elsewhere: where the next one starts goes on all the same."""
+        rows = max(self._handle.table.columns.rows, 1)
+        self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
+
     def _begin_search(self) -> Diagnosis:
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_CYCLES == 0
@@ -545,7 +555,7 @@ class Algorithm:
             self._scores.set_raw(row, raw[node.name])
 
     def _select(self) -> int:
-        bits = None if self._first_on_tie else self._handle.rng.getrandbits(32)
+        bits = None if self._first_on_tie else self._handle.ties.draw()
         return select_host(self._verdicts, self._scores, bits)
 
     def review(self, state: CycleState, pod: PodInfo) -> CycleReview:

@@ -35,6 +35,7 @@ from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Evictions, NoEvictions
 from kscheduler.framework.ruling import Proposal
 from kscheduler.framework.status import Status
+from kscheduler.framework.tie_bits import TieBits
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
@@ -247,6 +248,22 @@ class ReservePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class SelectivePlugin(Plugin, Protocol):
+    """A plugin at Reserve, Permit, PreBind or PostBind that has nothing to do there for most pods."""
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """False: it would do nothing for the pod at any of these points, which are then skipped. A fact of its spec."""
+        ...
+
+
+@runtime_checkable
+class DirectBindPlugin(Plugin, Protocol):
+    """A Bind plugin that writes the default binding, which the scheduler may then do without asking it."""
+
+    writes_default_binding: bool
+
+
+@runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
         """Allow, reject, or WAIT for at most so many seconds (capped at 15 minutes)."""
@@ -433,6 +450,10 @@ class Handle:
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
     evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
+    ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ties", TieBits(self.rng))
 
 
 # Configuration name of an extension point -> the method that makes a plugin extend it, in order of a cycle.

@@ -17,12 +17,13 @@ class ImageState:
     The size is the one the first node reported, as in kube-scheduler; it stays while any node has the image.
     """
 
-    __slots__ = ("_rows", "_sorted", "size_bytes")
+    __slots__ = ("_rows", "_sorted", "size_bytes", "version")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = max(0, min(size_bytes, MAX_SIZE))
         self._rows: set[int] = set()
         self._sorted: array[int] | None = None
+        self.version = 0  # bumped when a row comes or goes
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -33,10 +34,12 @@ class ImageState:
     def add(self, row: int) -> None:
         self._rows.add(row)
         self._sorted = None
+        self.version += 1
 
     def discard(self, row: int) -> None:
         self._rows.discard(row)
         self._sorted = None
+        self.version += 1
 
     def rows(self) -> array[int]:
         """Ascending int32 row ids, as kernels take them."""
@@ -48,12 +51,14 @@ class ImageState:
 class ImageIndex:
     def __init__(self) -> None:
         self._images: dict[str, ImageState] = {}  # normalised image name -> where it is
+        self.generation = 0  # bumped when an image comes to a row or leaves it
 
     def get(self, name: str) -> ImageState | None:
         return self._images.get(name)
 
     def add_node(self, row: int, images: Iterable[ContainerImage]) -> None:
         for image in images:
+            self.generation += 1
             for name in image.names or ():
                 state = self._images.get(name)
                 if state is None:
@@ -62,6 +67,7 @@ class ImageIndex:
 
     def remove_node(self, row: int, images: Iterable[ContainerImage]) -> None:
         for image in images:
+            self.generation += 1
             for name in image.names or ():
                 state = self._images.get(name)
                 if state is None:

@@ -150,9 +150,10 @@ class NodeTable:
 
     # --- pods ---
 
-    def add_pod(self, info: NodeInfo, pod: PodInfo) -> None:
-        """Count a pod on a node; it may overcommit the node, as reality can."""
-        self.columns.add_pod(info.row, self.request_of(pod))
+    def add_pod(self, info: NodeInfo, pod: PodInfo, *, counted: bool = False) -> None:
+        """Count a pod on a node; it may overcommit the node, as reality can. `counted`: the columns have it already."""
+        if not counted:
+            self.columns.add_pod(info.row, self.request_of(pod))
         self.ports.add(info.row, pod.host_ports)
         self.volume_users.add(info.row, pod)
         self.counters.add_pod(info.row, pod)

@@ -25,6 +25,11 @@ _Kind = tuple[str, str]  # apiVersion, kind
 
 
 class OwnerSelectors(Protocol):
+    @property
+    def generation(self) -> int:
+        """Another number when an answer may have changed."""
+        ...
+
     def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
         """Which pods are this one's fellows; None if nothing says so."""
         ...
@@ -36,17 +41,20 @@ class Owners:
         # (kind, namespace, name) -> selector; one that cannot be read counts as none
         self._controllers: dict[tuple[_Kind, str, str], CompiledLabelSelector] = {}
         self._found: dict[Hashable, CompiledLabelSelector | None] = {}  # look of a pod -> its selector
+        self.generation = 0  # bumped when an answer may have changed
 
     # --- what the watch says ---
 
     def set_service(self, namespace: str, name: str, selector: Mapping[str, str] | None) -> None:
         """A service without a selector matches no pod."""
+        if self._services.get(namespace, {}).get(name) == selector:
+            return
         self.remove_service(namespace, name)
         if selector is not None:
             self._services.setdefault(namespace, {})[name] = dict(selector)
 
     def remove_service(self, namespace: str, name: str) -> None:
-        self._found.clear()
+        self._changed()
         services = self._services.get(namespace, {})
         services.pop(name, None)
         if not services:
@@ -54,15 +62,22 @@ class Owners:
 
     def set_controller(self, kind: _Kind, namespace: str, name: str, selector: LabelSelector | None) -> None:
         """`kind` is one of CONTROLLERS; a ReplicationController's selector is all match_labels."""
-        self._found.clear()
         try:
-            self._controllers[kind, namespace, name] = compile_label_selector(selector, "spec.selector")
+            compiled = compile_label_selector(selector, "spec.selector")
         except DecodeError:
-            self._controllers.pop((kind, namespace, name), None)
+            self.remove_controller(kind, namespace, name)
+            return
+        if self._controllers.get((kind, namespace, name)) != compiled:
+            self._changed()
+            self._controllers[kind, namespace, name] = compiled
 
     def remove_controller(self, kind: _Kind, namespace: str, name: str) -> None:
+        if self._controllers.pop((kind, namespace, name), None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
         self._found.clear()
-        self._controllers.pop((kind, namespace, name), None)
+        self.generation += 1
 
     # --- reading ---
 

@@ -70,6 +70,7 @@ class GroupCounters(Generic[G]):
         self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
         self._appeared: list[G] = []  # in order of id; may hold groups that are gone
         self._last_id = -1
+        self._vanished = 0
         self._index: dict[Token, dict[G, None]] = {}  # token -> groups found by it, in order of id
         self._kept: OrderedDict[Hashable, RowCounter] = OrderedDict()  # question -> answer, latest use last
 
@@ -86,6 +87,11 @@ class GroupCounters(Generic[G]):
     def last_id(self) -> int:
         """The id of the group that appeared last; -1 before the first."""
         return self._last_id
+
+    @property
+    def vanished(self) -> int:
+        """How many groups have lost their last pod so far."""
+        return self._vanished
 
     def since(self, seen: int) -> list[G]:
         """The groups that appeared after the one with the id `seen`, some of which may be gone again."""
@@ -128,6 +134,7 @@ class GroupCounters(Generic[G]):
         return group
 
     def _vanish(self, group: G) -> None:
+        self._vanished += 1
         del self._groups[group.key]
         for counter in group.counted_by:
             counter.groups.discard(group)

@@ -1,0 +1,45 @@
+"""The random numbers that choose among equal nodes: one for each pod that fits on more than one, in order of pods.
+
+Both lanes take them from here, so that a seed gives the same choices, however many pods are decided in one call.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from array import array
+from typing import final
+
+AHEAD = 1_024  # drawn at a time
+
+
+@final
+class TieBits:
+    """32 bits a draw, from a generator of its own: who else draws, and when, makes no difference."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = random.Random(rng.getrandbits(64))
+        self._drawn: array[int] = array("Q")
+        self._next = 0  # the first of `_drawn` that nobody has used
+
+    def draw(self) -> int:
+        bits = self.ahead(1)[0]
+        self.use(1)
+        return bits
+
+    def ahead(self, count: int) -> array[int]:
+        """The next `count` draws, to look at; they stay until they are used."""
+        end = self._next + count
+        if end > len(self._drawn):
+            self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))
+            self._next, end = 0, count
+        return self._drawn[self._next : end]
+
+    def use(self, count: int) -> None:
+        self._next += count
+
+    def _further(self, count: int) -> array[int]:
+        words = array("I", self._rng.getrandbits(32 * count).to_bytes(4 * count, "little"))
+        if sys.byteorder == "big":
+            words.byteswap()
+        return array("Q", words)
