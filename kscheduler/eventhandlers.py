@@ -108,10 +108,14 @@ class PodEvents:
         if info is None:
             return
         now = self._clock.now()
+        promised = self._cache.get(info.uid)
         self._cache.set_pod(info)
         if was_bound is None:
             self._leave_queue(info.uid)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
+            if promised is not None and promised.node_name != pod.spec.node_name:
+                # Somebody else was faster: the room we had kept for it is free, as if it had been deleted there.
+                self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
         else:
             for event in pod_events(was_bound, pod):
                 self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)

@@ -41,6 +41,21 @@ def test_a_pod_bound_by_somebody_else_first_stays_where_they_put_it(when_s: floa
 
 
 @in_virtual_time
+async def test_room_held_for_a_pod_that_somebody_else_bound_elsewhere_goes_to_those_who_wait_for_it() -> None:
+    async with World() as world:
+        world.faults.add(FaultKind.SLOW, Verb.BIND, count=1, delay_s=20.0)
+        world.add_node("n1", cpu="4")
+        world.add_pod(make_pod("p").req(cpu="3"))
+        await world.sleep(1)
+        world.add_pod(make_pod("q").req(cpu="3"))
+        await world.until(lambda: world.condition("q") is not None)
+        world.add_node(make_node("n2").capacity(cpu="4", memory="16Gi").taint("theirs"))
+        await world.sleep(1)
+        world.bind_elsewhere("p", "n2")
+        await world.until(lambda: world.node_of("q") == "n1", within_s=11)  # a backoff
+
+
+@in_virtual_time
 async def test_a_conflict_is_counted() -> None:
     async with World(latency=SLOW_BINDS) as world:
         world.add_nodes(2)
