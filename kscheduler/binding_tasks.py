@@ -66,8 +66,13 @@ class BindingTasks(BackgroundTasks):
         self._waiting = waiting
 
     @property
+    def room(self) -> int:
+        """How many more may be begun; below zero when those that waited go on all at once."""
+        return self._limit - len(self._tasks) + self._waiting()
+
+    @property
     def has_room(self) -> bool:
-        return len(self._tasks) - self._waiting() < self._limit
+        return self.room > 0
 
 
 @dataclass(slots=True)

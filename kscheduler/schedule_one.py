@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.binding_tasks import PreBindSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.protocol import Binding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
-from kscheduler.errors import Conflict, InternalError, NotFound
+from kscheduler.errors import APIError, Conflict, InternalError, NotFound
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.compiled_lane import Placement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.framework.faults import not_bound
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
 from kscheduler.measurements import Measurements
@@ -34,7 +37,7 @@ from kscheduler.waiting_pods import WaitingPods
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class BindingCycle:
     """A decision on its way to the apiserver."""
 
@@ -42,8 +45,8 @@ class BindingCycle:
     framework: Framework
     state: CycleState
     node_name: str
-    waits: dict[str, float]  # Permit plugin -> seconds it may wait
     started: float  # when the scheduling cycle began
+    waits: dict[str, float] = field(default_factory=dict)  # Permit plugin -> seconds it may wait
 
     @property
     def pod(self) -> PodInfo:
@@ -115,30 +118,41 @@ class ScheduleOne:
         looks_back: bool = True,
     ) -> BindingCycle | None:
         """What follows from a search. `looks_back`: it was the framework's latest one."""
-        pod = queued.pod_info
         if self._decisions is not None:
             self._decisions.decided(queued, framework, state, found, started, looks_back=looks_back)
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
+        return self._hold(BindingCycle(queued, framework, state, found.node_name, started), is_counted=False)
+
+    def settle_placed(
+        self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
+    ) -> BindingCycle | None:
+        """The same for a pod that the compiled lane has placed: the node's columns count it already."""
+        if self._decisions is not None:
+            self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
+        return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started), is_counted=True)
+
+    def _hold(self, cycle: BindingCycle, *, is_counted: bool) -> BindingCycle | None:
+        """Hold the room, unless a plugin objects."""
+        pod, framework, state = cycle.pod, cycle.framework, cycle.state
         # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
-        self._cache.assume(pod, found.node_name)
+        self._cache.assume(pod, cycle.node_name, counted=is_counted)
         self._nominator.remove(pod.uid)
         # 4. Reserve and Permit.
-        status = framework.run_reserve(state, pod, found.node_name)
-        waits: dict[str, float] = {}
+        status = framework.run_reserve(state, pod, cycle.node_name)
         if status is None:
-            status, waits = framework.run_permit(state, pod, found.node_name)
-        cycle = BindingCycle(queued, framework, state, found.node_name, waits, started)
+            status, cycle.waits = framework.run_permit(state, pod, cycle.node_name)
         if status is not None:
             self._undo(cycle)
-            self._reject(queued, framework, status, started)
+            self._reject(cycle.queued, framework, status, cycle.started)
             return None
         # 5. From here on others may decide about a pod that has to wait; and wake the pods that plugins named.
-        if waits:
-            self._waiting_pods.add(pod, waits)
+        if cycle.waits:
+            self._waiting_pods.add(pod, cycle.waits)
         self._activate(state)
-        _log_decision(pod, found)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("pod assumed", extra={"pod": pod.key, "node": cycle.node_name})
         return cycle
 
     def _activate(self, state: CycleState) -> None:
@@ -179,6 +193,23 @@ class ScheduleOne:
             self._bound(cycle)
         else:
             self._not_bound(cycle, status)
+
+    def binds_directly(self, cycle: BindingCycle) -> bool:
+        """Is there nothing to do but to write the default binding?"""
+        return self._bind_outside is None and not cycle.waits and cycle.framework.only_binds(cycle.pod)
+
+    def about_to_bind(self, cycle: BindingCycle) -> Binding:
+        """What is to be written for a pod that is bound directly."""
+        self._statuses.withdraw(cycle.pod.uid)
+        metadata = cycle.pod.pod.metadata
+        return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
+
+    def answered(self, cycle: BindingCycle, error: APIError | None) -> None:
+        """The answer to that: keep the decision, or give it back."""
+        if error is None:
+            self._bound(cycle)
+        else:
+            self._not_bound(cycle, not_bound(cycle.pod, cycle.node_name, error).of("DefaultBinder"))
 
     async def _prepare_and_bind(self, cycle: BindingCycle) -> Status | None:
         pod, node_name = cycle.pod, cycle.node_name
@@ -332,9 +363,3 @@ def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[
     if status.code is Code.PENDING:
         return set(), {status.plugin}
     return {status.plugin}, set()
-
-
-def _log_decision(pod: PodInfo, found: Decision) -> None:
-    if log.isEnabledFor(logging.DEBUG):
-        fields = {"pod": pod.key, "node": found.node_name, "evaluated": found.evaluated, "feasible": found.feasible}
-        log.debug("pod assumed", extra=fields)

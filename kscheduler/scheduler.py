@@ -37,6 +37,7 @@ from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.extenders.lanes import ExtenderLanes
 from kscheduler.extenders.webhook import Webhook
+from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
@@ -48,7 +49,8 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.schedule_one import ScheduleOne
+from kscheduler.schedule_batch import ScheduleBatch
+from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -81,6 +83,7 @@ class Options:
     assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
+    compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
 
 
 def check_supported(config: SchedulerConfig) -> None:
@@ -175,6 +178,7 @@ class Scheduler:
             decisions=self.decisions,
             bind_outside=outside.bind if self.extenders.binders else None,
         )
+        self._batch = self._build_batch(stopwatch, options)
         self.lanes = self._build_lanes(client, stopwatch)
         self.measurements.show_queue(self.queue)
         self.measurements.show_sizes(
@@ -189,7 +193,7 @@ class Scheduler:
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
         profiles: dict[str, Framework] = {}
-        handle = Handle(
+        self._handle = handle = Handle(
             table=self.cache.table,
             rng=self._rng,
             bind=self._bind,
@@ -261,6 +265,22 @@ class Scheduler:
         if self.extenders.deciders:
             registered[EXTENDER] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
         return registered
+
+    def _build_batch(self, stopwatch: Callable[[], float], options: Options) -> ScheduleBatch:
+        lane = None
+        if options.compiled_lane:
+            lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
+        return ScheduleBatch(
+            self.queue,
+            self.profiles,
+            self._schedule_one,
+            lane,
+            alone=self._schedule,
+            dispatch=self._dispatch,
+            clock=self._clock,
+            stopwatch=stopwatch,
+            decisions=self.decisions,
+        )
 
     def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes:
         cycle = ExtenderCycle(
@@ -394,17 +414,16 @@ class Scheduler:
         end = now + SLICE_S
         if self.bindings.has_room:
             self.lanes.start_next(now)
-        for _ in range(SLICE_PODS):
+        left = SLICE_PODS
+        while left > 0 and now < end:
             if not self.bindings.has_room:
                 return False
-            queued = self.queue.pop(now)
-            if queued is None:
+            tried = self._batch.run(now, min(left, self.bindings.room))
+            if not tried:
                 self.lanes.start_next(now)  # whose pods may leave their backoff early now
                 return False
-            self._schedule(queued)
+            left -= tried
             now = self._clock.now()
-            if now >= end:
-                break
         return True
 
     def _expire(self, now: float) -> None:
@@ -423,7 +442,10 @@ class Scheduler:
             self.queue.requeue_after_error(queued, self._clock.now())
             return
         if cycle is not None:
-            self.bindings.start(self._schedule_one.bind(cycle))
+            self._dispatch(cycle)
+
+    def _dispatch(self, cycle: BindingCycle) -> None:
+        self.bindings.start(self._schedule_one.bind(cycle))
 
     async def _wait_for_work(self) -> None:
         now = self._clock.now()

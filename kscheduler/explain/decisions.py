@@ -87,6 +87,21 @@ class DecisionLog:
         if self._annotations is not None and record.refusal is not None:
             self._annotate(pod.uid)
 
+    def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
+        """The compiled lane has found a node, and told nothing but how many were feasible of all."""
+        pod, nodes = queued.pod_info, len(self._table)
+        self.ring.add(
+            DecisionRecord(pod.uid, pod.key, profile, queued.attempts, now, nodes, node_name, nodes, feasible)
+        )
+
+    def wants_details(self, now: float) -> bool:
+        """Is there time again to look at what each node says to a pod?"""
+        return now >= self._details_from
+
+    def took(self, seconds: float, now: float) -> None:
+        """A decision was made in a way that takes longer, for its details' sake: that is of the same time."""
+        self._details_from = max(self._details_from, now - SAVED_S / SHARE) + seconds / SHARE
+
     def bound(self, uid: str, now: float) -> None:
         self.ring.finish(uid, Outcome.BOUND, now)
         if self._annotations is not None:
@@ -121,8 +136,7 @@ class DecisionLog:
             return None
         finally:
             # A share of the time must pass before the next, but for what was saved.
-            earned_from = max(self._details_from, now - SAVED_S / SHARE)
-            self._details_from = earned_from + (self._stopwatch() - started) / SHARE
+            self.took(self._stopwatch() - started, now)
 
     def _names_of(self, rows: int) -> NodeNames:
         """Those read last, as long as the nodes are the same."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kscheduler.errors import PluginError
+from kscheduler.errors import APIError, PluginError
 from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Status, error_status
+from kscheduler.snapshot.pod_info import PodInfo
 
 
 class CycleFault(Exception):
@@ -40,3 +41,8 @@ def invalid_score(plugin: Plugin, score: int) -> Status:
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )
     return Status(Code.ERROR, (message,), plugin.name)
+
+
+def not_bound(pod: PodInfo, node_name: str, error: APIError) -> Status:
+    """The apiserver's answer, when the pod certainly is not bound."""
+    return error_status(f"binding {pod.key} to {node_name}: {error}", error)

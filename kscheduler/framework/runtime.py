@@ -19,6 +19,7 @@ from kscheduler.framework.interface import (
     EXTENSION_POINTS,
     BindPlugin,
     DemandingFilterPlugin,
+    DirectBindPlugin,
     EnqueueExtensions,
     FilterPlugin,
     Handle,
@@ -33,6 +34,7 @@ from kscheduler.framework.interface import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    SelectivePlugin,
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.observer import Observer
@@ -76,6 +78,9 @@ class Framework:
         self._pre_bind = cast(list[PreBindPlugin], at("preBind"))
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
+        # Asked with each pod: most profiles have none of them but VolumeBinding.
+        self._after_decision = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
+        self._binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
         pre_filter = cast(list[PreFilterPlugin], at("preFilter"))
@@ -224,6 +229,10 @@ class Framework:
                 return status.of(plugin.name) if status.is_rejected else running("PreBind", plugin, status)
         return None
 
+    def only_binds(self, pod: PodInfo) -> bool:
+        """Once its room is held, is there nothing to do for the pod but to write the default binding?"""
+        return self._binds_by_default and not any(_concerns(plugin, pod) for plugin in self._after_decision)
+
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Ask Bind plugins in order until one does not skip. All skipping is a failure."""
         for plugin in self._bind:
@@ -244,3 +253,8 @@ class Framework:
             except Exception as error:
                 faults.append(raised(plugin, "PostBind", error))
         return faults
+
+
+def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
+    """A plugin that does not say may have to do with any pod."""
+    return not isinstance(plugin, SelectivePlugin) or plugin.concerns(pod)

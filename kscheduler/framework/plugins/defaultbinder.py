@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kscheduler.errors import APIError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.faults import not_bound
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.status import Status, error_status
+from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "DefaultBinder"
@@ -13,6 +14,7 @@ NAME = "DefaultBinder"
 
 class DefaultBinder:
     name = NAME
+    writes_default_binding = True
 
     def __init__(self, handle: Handle) -> None:
         self._bind = handle.bind
@@ -21,5 +23,5 @@ class DefaultBinder:
         try:
             await self._bind(pod, node_name)
         except APIError as error:
-            return error_status(f"binding {pod.key} to {node_name}: {error}", error).of(NAME)
+            return not_bound(pod, node_name, error).of(NAME)
         return None

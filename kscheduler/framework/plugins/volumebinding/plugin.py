@@ -111,6 +111,9 @@ class VolumeBinding:
 
     # --- reserve ---
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return has_claims(pod.pod)
+
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         question = state.get(_QUESTION, Question)
         if question is None or not question.claims.delayed:

@@ -1,0 +1,117 @@
+"""Many pods in a row: decided by the compiled lane as far as it can, and one by one where it cannot.
+
+Pods are decided in the order of the queue, each seeing those before it. A batch ends after a pod that was decided
+alone: what it brought about, a preemption or pods that were woken, may put others before the rest, which therefore goes
+back to where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from kscheduler.clock import Clock
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placement, Placements
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+MOST_PODS = 256  # in one batch: some milliseconds of work
+
+
+class ScheduleBatch:
+    """`alone` decides one pod in the general lane, whatever happens; `dispatch` sends a decision on its way."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Framework],
+        one: ScheduleOne,
+        lane: CompiledLane | None,
+        *,
+        alone: Callable[[QueuedPodInfo], None],
+        dispatch: Callable[[BindingCycle], None],
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        decisions: DecisionLog | None,
+    ) -> None:
+        self._queue = queue
+        self._profiles = profiles
+        self._one = one
+        self._lane = lane
+        self._alone = alone
+        self._dispatch = dispatch
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._decisions = decisions
+        self._size = 1  # of the next batch: larger while the lane decides all of it
+
+    def run(self, now: float, most: int) -> int:
+        """Decide up to so many pods. Returns how many; 0 if there is none to decide now."""
+        if self._lane is None or self._is_to_be_explained(now):
+            return self._run_alone(now)
+        # 1. Take them in the order of the queue.
+        popped = self._queue.pop_many(now, min(self._size, most))
+        if not popped:
+            return 0
+        batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
+        # 2. Those at the front that the lane can decide.
+        done = self._place(batch, now)
+        self._size = min(2 * self._size, MOST_PODS) if done == len(batch) else max(done, 1)
+        # 3. The one that it cannot.
+        rest = batch[done:]
+        if rest:
+            self._alone(rest[0])
+            self._queue.put_back(rest[1:])
+        return len(popped) - max(len(rest) - 1, 0)
+
+    def _run_alone(self, now: float) -> int:
+        """One pod in the general lane. It decides as the other one would, and can be looked back at."""
+        queued = self._queue.pop(now)
+        if queued is None:
+            return 0
+        if self._one.skips(queued.pod_info):
+            return 1
+        started = self._stopwatch()
+        self._alone(queued)
+        if self._lane is not None and self._decisions is not None:
+            self._decisions.took(self._stopwatch() - started, now)
+        return 1
+
+    def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        """How many were placed."""
+        pods, done = [queued.pod_info for queued in batch], 0
+        while done < len(pods):
+            placements = self._ask_lane(pods[done:] if done else pods)
+            if not len(placements):
+                break
+            for placed in placements:
+                self._follow(batch[done], placed, now)
+                done += 1
+        return done
+
+    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
+        if self._lane is None:
+            return NO_PLACEMENTS
+        try:
+            return self._lane.place(pods)
+        except Exception:
+            # A bug of ours must cost speed, not decisions.
+            log.exception("the compiled lane failed; from now on all pods are decided one by one")
+            self._lane = None
+            return NO_PLACEMENTS
+
+    def _follow(self, queued: QueuedPodInfo, placed: Placement, now: float) -> None:
+        framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
+        cycle = self._one.settle_placed(queued, framework, placed, now)
+        if cycle is not None:
+            self._dispatch(cycle)
+
+    def _is_to_be_explained(self, now: float) -> bool:
+        """Is it time for a decision that can be told in full?"""
+        return self._decisions is not None and self._decisions.wants_details(now)
