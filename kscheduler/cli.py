@@ -112,14 +112,14 @@ def version(options: VersionOptions) -> int:
 def simulate(options: SimulateOptions) -> int:
     from kscheduler.simulator.main import simulate as run_simulation
 
-    logs.configure(verbosity=0)  # the report is the answer; only warnings go beside it
+    logs.configure(verbosity=logs.QUIET)  # the report is the answer; only warnings go beside it
     return run_simulation(options.arguments)
 
 
 def explain(options: ExplainOptions) -> int:
     from kscheduler.explain.command import explain as ask
 
-    logs.configure(verbosity=0)
+    logs.configure(verbosity=logs.QUIET)
     print(ask(options, SystemClock()), end="")
     return 0
 

@@ -112,7 +112,7 @@ class RunOptions:
     leader_election: LeaderElectionFlags = LeaderElectionFlags()
     pod_max_in_unschedulable_pods_s: float = 300.0
     logging_format: str = "text"
-    verbosity: int = 2
+    verbosity: int = 0
     feature_gates: dict[str, bool] = field(default_factory=dict)
     tie_break: str = "seeded"  # or "first"
     seed: int = 0
@@ -340,10 +340,10 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         "-v",
         "--v",
         type=_verbosity,
-        default=2,
+        default=0,
         dest="verbosity",
         metavar="N",
-        help="0 warnings, 2 outcomes (default), 4 reasons, 10 scores",
+        help="0 what the program does (default), 2 what became of each pod, 4 reasons, 10 scores",
     )
     group.add_argument("--feature-gates", type=_gates, action="append", default=[], metavar="Name=true,...")
 

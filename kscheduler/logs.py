@@ -1,7 +1,7 @@
 """How log records look: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
 
-Levels and kube-scheduler's -v: 0-1 warnings and errors, 2-3 INFO (an outcome), 4-9 DEBUG (a reason), 10 TRACE
-(scores). The text form is one line: `I1121 08:00:00.000000 queue] "pod added" pod="ns/name"`.
+Levels and kube-scheduler's -v: 0-1 INFO (what the process does, as klog shows it), 2-3 OUTCOME (what became of each pod),
+4-9 DEBUG (a reason), 10 TRACE (scores). The text form is one line: `I1121 08:00:00.000000 queue] "pod added" pod="ns/name"`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-TRACE = 5  # below DEBUG
-logging.addLevelName(TRACE, "TRACE")
+from kscheduler.log_levels import OUTCOME, TRACE
+
+QUIET = -1  # a verbosity that shows warnings and errors alone
 
 ROOT = "kscheduler"
 LIBRARIES_SPEAK_AT = 6  # the -v from which other libraries' INFO is shown too
 
 _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # all below: I, as klog does
-_VERBOSITY = ((logging.WARNING, 0), (logging.INFO, 2), (logging.DEBUG, 4))  # level -> what -v shows it; below: 10
+_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> what -v shows it; below: 10
 
 # What every record carries; whatever else it has came with `extra=`.
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -35,7 +36,7 @@ class LogFormat(str, enum.Enum):
     JSON = "json"
 
 
-def configure(format: LogFormat | str = LogFormat.TEXT, verbosity: int = 2, stream: TextIO | None = None) -> None:
+def configure(format: LogFormat | str = LogFormat.TEXT, verbosity: int = 0, stream: TextIO | None = None) -> None:
     """Send all logs to `stream` (stderr) in this format; calling it again replaces what it did before.
 
     ValueError for an unknown format.
@@ -63,7 +64,9 @@ def level_of(verbosity: int) -> int:
         return TRACE
     if verbosity >= 4:
         return logging.DEBUG
-    return logging.INFO if verbosity >= 2 else logging.WARNING
+    if verbosity >= 2:
+        return OUTCOME
+    return logging.INFO if verbosity > QUIET else logging.WARNING
 
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_bound
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
+from kscheduler.log_levels import OUTCOME
 from kscheduler.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -275,7 +276,8 @@ class ScheduleOne:
         self._activate(cycle.state)
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
         self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
-        log.info("pod bound", extra={"pod": pod.key, "node": cycle.node_name})
+        if log.isEnabledFor(OUTCOME):
+            log.log(OUTCOME, "pod bound", extra={"pod": pod.key, "node": cycle.node_name})
 
     def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
         if isinstance(status.error, Conflict):

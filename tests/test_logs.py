@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kscheduler.errors import ConfigError
-from kscheduler.logs import TRACE, JSONFormatter, TextFormatter, configure, level_of, set_verbosity
+from kscheduler.log_levels import OUTCOME, TRACE
+from kscheduler.logs import QUIET, JSONFormatter, TextFormatter, configure, level_of, set_verbosity
 
 
 class Unprintable:
@@ -28,7 +29,7 @@ def stream(logging_restored: None) -> io.StringIO:
     return io.StringIO()
 
 
-def record(message: str = "pod bound", level: int = logging.INFO, **extra: Any) -> logging.LogRecord:
+def record(message: str = "pod bound", level: int = OUTCOME, **extra: Any) -> logging.LogRecord:
     made = logging.getLogger("kscheduler.queue").makeRecord(
         "kscheduler.queue", level, "queue.py", 1, message, (), None, extra=extra
     )
@@ -136,7 +137,16 @@ def test_an_exception_whose_text_fails_is_written_by_its_repr() -> None:
 
 @pytest.mark.parametrize(
     ("verbosity", "level"),
-    [(0, logging.WARNING), (2, logging.INFO), (3, logging.INFO), (4, logging.DEBUG), (9, logging.DEBUG), (10, TRACE)],
+    [
+        (QUIET, logging.WARNING),
+        (0, logging.INFO),
+        (1, logging.INFO),
+        (2, OUTCOME),
+        (3, OUTCOME),
+        (4, logging.DEBUG),
+        (9, logging.DEBUG),
+        (10, TRACE),
+    ],
 )
 def test_verbosity_maps_to_a_level(verbosity: int, level: int) -> None:
     assert level_of(verbosity) == level
