@@ -1,7 +1,9 @@
 """How log records look: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
 
-Levels and kube-scheduler's -v: 0-1 INFO (what the process does, as klog shows it), 2-3 OUTCOME (what became of each pod),
-4-9 DEBUG (a reason), 10 TRACE (scores). The text form is one line: `I1121 08:00:00.000000 queue] "pod added" pod="ns/name"`.
+Levels and kube-scheduler's -v: 0-1 INFO (what the program does), 2-3 OUTCOME (what became of each pod), 4-9 DEBUG (a
+reason), 10 TRACE (scores). The text form is one line:
+
+    I1121 08:00:00.000000 queue] "pod added" pod="ns/name"
 """
 
 from __future__ import annotations
