@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+    from kscheduler._fast.joining import Joiner, JoinTerms
     from kscheduler._fast.placement import Placer
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         score_requested_to_capacity_ratio,
     )
     from kscheduler._fast.selection import best_total, select_host
+    from kscheduler._fast.tallies import DomainTally
     from kscheduler._fast.topology import (
         DomainSums,
         RowMask,
@@ -82,11 +84,13 @@ else:
             "classes",
             "columns",
             "filtering",
+            "joining",
             "placement",
             "preemption",
             "scoring",
             "selection",
             "standings",
+            "tallies",
             "topology",
             "verdicts",
         )
@@ -95,6 +99,7 @@ else:
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+        from kscheduler._fast.joining import Joiner, JoinTerms
         from kscheduler._fast.placement import Placer
         from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.scoring import (
@@ -111,6 +116,7 @@ else:
             score_requested_to_capacity_ratio,
         )
         from kscheduler._fast.selection import best_total, select_host
+        from kscheduler._fast.tallies import DomainTally
         from kscheduler._fast.topology import (
             DomainSums,
             RowMask,
@@ -147,6 +153,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
+        from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
         from kscheduler._fast.reference_placement import Placer, PodClass
         from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
@@ -188,6 +195,9 @@ __all__ = [
     "Conditions",
     "Crowd",
     "DomainSums",
+    "DomainTally",
+    "JoinTerms",
+    "Joiner",
     "NodeColumns",
     "Placer",
     "PodClass",

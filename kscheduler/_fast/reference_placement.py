@@ -28,6 +28,8 @@ from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, V
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kscheduler._fast.reference_joining import JoinTerms
+
 _INT64_MAX = (1 << 63) - 1
 _Weighted = Sequence[tuple[int, int]]
 _Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of each feasible row
@@ -169,16 +171,21 @@ class PodClass:
         self._scores.append((score, weight))
         self._kinds |= {kind} - {""}
 
-    def _judge(self) -> tuple[Verdicts, Scores]:
+    def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
+        """`terms`: what is asked of other pods beside."""
         self._is_used = True
         verdicts, scores = Verdicts(), Scores()
         verdicts.reset(self._columns)
         scores.reset(self._columns)
         filter_profiles(self._columns, verdicts, self._verdicts, 1)
         filter_fit(self._columns, verdicts, self._request, 2)
+        for part in terms:
+            part._rule_out(verdicts)
         for score, weight in self._scores:
             score(verdicts, scores)
             accumulate(verdicts, scores, weight)
+        for part in terms:
+            part._score(verdicts, scores)
         return verdicts, scores
 
 

@@ -6,11 +6,12 @@ from importlib import import_module
 from types import ModuleType
 
 _PLAIN = (
-    "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement"
+    "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
+    "reference_joining",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement"
+    "placement", "tallies", "joining"
 )  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+from libc.stdint cimport int32_t
+
+from kscheduler._fast.classes cimport ClassC
+from kscheduler._fast.placement cimport Placer
+from kscheduler._fast.tallies cimport DomainTally, TallyC
+from kscheduler._fast.typedefs cimport profile_t, row_t
+
+cdef enum Rule:
+    EVEN  # the domain has not too many over the one with the fewest
+    NEEDED  # the domain has some
+    FORBIDDEN  # the domain has none
+
+
+cdef enum Wish:
+    NOTHING
+    NEAR  # by weighted sums, from the lowest to the highest
+    SPREAD  # by sums weighed with the number of domains, fewest best
+
+
+cdef struct RuleC:
+    Rule kind
+    TallyC* tally
+    int32_t max_skew
+    int32_t min_domains
+    int32_t own
+
+
+cdef struct WishC:
+    TallyC* tally
+    int32_t weight
+    int32_t max_skew
+    bint counts_missing  # rows without a domain are one, too, when domains are counted
+
+
+cdef class JoinTerms:
+    cdef RuleC* rules
+    cdef Py_ssize_t rule_count
+    cdef WishC* wishes
+    cdef Py_ssize_t wish_count
+    cdef Wish wish
+    cdef bint may_be_first
+    cdef int32_t weight
+    cdef list tallies  # that rules and wishes point to
+    cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, or 0; NULL: all take part
+    cdef row_t unscored_rows
+
+    cdef RuleC* _rule(self, DomainTally tally) except NULL
+    cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL
+    cdef bint _can_tell(self, row_t rows) noexcept nogil
+    cdef bint _is_first(self) noexcept nogil
+    cdef bint _rule_out(self, Joiner joiner) except -1 nogil
+    cdef bint _score(self, Joiner joiner) except -1 nogil
+    cdef int _score_near(self, Joiner joiner) except -1 nogil
+    cdef int _score_spread(self, Joiner joiner) except -1 nogil
+
+
+cdef class Joiner:
+    cdef readonly Placer placer
+    cdef row_t rows
+    cdef row_t capacity
+    cdef Py_ssize_t table_size  # domains
+    cdef Py_ssize_t profile_capacity
+    # What the present pod's decision works with.
+    cdef int32_t* keep  # [row] total of a feasible row, -1 of others
+    cdef int32_t* scored  # [row] negative: takes no part in scoring
+    cdef int32_t* raws  # [row]
+    cdef double* values  # [row]
+    cdef int32_t* table  # [slot] there is one before the first, for rows without
+    cdef double* values_table  # [slot] the same
+    cdef unsigned char* marks  # [slot] the same
+    cdef int32_t* moves  # [profile]
+    cdef unsigned char* seen  # [profile]
+    cdef int32_t feasible
+    cdef int32_t best
+    cdef int32_t ties
+
+    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1
+    cdef int _release(self) except -1
+    cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil
+    cdef Py_ssize_t _count_domains(self, const WishC* wish) noexcept nogil

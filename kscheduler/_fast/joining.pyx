@@ -1,0 +1,578 @@
+"""Where a pod goes that looks at other pods: what its class knows of the rows, joined with what domains count.
+
+For each row a class has its total as far as the row alone decides it. Here rows are ruled out by what is counted in
+their domains; what depends on which rows are left is scored, or scored anew; and the best row is found. All loops over
+rows are free of branches. See reference_joining.py for what is answered.
+"""
+
+cimport cython
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from kscheduler._fast.checks cimport within
+from kscheduler._fast.classes cimport ClassC, PodClass
+from kscheduler._fast.clones cimport cloned, in_doubles, in_ints, out_doubles, out_ints
+from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT
+from kscheduler._fast.placement cimport Placer
+from kscheduler._fast.scoring cimport normalized
+from kscheduler._fast.tallies cimport MAX_SUM, DomainTally, TallyC, least
+from kscheduler._fast.topology cimport RowMask
+from kscheduler._fast.typedefs cimport profile_t, row_t, score_t
+
+cdef object _INT32_MAX = (1 << 31) - 1
+
+cdef enum:
+    MAX_INT32 = 0x7FFFFFFF
+
+
+@cython.final
+cdef class JoinTerms:
+    """What pods of a class ask of the pods in a node's domains. `weight` is that of the score, of which there is one.
+
+    `may_be_first`: a pod that needs others does without them while there are none in any domain.
+    """
+
+    def __cinit__(self, weight=0, bint may_be_first=False):
+        self.weight = within("weight", weight, 0, MAX_CLASS_WEIGHT)
+        self.may_be_first = may_be_first
+        self.wish = NOTHING
+        self.tallies = []
+
+    def __dealloc__(self):
+        free(self.rules)
+        free(self.wishes)
+        free(self.unscored)
+
+    # --- which rows are out ---
+
+    def keep_even(self, DomainTally tally not None, max_skew, min_domains, own):
+        """Out: no domain, or with the pod, which counts for `own`, more than `max_skew` above the domain with least.
+
+        With fewer than `min_domains` domains the least is 0.
+        """
+        cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
+        cdef int32_t domains = within("min_domains", min_domains, 1, _INT32_MAX)
+        cdef int32_t self_match = within("own", own, 0, 1)
+        cdef RuleC* rule = self._rule(tally)
+        rule.kind = EVEN
+        rule.max_skew, rule.min_domains, rule.own = skew, domains, self_match
+
+    def need(self, DomainTally tally not None):
+        """Out: no domain, or nothing counted there. If the pod may be first, and is, it needs the domain only."""
+        self._rule(tally).kind = NEEDED
+
+    def forbid(self, DomainTally tally not None):
+        """Out: something is counted in the domain."""
+        self._rule(tally).kind = FORBIDDEN
+
+    # --- how those left are scored ---
+
+    def prefer(self, DomainTally tally not None, weight):
+        """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
+        cdef int32_t factor = within("weight", weight, -_INT32_MAX, _INT32_MAX)
+        self._wish(tally, NEAR).weight = factor
+
+    def spread(self, DomainTally tally not None, max_skew, bint counts_missing=False):
+        """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
+        cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
+        cdef WishC* wish = self._wish(tally, SPREAD)
+        wish.max_skew = skew
+        wish.counts_missing = counts_missing
+
+    def score_only(self, RowMask mask not None):
+        """Rows outside the mask are not scored for how they spread: they get 0."""
+        cdef row_t row
+        cdef bint is_needed = len(mask) < mask.rows
+        free(self.unscored)
+        self.unscored = NULL
+        self.unscored_rows = 0
+        if is_needed:
+            self.unscored = <int32_t*>malloc(mask.rows * sizeof(int32_t))
+            if self.unscored is NULL:
+                raise MemoryError()
+            self.unscored_rows = mask.rows
+            for row in range(mask.rows):
+                self.unscored[row] = mask.inside[row] - 1
+
+    # --- inside ---
+
+    cdef RuleC* _rule(self, DomainTally tally) except NULL:
+        cdef RuleC* rules = <RuleC*>realloc(self.rules, (self.rule_count + 1) * sizeof(RuleC))
+        if rules is NULL:
+            raise MemoryError()
+        self.rules = rules
+        self.tallies.append(tally)
+        memset(&rules[self.rule_count], 0, sizeof(RuleC))
+        rules[self.rule_count].tally = &tally.c
+        self.rule_count += 1
+        return &rules[self.rule_count - 1]
+
+    cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL:
+        if self.wish not in (NOTHING, wish):
+            raise ValueError("terms are scored in one way: for what is near, or for how pods spread")
+        cdef WishC* wishes = <WishC*>realloc(self.wishes, (self.wish_count + 1) * sizeof(WishC))
+        if wishes is NULL:
+            raise MemoryError()
+        self.wishes = wishes
+        self.wish = wish
+        self.tallies.append(tally)
+        memset(&wishes[self.wish_count], 0, sizeof(WishC))
+        wishes[self.wish_count].tally = &tally.c
+        self.wish_count += 1
+        return &wishes[self.wish_count - 1]
+
+    cdef bint _can_tell(self, row_t rows) noexcept nogil:
+        """Are all tallies good, and do scores fit into the numbers that are used here?"""
+        cdef Py_ssize_t i
+        cdef int64_t factor, reach = 0
+        for i in range(self.rule_count):
+            if not self.rules[i].tally.is_good or self.rules[i].tally.rows < rows:
+                return False
+        for i in range(self.wish_count):
+            if not self.wishes[i].tally.is_good or self.wishes[i].tally.rows < rows:
+                return False
+            if self.wish == SPREAD:
+                if self.wishes[i].tally.went_below:
+                    return False
+                # A domain's sum is weighed with the logarithm of less than 2^32.
+                reach += 23 * <int64_t>self.wishes[i].tally.reach + self.wishes[i].max_skew
+            else:
+                factor = self.wishes[i].weight
+                reach += max(factor, -factor) * self.wishes[i].tally.reach
+            if reach > MAX_SUM:
+                return False
+        return self.unscored is NULL or self.unscored_rows >= rows
+
+    cdef bint _rule_out(self, Joiner joiner) except -1 nogil:
+        """Rows out become -1."""
+        cdef Py_ssize_t i
+        cdef bint is_first = self._is_first()
+        cdef RuleC* rule
+        cdef TallyC* tally
+        cdef int64_t most
+        for i in range(self.rule_count):
+            rule = &self.rules[i]
+            tally = rule.tally
+            if rule.kind == EVEN:
+                most = <int64_t>rule.max_skew - rule.own
+                if tally.present >= rule.min_domains:
+                    most += least(tally)
+                _keep_between(joiner, tally, -MAX_SUM, <int32_t>min(most, <int64_t>MAX_SUM), True)
+            elif rule.kind == NEEDED:
+                _keep_between(joiner, tally, -MAX_SUM if is_first else 1, MAX_SUM, True)
+            elif tally.occupied:
+                _keep_between(joiner, tally, -MAX_SUM, 0, False)
+        return False
+
+    cdef bint _is_first(self) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(self.rule_count):
+            if self.rules[i].kind == NEEDED and self.rules[i].tally.occupied:
+                return False
+        return self.may_be_first
+
+    cdef bint _score(self, Joiner joiner) except -1 nogil:
+        """Add the weighted score to the totals of the rows that are left."""
+        if self.weight == 0 or self.wish == NOTHING:
+            return False
+        if self.wish == NEAR:
+            self._score_near(joiner)
+        else:
+            self._score_spread(joiner)
+        return False
+
+    cdef int _score_near(self, Joiner joiner) except -1 nogil:
+        cdef Py_ssize_t i, slot
+        cdef TallyC* tally
+        cdef int32_t lowest, highest, weight
+        cdef bint any_occupied = False
+        for i in range(self.wish_count):
+            any_occupied = any_occupied or self.wishes[i].tally.occupied
+        if not any_occupied:
+            return 0
+        memset(joiner.raws, 0, joiner.rows * sizeof(int32_t))
+        for i in range(self.wish_count):
+            tally, weight = self.wishes[i].tally, self.wishes[i].weight
+            if not tally.occupied:
+                continue
+            if tally.by_row:
+                _add_sums(joiner.raws, tally.sums, weight, joiner.rows)
+            else:
+                for slot in range(-1, tally.size):
+                    joiner.table[slot] = weight * tally.sums[slot]
+                _add_from_table(joiner.raws, tally.slots, joiner.table, joiner.rows)
+        _range_of(joiner.raws, joiner.keep, joiner.rows, &lowest, &highest)
+        if highest > lowest:
+            _add_shares(joiner.keep, joiner.raws, lowest, highest, self.weight, joiner.rows)
+        return 0
+
+    cdef int _score_spread(self, Joiner joiner) except -1 nogil:
+        cdef Py_ssize_t i, slot
+        cdef WishC* wish
+        cdef int32_t lowest, highest
+        cdef double weight, allowance
+        # 1. Rows that take part.
+        memcpy(joiner.scored, joiner.keep, joiner.rows * sizeof(int32_t))
+        if self.unscored is not NULL:
+            _add_bits(joiner.scored, self.unscored, joiner.rows)
+        # 2. What their domains hold, the more domains there are the more it weighs.
+        memset(joiner.values, 0, joiner.rows * sizeof(double))
+        for i in range(self.wish_count):
+            wish = &self.wishes[i]
+            weight = log(<double>(joiner._count_domains(wish) + 2))
+            allowance = <double>(wish.max_skew - 1)
+            if wish.tally.by_row:
+                _add_spread_of_rows(
+                    joiner.values, wish.tally.sums, wish.tally.slots, weight, allowance, joiner.rows
+                )
+            else:
+                joiner.values_table[-1] = 0.0
+                for slot in range(wish.tally.size):
+                    joiner.values_table[slot] = <double>wish.tally.sums[slot] * weight + allowance
+                _add_spread_from_table(joiner.values, wish.tally.slots, joiner.values_table, joiner.rows)
+        # 3. Rounded, and turned round: the fewest get the most.
+        _round(joiner.values, joiner.raws, joiner.rows)
+        _range_of(joiner.raws, joiner.scored, joiner.rows, &lowest, &highest)
+        _add_spread_scores(joiner.keep, joiner.scored, joiner.raws, lowest, highest, self.weight, joiner.rows)
+        return 0
+
+
+@cython.final
+cdef class Joiner:
+    """Decides about one pod at a time, with the classes of a placer."""
+
+    def __cinit__(self, Placer placer not None):
+        self.placer = placer
+
+    def __dealloc__(self):
+        self._release()
+
+    def join(self, PodClass pod_class not None, terms):
+        """How many rows a pod of the class fits on that has these terms, several JoinTerms. `row` says which is best.
+
+        None: amounts or weights are beyond what this can do, or a tally is not as long as the table.
+        """
+        cdef tuple parts = tuple(terms)
+        cdef JoinTerms part
+        cdef Placer placer = self.placer
+        cdef ClassC* c = &pod_class.c
+        cdef Py_ssize_t i, slots = 0
+        cdef row_t rows = placer.columns.rows
+        cdef int64_t weights = pod_class.weights
+        self.ties = 0
+        for i in range(len(parts)):
+            part = parts[i]
+            if part is None:
+                raise TypeError("expected JoinTerms, got None")
+            if not part._can_tell(rows):
+                return None
+            slots = max(slots, _most_slots(part))
+            weights += part.weight
+        if weights > MAX_CLASS_WEIGHT:
+            return None
+        placer._catch_up(pod_class)
+        if rows == 0 or c.feasible == 0:
+            return 0
+        self._hold(rows, slots, c.profile_count)
+        # 1. What the rows alone decide, 2. what other pods rule out.
+        memcpy(self.keep, c.totals, rows * sizeof(int32_t))
+        for i in range(len(parts)):
+            (<JoinTerms>parts[i])._rule_out(self)
+        _count(self.keep, rows, &self.feasible)
+        # 3. Scores among those that are left.
+        if self.feasible > 1:
+            if c.is_uneven and self.feasible < c.feasible:
+                self._renormalize(c, &placer.columns.profiles[0])
+            for i in range(len(parts)):
+                (<JoinTerms>parts[i])._score(self)
+        _find_best(self.keep, rows, &self.best, &self.ties)
+        return self.feasible
+
+    def row(self, random_bits):
+        """The best row of the pod that was joined last, as select_host would tell; -1 if there is none."""
+        cdef row_t row
+        cdef int32_t skipped = 0
+        if self.ties == 0:
+            return -1
+        if random_bits is not None and self.ties > 1:
+            skipped = random_bits % self.ties
+        for row in range(self.rows):
+            if self.keep[row] == self.best:
+                if skipped == 0:
+                    return row
+                skipped -= 1
+        return -1
+
+    # --- inside ---
+
+    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1:
+        """Room for so many rows, slots and profiles."""
+        self.rows = rows
+        if rows <= self.capacity and slots <= self.table_size and profiles <= self.profile_capacity:
+            return 0
+        self._release()
+        self.capacity = 2 * rows
+        self.table_size = 2 * slots
+        self.profile_capacity = 2 * profiles
+        self.rows = rows
+        self.keep = <int32_t*>malloc(self.capacity * sizeof(int32_t))
+        self.scored = <int32_t*>malloc(self.capacity * sizeof(int32_t))
+        self.raws = <int32_t*>malloc(self.capacity * sizeof(int32_t))
+        self.values = <double*>malloc(self.capacity * sizeof(double))
+        self.moves = <int32_t*>malloc(max(1, self.profile_capacity) * sizeof(int32_t))
+        self.seen = <unsigned char*>malloc(max(1, self.profile_capacity))
+        self.table = <int32_t*>malloc((1 + self.table_size) * sizeof(int32_t))
+        self.values_table = <double*>malloc((1 + self.table_size) * sizeof(double))
+        self.marks = <unsigned char*>malloc(1 + self.table_size)
+        if self.table is not NULL:
+            self.table += 1
+        if self.values_table is not NULL:
+            self.values_table += 1
+        if self.marks is not NULL:
+            self.marks += 1
+        if (
+            self.keep is NULL or self.scored is NULL or self.raws is NULL or self.values is NULL or self.moves is NULL
+            or self.seen is NULL or self.table is NULL or self.values_table is NULL or self.marks is NULL
+        ):
+            self._release()
+            raise MemoryError()
+        return 0
+
+    cdef int _release(self) except -1:
+        free(self.keep)
+        free(self.scored)
+        free(self.raws)
+        free(self.values)
+        free(self.moves)
+        free(self.seen)
+        if self.table is not NULL:
+            free(self.table - 1)
+        if self.values_table is not NULL:
+            free(self.values_table - 1)
+        if self.marks is not NULL:
+            free(self.marks - 1)
+        self.keep = self.scored = self.raws = self.moves = self.table = NULL
+        self.values = self.values_table = NULL
+        self.seen = self.marks = NULL
+        self.rows = self.capacity = self.table_size = self.profile_capacity = 0
+        self.ties = 0
+        return 0
+
+    cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil:
+        """Scores of profiles are normalised over the rows that are left."""
+        cdef row_t row
+        cdef Py_ssize_t profile, i, wanted = 0
+        cdef score_t highest, total
+        cdef bint is_new = False
+        memset(self.seen, 0, c.profile_count)
+        for profile in range(c.profile_count):
+            self.moves[profile] = 0
+            wanted += c.feasible_in[profile] > 0
+        # 1. Which profiles have a row left? Mostly all, and the first rows tell.
+        for row in range(self.rows):
+            if self.keep[row] >= 0 and not self.seen[profiles[row]]:
+                self.seen[profiles[row]] = 1
+                wanted -= 1
+                if wanted == 0:
+                    return 0
+        # 2. Does that change a highest score, by which the others are measured?
+        for i in range(c.list_count):
+            highest = 0
+            for profile in range(c.profile_count):
+                if self.seen[profile]:
+                    highest = max(highest, c.lists[i].raws[profile])
+            if highest == c.lists[i].highest:
+                continue
+            is_new = True
+            for profile in range(c.profile_count):
+                if self.seen[profile]:
+                    total = normalized(c.lists[i].raws[profile], highest, c.lists[i].reverse)
+                    total -= normalized(c.lists[i].raws[profile], c.lists[i].highest, c.lists[i].reverse)
+                    self.moves[profile] = self.moves[profile] + <int32_t>(c.lists[i].weight * total)
+        if is_new:
+            _move(self.keep, profiles, self.moves, self.rows)
+        return 0
+
+    cdef Py_ssize_t _count_domains(self, const WishC* wish) noexcept nogil:
+        """The domains of the rows that are scored."""
+        cdef row_t row
+        cdef Py_ssize_t found = 0, all_of = wish.tally.size + wish.counts_missing
+        cdef int32_t slot, count
+        if wish.tally.each_row:  # over hosts every row counts, whatever its label says
+            _count(self.scored, self.rows, &count)
+            return count
+        memset(self.marks - 1, 0, 1 + wish.tally.size)
+        self.marks[-1] = not wish.counts_missing
+        for row in range(self.rows):
+            if self.scored[row] < 0:
+                continue
+            slot = wish.tally.slots[row]
+            if not self.marks[slot]:
+                self.marks[slot] = 1
+                found += 1
+                if found == all_of:
+                    break
+        return found
+
+
+cdef Py_ssize_t _most_slots(JoinTerms part) noexcept:
+    cdef Py_ssize_t i, most = 0
+    for i in range(part.rule_count):
+        most = max(most, part.rules[i].tally.size)
+    for i in range(part.wish_count):
+        most = max(most, part.wishes[i].tally.size)
+    return most
+
+
+# --- loops over rows: which are left ---
+
+
+cdef int _keep_between(
+    Joiner joiner, const TallyC* tally, int32_t least_sum, int32_t most_sum, bint needs_domain
+) except -1 nogil:
+    """Put out the rows whose domain's sum is outside these limits, or that need a domain and have none."""
+    cdef Py_ssize_t slot
+    cdef int32_t missing = -1 if needs_domain else 0
+    if tally.by_row:
+        _rule_out_rows(joiner.keep, tally.sums, tally.slots, least_sum, most_sum, missing, joiner.rows)
+        return 0
+    for slot in range(tally.size):
+        joiner.table[slot] = -(tally.sums[slot] < least_sum or tally.sums[slot] > most_sum)
+    joiner.table[-1] = missing
+    _rule_out_by_table(joiner.keep, tally.slots, joiner.table, joiner.rows)
+    return 0
+
+
+cdef cloned _rule_out_rows(
+    out_ints keep, in_ints sums, in_ints slots, int32_t least_sum, int32_t most_sum, int32_t missing, row_t rows
+) noexcept nogil:
+    cdef row_t row
+    cdef int32_t is_out
+    for row in range(rows):
+        is_out = (sums[row] < least_sum) | (sums[row] > most_sum)
+        keep[row] |= (-is_out & ~(slots[row] >> 31)) | (slots[row] >> 31 & missing)
+
+
+cdef cloned _rule_out_by_table(out_ints keep, in_ints slots, in_ints table, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        keep[row] |= table[slots[row]]
+
+
+cdef cloned _add_bits(out_ints scored, in_ints unscored, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        scored[row] |= unscored[row]
+
+
+cdef cloned _count(in_ints keep, row_t rows, out_ints count) noexcept nogil:
+    cdef row_t row
+    cdef int32_t found = 0
+    for row in range(rows):
+        found += keep[row] >= 0
+    count[0] = found
+
+
+# --- loops over rows: scores ---
+
+
+cdef cloned _move(out_ints keep, in_ints profiles, in_ints moves, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        if keep[row] >= 0:
+            keep[row] = keep[row] + moves[profiles[row]]
+
+
+cdef cloned _add_sums(out_ints raws, in_ints sums, int32_t weight, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        raws[row] += weight * sums[row]
+
+
+cdef cloned _add_from_table(out_ints raws, in_ints slots, in_ints table, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        raws[row] += table[slots[row]]
+
+
+cdef cloned _range_of(in_ints raws, in_ints keep, row_t rows, out_ints lowest, out_ints highest) noexcept nogil:
+    """Of the rows that are kept."""
+    cdef row_t row
+    cdef int32_t low = MAX_INT32, high = -MAX_INT32, least_raw, most_raw
+    for row in range(rows):
+        least_raw = raws[row] if keep[row] >= 0 else MAX_INT32
+        most_raw = raws[row] if keep[row] >= 0 else -MAX_INT32
+        low = least_raw if least_raw < low else low
+        high = most_raw if most_raw > high else high
+    lowest[0] = low
+    highest[0] = high
+
+
+cdef cloned _add_shares(
+    out_ints keep, in_ints raws, int32_t lowest, int32_t highest, int32_t weight, row_t rows
+) noexcept nogil:
+    """From 0 for the lowest to 100 for the highest, as doubles cut toward zero."""
+    cdef row_t row
+    cdef int32_t part, score
+    cdef double whole = <double>(highest - lowest)
+    for row in range(rows):
+        part = raws[row] - lowest if keep[row] >= 0 else 0
+        score = <int32_t>(100.0 * (<double>part / whole))
+        keep[row] += weight * score
+
+
+cdef cloned _add_spread_of_rows(
+    out_doubles values, in_ints sums, in_ints slots, double weight, double allowance, row_t rows
+) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        values[row] += <double>sums[row] * weight + allowance if slots[row] >= 0 else 0.0
+
+
+cdef cloned _add_spread_from_table(out_doubles values, in_ints slots, in_doubles table, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        values[row] += table[slots[row]]
+
+
+cdef cloned _round(in_doubles values, out_ints raws, row_t rows) noexcept nogil:
+    """Halves up; nothing is below zero. What is cut off is known exactly, so that no sum is rounded twice."""
+    cdef row_t row
+    cdef int32_t whole
+    for row in range(rows):
+        whole = <int32_t>values[row]
+        raws[row] = whole + (values[row] - <double>whole >= 0.5)
+
+
+cdef cloned _add_spread_scores(
+    out_ints keep, in_ints scored, in_ints raws, int32_t lowest, int32_t highest, int32_t weight, row_t rows
+) noexcept nogil:
+    """The fewest get the most. Numbers this small divide as doubles as they do as integers."""
+    cdef row_t row
+    cdef int32_t turned, score
+    cdef double divisor = <double>highest
+    if highest <= 0:
+        for row in range(rows):
+            keep[row] += weight * 100 if scored[row] >= 0 else 0
+        return
+    for row in range(rows):
+        turned = highest - raws[row] + lowest if scored[row] >= 0 else 0
+        score = <int32_t>(100.0 * <double>turned / divisor)
+        keep[row] += weight * score
+
+
+# --- loops over rows: the best ---
+
+
+cdef cloned _find_best(in_ints keep, row_t rows, out_ints best, out_ints ties) noexcept nogil:
+    """The highest total and how many rows have it; no ties if it is -1."""
+    cdef row_t row
+    cdef int32_t highest = -1, equal = 0
+    for row in range(rows):
+        highest = keep[row] if keep[row] > highest else highest
+    for row in range(rows):
+        equal += keep[row] == highest
+    best[0] = highest
+    ties[0] = equal if highest >= 0 else 0

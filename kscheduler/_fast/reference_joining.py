@@ -1,0 +1,288 @@
+"""Where pods go that look at other pods, in plain Python: with the kernels of reference_topology.py, for one pod a call.
+
+A tally follows a counter by topology domain; terms say what is asked of tallies; a joiner puts a class of pods and
+its terms together. What tallies.pyx and joining.pyx answer must be the same.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+from typing import final
+
+from kscheduler._fast.codes import MAX_CLASS_WEIGHT
+from kscheduler._fast.reference import accumulate, clear_raw, select_host
+from kscheduler._fast.reference_placement import Placer, PodClass
+from kscheduler._fast.reference_tables import Scores, Verdicts, within
+from kscheduler._fast.reference_topology import (
+    DomainSums,
+    RowMask,
+    RowTotals,
+    add_domain_sums,
+    add_spread,
+    add_spread_by_row,
+    filter_inside,
+    filter_outside,
+    filter_skew,
+    filter_without_domain,
+    normalize_range,
+    normalize_spread,
+    score_spread,
+    sum_by_domain,
+)
+
+_INT32_MAX = (1 << 31) - 1
+_MAX_SUM = 1 << 30
+_CODE, _DETAIL = 3, 1  # of rows that are out
+
+
+@final
+class DomainTally:
+    """Sums by domain of a counter's rows; `rebuild` before anything else, and when domains or the mask have changed."""
+
+    def __init__(self) -> None:
+        self._ids = array("i")
+        self._counts = array("q")
+        self._domains = 0
+        self._mask = RowMask()
+        self._each_row = False
+        self._sums: dict[int, int] = {}  # domain that is present -> sum
+        self._reach = 0
+        self._went_below = False
+        self._is_good = False
+
+    def rebuild(
+        self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False
+    ) -> None:
+        """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
+
+        If a sum is too large the tally is not good.
+        """
+        within("domains", domains, 0, _INT32_MAX)
+        for what, found in (("ids", ids), ("counts", counts)):
+            if len(found) < mask.rows:
+                raise ValueError(f"{what}: expected at least {mask.rows} rows, got {len(found)}")
+        for row in range(mask.rows):
+            if ids[row] >= domains:
+                raise IndexError(f"row {row} is in domain {ids[row]}, there are sums for {domains}")
+        self._mask.take(mask)
+        self._ids = ids[: mask.rows]
+        self._counts = array("q", bytes(8 * mask.rows))
+        self._domains = domains
+        self._each_row = each_row
+        self._sums = {self._slot(row): 0 for row in range(mask.rows) if row in mask and ids[row] >= 0}
+        self._reach = 0
+        self._went_below = False
+        self._is_good = True
+        for row in range(mask.rows):
+            if counts[row]:
+                self.add(row, counts[row])
+
+    def add(self, row: int, amount: int) -> None:
+        """So many more are counted on a row. A tally that does not know the row is no longer good."""
+        if not 0 <= row < self.rows or abs(amount) > _MAX_SUM:
+            self._is_good = False
+        if not self._is_good or row not in self._mask or self._ids[row] < 0:
+            return
+        found = self._sums[self._slot(row)] + amount
+        if abs(found) > _MAX_SUM:
+            self._is_good = False
+            return
+        self._counts[row] += amount
+        self._sums[self._slot(row)] = found
+        self._reach = max(self._reach, abs(found))
+        self._went_below = self._went_below or found < 0
+
+    @property
+    def rows(self) -> int:
+        return self._mask.rows
+
+    @property
+    def is_good(self) -> bool:
+        """Can it be asked?"""
+        return self._is_good
+
+    @property
+    def present(self) -> int:
+        """How many domains have a row that is looked at."""
+        return len(self._sums)
+
+    @property
+    def occupied(self) -> int:
+        """How many domains have a sum other than 0."""
+        return sum(found != 0 for found in self._sums.values())
+
+    @property
+    def minimum(self) -> int:
+        """The lowest sum of a domain that is present; 0 if none is."""
+        return min(self._sums.values(), default=0)
+
+    def sum_of(self, row: int) -> int | None:
+        """The sum of a row's domain; None if it has none."""
+        within("row", row, 0, self.rows - 1)
+        return None if self._ids[row] < 0 else self._sums.get(self._slot(row), 0)
+
+    def _slot(self, row: int) -> int:
+        return row if self._each_row else self._ids[row]
+
+    def _summed(self) -> tuple[DomainSums, array[int]]:
+        """As the kernels over tables have it, with the domain of each row."""
+        ids, domains = self._ids, self._domains
+        if self._each_row:
+            ids, domains = array("i", (row if ids[row] >= 0 else -1 for row in range(self.rows))), self.rows
+        sums = DomainSums()
+        sum_by_domain(sums, self._counts, ids, domains, self._mask)
+        return sums, ids
+
+
+@final
+class JoinTerms:
+    """What pods of a class ask of the pods in a node's domains. `weight` is that of the score, of which there is one.
+
+    `may_be_first`: a pod that needs others does without them while there are none in any domain.
+    """
+
+    def __init__(self, weight: int = 0, may_be_first: bool = False) -> None:
+        self._weight = within("weight", weight, 0, MAX_CLASS_WEIGHT)
+        self._may_be_first = may_be_first
+        self._even: list[tuple[DomainTally, int, int, int]] = []  # max_skew, min_domains, own
+        self._needed: list[DomainTally] = []
+        self._forbidden: list[DomainTally] = []
+        self._near: list[tuple[DomainTally, int]] = []  # weight
+        self._spread: list[tuple[DomainTally, int, bool]] = []  # max_skew, counts_missing
+        self._scored: RowMask | None = None
+
+    # --- which rows are out ---
+
+    def keep_even(self, tally: DomainTally, max_skew: int, min_domains: int, own: int) -> None:
+        """Out: no domain, or with the pod, which counts for `own`, more than `max_skew` above the domain with least.
+
+        With fewer than `min_domains` domains the least is 0.
+        """
+        within("max_skew", max_skew, 1, _INT32_MAX)
+        within("min_domains", min_domains, 1, _INT32_MAX)
+        within("own", own, 0, 1)
+        self._even.append((tally, max_skew, min_domains, own))
+
+    def need(self, tally: DomainTally) -> None:
+        """Out: no domain, or nothing counted there. If the pod may be first, and is, it needs the domain only."""
+        self._needed.append(tally)
+
+    def forbid(self, tally: DomainTally) -> None:
+        """Out: something is counted in the domain."""
+        self._forbidden.append(tally)
+
+    # --- how those left are scored ---
+
+    def prefer(self, tally: DomainTally, weight: int) -> None:
+        """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
+        within("weight", weight, -_INT32_MAX, _INT32_MAX)
+        self._check_wish(not self._spread)
+        self._near.append((tally, weight))
+
+    def spread(self, tally: DomainTally, max_skew: int, counts_missing: bool = False) -> None:
+        """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
+        within("max_skew", max_skew, 1, _INT32_MAX)
+        self._check_wish(not self._near)
+        self._spread.append((tally, max_skew, counts_missing))
+
+    def score_only(self, mask: RowMask) -> None:
+        """Rows outside the mask are not scored for how they spread: they get 0."""
+        self._scored = None
+        if len(mask) < mask.rows:
+            self._scored = RowMask()
+            self._scored.take(mask)
+
+    # --- inside ---
+
+    @staticmethod
+    def _check_wish(is_good: bool) -> None:
+        if not is_good:
+            raise ValueError("terms are scored in one way: for what is near, or for how pods spread")
+
+    def _can_tell(self, rows: int) -> bool:
+        tallies = [*(tally for tally, *_ in (*self._even, *self._near, *self._spread)), *self._needed, *self._forbidden]
+        reach = sum(23 * tally._reach + max_skew for tally, max_skew, _ in self._spread)
+        reach += sum(abs(weight) * tally._reach for tally, weight in self._near)
+        if not all(tally.is_good and tally.rows >= rows for tally in tallies) or reach > _MAX_SUM:
+            return False
+        if any(tally._went_below for tally, *_ in self._spread):
+            return False
+        return self._scored is None or self._scored.rows >= rows
+
+    def _rule_out(self, verdicts: Verdicts) -> None:
+        is_first = self._may_be_first and not any(tally.occupied for tally in self._needed)
+        for tally, max_skew, min_domains, own in self._even:
+            sums, ids = tally._summed()
+            least = sums.minimum if sums.present >= min_domains else 0
+            filter_skew(verdicts, sums, ids, _CODE, max_skew - own + least, _DETAIL, _DETAIL)
+        for tally in self._needed:
+            sums, ids = tally._summed()
+            if is_first:
+                filter_without_domain(verdicts, ids, _CODE, _DETAIL)
+            else:
+                filter_outside(verdicts, sums, ids, _CODE, _DETAIL)
+        for tally in self._forbidden:
+            sums, ids = tally._summed()
+            filter_inside(verdicts, sums, ids, _CODE, _DETAIL)
+
+    def _score(self, verdicts: Verdicts, scores: Scores) -> None:
+        if self._near:
+            clear_raw(verdicts, scores)
+            for tally, weight in self._near:
+                sums, ids = tally._summed()
+                add_domain_sums(verdicts, scores, sums, ids, weight)
+            normalize_range(verdicts, scores)
+            accumulate(verdicts, scores, self._weight)
+        elif self._spread:
+            self._score_spread(verdicts, scores)
+            accumulate(verdicts, scores, self._weight)
+
+    def _score_spread(self, verdicts: Verdicts, scores: Scores) -> None:
+        scored, totals, sizes = RowMask(), RowTotals(), DomainSums()
+        scored.take_feasible(verdicts)
+        if self._scored is not None:
+            scored.drop_rows(array("B", (row not in self._scored for row in range(verdicts.rows))))
+        totals._values = [0.0] * verdicts.rows
+        for tally, max_skew, counts_missing in self._spread:
+            if tally._each_row:
+                weight = math.log(float(len(scored) + 2))
+                add_spread_by_row(verdicts, totals, tally._counts, tally._ids, weight, max_skew)
+                continue
+            sums, ids = tally._summed()
+            missing = tally._domains if counts_missing else -1
+            size = sum_by_domain(sizes, None, ids, tally._domains + counts_missing, scored, missing)
+            add_spread(verdicts, totals, sums, ids, math.log(float(size + 2)), max_skew)
+        score_spread(verdicts, scores, totals, scored)
+        normalize_spread(verdicts, scores, scored)
+
+
+@final
+class Joiner:
+    """Decides about one pod at a time, with the classes of a placer."""
+
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
+        self._judged: tuple[Verdicts, Scores] | None = None
+
+    @property
+    def placer(self) -> Placer:
+        return self._placer
+
+    def join(self, pod_class: PodClass, terms: Iterable[JoinTerms]) -> int | None:
+        """How many rows a pod of the class fits on that has these terms, several JoinTerms. `row` says which is best.
+
+        None: amounts or weights are beyond what this can do, or a tally is not as long as the table.
+        """
+        parts = tuple(terms)
+        self._judged = None
+        weights = pod_class._weights + sum(part._weight for part in parts)
+        if weights > MAX_CLASS_WEIGHT or not all(part._can_tell(self._placer.columns.rows) for part in parts):
+            return None
+        self._judged = self._placer._check(pod_class)._judge(parts)
+        return self._judged[0].feasible_count()
+
+    def row(self, random_bits: int | None) -> int:
+        """The best row of the pod that was joined last, as select_host would tell; -1 if there is none."""
+        return -1 if self._judged is None else select_host(*self._judged, random_bits)

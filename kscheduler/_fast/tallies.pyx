@@ -1,0 +1,181 @@
+"""What a counter counts in each domain of a topology, kept up to date row by row. See reference_joining.py.
+
+Where no two rows share a domain, as with hostnames, a row stands for its domain: nothing has to be looked up.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from kscheduler._fast.checks cimport within
+from kscheduler._fast.topology cimport RowMask
+from kscheduler._fast.typedefs cimport row_t
+
+cdef object _INT32_MAX = (1 << 31) - 1
+
+
+@cython.final
+cdef class DomainTally:
+    """Sums by domain of a counter's rows; `rebuild` before anything else, and when domains or the mask have changed."""
+
+    def __dealloc__(self):
+        self._release()
+
+    def rebuild(
+        self, const int64_t[::1] counts not None, const int[::1] ids not None, domains, RowMask mask not None,
+        bint each_row=False,
+    ):
+        """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
+
+        If a sum is too large the tally is not good.
+        """
+        cdef Py_ssize_t size = within("domains", domains, 0, _INT32_MAX)
+        cdef row_t row, rows = mask.rows
+        cdef TallyC* c = &self.c
+        for what, length in (("ids", ids.shape[0]), ("counts", counts.shape[0])):
+            if length < rows:
+                raise ValueError(f"{what}: expected at least {rows} rows, got {length}")
+        for row in range(rows):
+            if ids[row] >= size:
+                raise IndexError(f"row {row} is in domain {ids[row]}, there are sums for {size}")
+        c.is_good = False
+        self._allocate(rows, max(rows, size))
+        c.rows = rows
+        c.each_row = each_row
+        c.by_row = each_row or self._share_none(ids)
+        c.size = rows if c.by_row else size
+        memset(c.sums - 1, 0, (1 + c.size) * sizeof(int32_t))
+        memset(c.marks, 0, c.size)
+        c.present = c.occupied = c.at_lowest = 0
+        c.reach = 0
+        c.went_below = False
+        for row in range(rows):
+            c.slots[row] = -1 if ids[row] < 0 else <int32_t>row if c.by_row else ids[row]
+            c.inside[row] = mask.inside[row]
+            if c.inside[row] and c.slots[row] >= 0:
+                c.present += 1 - c.marks[c.slots[row]]
+                c.marks[c.slots[row]] = 1
+        c.is_good = True
+        for row in range(rows):
+            if counts[row]:
+                _add(c, row, counts[row])
+
+    def add(self, row, amount):
+        """So many more are counted on a row. A tally that does not know the row is no longer good."""
+        _add(&self.c, row, amount)
+
+    @property
+    def rows(self):
+        return self.c.rows
+
+    @property
+    def is_good(self):
+        """Can it be asked?"""
+        return self.c.is_good
+
+    @property
+    def present(self):
+        """How many domains have a row that is looked at."""
+        return self.c.present
+
+    @property
+    def occupied(self):
+        """How many domains have a sum other than 0."""
+        return self.c.occupied
+
+    @property
+    def minimum(self):
+        """The lowest sum of a domain that is present; 0 if none is."""
+        return least(&self.c)
+
+    def sum_of(self, row):
+        """The sum of a row's domain; None if it has none."""
+        cdef row_t at = within("row", row, 0, self.c.rows - 1)
+        return None if self.c.slots[at] < 0 else self.c.sums[self.c.slots[at]]
+
+    # --- inside ---
+
+    cdef bint _share_none(self, const int[::1] ids) except -1:
+        """Has no domain two rows? Leaves marks behind."""
+        cdef row_t row
+        memset(self.c.marks, 0, self.capacity)
+        for row in range(self.c.rows):
+            if ids[row] >= 0:
+                if self.c.marks[ids[row]]:
+                    return False
+                self.c.marks[ids[row]] = 1
+        return True
+
+    cdef int _allocate(self, row_t rows, Py_ssize_t size) except -1:
+        if self.c.slots is not NULL and rows <= self.row_capacity and size <= self.capacity:
+            return 0
+        self._release()
+        self.c.slots = <int32_t*>malloc(max(1, rows) * sizeof(int32_t))
+        self.c.inside = <unsigned char*>malloc(max(1, rows))
+        self.c.marks = <unsigned char*>malloc(max(1, size))
+        self.c.sums = <int32_t*>malloc((1 + size) * sizeof(int32_t))
+        if self.c.sums is not NULL:
+            self.c.sums += 1
+        if self.c.slots is NULL or self.c.inside is NULL or self.c.marks is NULL or self.c.sums is NULL:
+            self._release()
+            raise MemoryError()
+        self.row_capacity = rows
+        self.capacity = size
+        return 0
+
+    cdef int _release(self) except -1:
+        free(self.c.slots)
+        free(self.c.inside)
+        free(self.c.marks)
+        if self.c.sums is not NULL:
+            free(self.c.sums - 1)
+        self.c.slots = self.c.sums = NULL
+        self.c.inside = self.c.marks = NULL
+        self.c.rows = self.c.size = self.row_capacity = self.capacity = 0
+        self.c.is_good = False
+        return 0
+
+
+cdef int _add(TallyC* c, row_t row, int64_t amount) noexcept nogil:
+    cdef int32_t slot, old, new
+    if not 0 <= row < c.rows or not -MAX_SUM <= amount <= MAX_SUM:
+        c.is_good = False
+    if not c.is_good or not c.inside[row] or c.slots[row] < 0 or amount == 0:
+        return 0
+    slot = c.slots[row]
+    old = c.sums[slot]
+    new = old + <int32_t>amount
+    if not -MAX_SUM <= new <= MAX_SUM:
+        c.is_good = False
+        return 0
+    c.sums[slot] = new
+    c.reach = max(c.reach, new, -new)
+    c.went_below |= new < 0
+    c.occupied += (new != 0) - (old != 0)
+    # The lowest sum is known while some slot has it; it is looked for again only when somebody asks.
+    if c.at_lowest:
+        c.at_lowest -= old == c.lowest
+        if c.at_lowest and new == c.lowest:
+            c.at_lowest += 1
+        elif new < c.lowest:
+            c.lowest = new
+            c.at_lowest = 1
+    return 0
+
+
+cdef int32_t least(TallyC* c) noexcept nogil:
+    """The lowest sum of a present slot; 0 if there is none."""
+    cdef Py_ssize_t slot
+    if c.present == 0:
+        return 0
+    if c.at_lowest == 0:
+        for slot in range(c.size):
+            if not c.marks[slot]:
+                continue
+            if c.at_lowest == 0 or c.sums[slot] < c.lowest:
+                c.lowest = c.sums[slot]
+                c.at_lowest = 1
+            elif c.sums[slot] == c.lowest:
+                c.at_lowest += 1
+    return c.lowest
