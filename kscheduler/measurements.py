@@ -43,12 +43,12 @@ class Measurements:
 
     # --- the framework reports ---
 
-    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+    def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
         key = (point, status, profile)
         histogram = self._points.get(key)
         if histogram is None:
             histogram = self._points[key] = self.metrics.framework_extension_point_duration_seconds.labels(*key)
-        histogram.observe(seconds)
+        histogram.observe_many(seconds, times)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
@@ -71,9 +71,9 @@ class Measurements:
 
     # --- the cycles report ---
 
-    def algorithm(self, seconds: float) -> None:
-        """How long filter, score and select took."""
-        self.metrics.scheduling_algorithm_duration_seconds.observe(seconds)
+    def algorithm(self, seconds: float, times: int = 1) -> None:
+        """How long filter, score and select took, for one pod or for each of so many."""
+        self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
 
     def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
         metrics = self.metrics

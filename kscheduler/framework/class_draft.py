@@ -10,9 +10,11 @@ from __future__ import annotations
 import enum
 from array import array
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest
+
+BYTES_OF_A_CLASS = 2_048
 
 
 class Source(enum.IntEnum):
@@ -50,7 +52,7 @@ class ClassDraft:
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
         self.scoring: list[str] = []  # and at Score
-        self._plugin = ""
+        self._plugin = ""  # the one that is asked
         self._filters = False
         self._weight: int | None = None
 
@@ -96,11 +98,15 @@ class ClassDraft:
     def score_profiles(self, value_by_profile: array[int], *, reverse: bool) -> None:
         """Raw scores by profile id, array('q'), to be normalised by default."""
         self._check_length("value_by_profile", len(value_by_profile))
-        self._score("profiles", value_by_profile.tobytes(), reverse)
+        if self._profile_count and value_by_profile.count(value_by_profile[0]) < self._profile_count:
+            self._score("profiles", value_by_profile.tobytes(), reverse)
+        self.says_score()  # alike for all, it makes no difference
 
     def score_rows(self, score_by_row: bytes) -> None:
         """Scores 0..100 that stay as they are; a row past the end has 0."""
-        self._score("rows", score_by_row)
+        if any(score_by_row):
+            self._score("rows", score_by_row)
+        self.says_score()
 
     def add_terms(self, terms: JoinedTerms) -> None:
         """Filter and score, each as far as the plugin does so, by where other pods are."""
@@ -135,9 +141,40 @@ class ClassDraft:
 
     def make(self) -> PodClass:
         """The class. Raises ValueError if the compiled core cannot take it."""
-        raise NotImplementedError
+        request = self._request
+        if request is None:
+            raise ValueError("expected a request that nodes need room for, got none")
+        made = PodClass(self._columns, request, self._verdicts)
+        for kind, *what, weight in self._scores:
+            self._add_score(made, request, cast(str, kind), what, cast(int, weight))
+        return made
+
+    @property
+    def bytes(self) -> int:
+        """What the class takes beside what it knows of the rows, about."""
+        by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
+        return 2 * (len(self._verdicts) + by_profile) + BYTES_OF_A_CLASS
 
     # --- inside ---
+
+    @staticmethod
+    def _add_score(made: PodClass, request: PodRequest, kind: str, what: list[Any], weight: int) -> None:
+        if kind == "least":
+            made.score_least_allocated(what[1], weight, what[0])
+        elif kind == "most":
+            made.score_most_allocated(what[1], weight, what[0])
+        elif kind == "ratio":
+            made.score_requested_to_capacity_ratio(what[1], what[2], weight, what[0])
+        elif kind == "balanced":
+            if what[0] != request:
+                raise ValueError("expected pods to be balanced by what they are counted with, got another request")
+            made.score_balanced(what[1], weight)
+        elif kind == "profiles":
+            values = array("q")
+            values.frombytes(what[0])
+            made.score_profiles(values, what[1], weight)
+        else:
+            made.score_rows(what[0], weight)
 
     def _score(self, kind: str, *what: Hashable) -> None:
         if self._weight is not None:

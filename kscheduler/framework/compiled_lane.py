@@ -1,19 +1,30 @@
 """The compiled lane: decides many pods in one call of the compiled core, exactly as the general lane would one by one.
 
 It takes the leading pods of a sequence, as many as it can, and leaves the next to `Framework.schedule_pod`: a pod that
-is alike no other, one that fits nowhere, one that must leave room to nominated pods, and the like.
+is alike no other, one that fits nowhere, one that must leave room to nominated pods, and the like. What it knows of
+pods of one signature holds until something changes that it rests on; then the plugins are asked again, and as long as
+they say the same, what the compiled core knows of the nodes stays.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kscheduler._fast import Placer, PodClass
+from kscheduler.framework.class_compiler import Evaluations
+from kscheduler.framework.class_draft import JoinedTerms
+from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.observer import Observer
 from kscheduler.framework.runtime import Framework
 from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 256 << 20
 
@@ -37,7 +48,7 @@ class Placements:
     def __init__(self, rows: Sequence[int], node_names: Sequence[str], feasible: Sequence[int]) -> None:
         self.rows = rows
         self.node_names = node_names
-        self.feasible = feasible  # nodes that fit; may be longer than `rows`
+        self.feasible = feasible  # nodes that fit
 
     def __len__(self) -> int:
         return len(self.node_names)
@@ -63,10 +74,136 @@ class CompiledLane:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         """`threads`: None chooses by the machine. `max_bytes`: for what classes know of the rows."""
+        self._profiles = profiles
+        self._table = handle.table
+        self._ties = handle.ties
+        self._observer = observer
+        self._stopwatch = stopwatch
+        if threads is None:
+            threads = min(2, os.cpu_count() or 1)
+        self._placer = Placer(handle.table.columns, max_bytes, threads)
+        self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes)
+        self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
+        self._nominated = HighestNominated(handle)
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Decide the leading pods, each seeing those before it; none, if the general lane has to decide the first.
 
         A pod whose class joins other pods (spread, affinity) is the last of its call: it has to be assumed first.
         """
-        return NO_PLACEMENTS
+        started = self._stopwatch()
+        # 1. Their classes, up to the first that the core cannot decide.
+        run, joined = self._find_run(pods)
+        found = self._stopwatch()
+        # 2. Place them; what goes before a pod that joins others, first.
+        if run:
+            rows, feasible = self._place_run(run)
+            if len(rows) < len(run):
+                joined = None
+        else:
+            rows, feasible = array("i"), array("i")
+        if joined is not None and self._place_joined(joined, rows, feasible):
+            run.append(joined.pod_class)
+        if not rows:
+            return NO_PLACEMENTS
+        # 3. Report, and name the nodes.
+        self._report(run[: len(rows)], feasible, found - started, self._stopwatch() - found)
+        return Placements(rows, self._table.names_at(rows), feasible)
+
+    def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
+        """Classes of the leading pods; and that of the next, if it joins others."""
+        self._classes.refresh()
+        run: list[PodClass] = []
+        ready, find = self._classes.ready, self._classes.find
+        highest = self._nominated.priority()
+        for pod in pods:
+            if highest is not None and pod.priority <= highest:
+                break
+            pod_class = ready.get(pod.signature)
+            if pod_class is None:
+                found = find(pod)
+                if found is None:
+                    break
+                if found.terms is not None:
+                    return run, found
+                pod_class = found.pod_class
+            run.append(pod_class)
+        return run, None
+
+    def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
+        """Rows and numbers of feasible rows of the pods that were placed."""
+        rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
+        bits = None if self._first_on_tie else self._ties.ahead(len(run))
+        try:
+            placed, _ = self._placer.place_many(run, bits, rows, feasible)
+        except Exception:
+            # Those before the one that it happened with are counted; that one is for the general lane to tell of.
+            log.exception("a pod could not be placed by the compiled core")
+            placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
+        del rows[placed:], feasible[placed:]
+        if bits is not None:
+            self._ties.use(placed - feasible.count(1))
+        return rows, feasible
+
+    def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
+        """One pod whose class has terms; False, and nothing done, if it fits nowhere."""
+        terms: JoinedTerms | None = joined.terms
+        if terms is None:
+            return False
+        bits = None if self._first_on_tie else self._ties.ahead(1)[0]
+        row, fitting = terms.place(self._placer, joined.pod_class, bits)
+        if row < 0:
+            return False
+        self._table.columns.add_pod(row, joined.pod_class.request)
+        if bits is not None and fitting > 1:
+            self._ties.use(1)
+        rows.append(row)
+        feasible.append(fitting)
+        return True
+
+    # --- measuring ---
+
+    def _report(self, run: Sequence[PodClass], feasible: array[int], looking_s: float, placing_s: float) -> None:
+        """Each pod is told the mean of its run; the core filters and scores at once, so each of these is told half."""
+        pods = len(run)
+        self._observer.algorithm((looking_s + placing_s) / pods, pods)
+        singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
+        if feasible.count(1):
+            singles.update(pod_class for pod_class, fitting in zip(run, feasible, strict=True) if fitting == 1)
+        by_profile: dict[str, tuple[int, int]] = {}  # profile -> pods, of these scored
+        for pod_class, count in Counter(run).items():
+            compiled = self._classes.of(pod_class)
+            evaluations: Evaluations = compiled.evaluations
+            scored = count - singles[pod_class]
+            evaluations.count(count, scored)
+            before = by_profile.get(compiled.profile, (0, 0))
+            by_profile[compiled.profile] = before[0] + count, before[1] + scored
+        tell = self._observer.extension_point
+        for profile, (count, scored) in by_profile.items():
+            tell("PreFilter", "Success", profile, looking_s / pods, count)
+            tell("Filter", "Success", profile, placing_s / pods / 2, count)
+            if scored:
+                tell("PreScore", "Success", profile, 0.0, scored)
+                tell("Score", "Success", profile, placing_s / pods / 2, scored)
+            self._profiles[profile].pass_over(count)
+
+
+class HighestNominated:
+    """The highest priority of the pods that are expected on some node: a pod above it need not leave them room."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._nominations = handle.nominations
+        self._is_stale = True
+        self._priority: int | None = None
+        handle.nominations.watch(self._changed)
+
+    def priority(self) -> int | None:
+        """None if no pod is nominated."""
+        if self._is_stale:
+            expected = (pod.priority for name in self._nominations.nodes() for pod in self._nominations.on(name))
+            self._priority = max(expected, default=None)
+            self._is_stale = False
+        return self._priority
+
+    def _changed(self, node_name: str) -> None:
+        self._is_stale = True

@@ -8,12 +8,16 @@ from typing import Protocol
 class Tally(Protocol):
     """Counts one thing."""
 
-    def inc(self) -> None: ...
+    def inc(self, amount: float = 1) -> None: ...
 
 
 class Observer(Protocol):
-    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """All plugins of a point ran for one pod."""
+    def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
+        """All plugins of a point ran for one pod; or for so many pods, in so many seconds each."""
+        ...
+
+    def algorithm(self, seconds: float, times: int = 1) -> None:
+        """How long it took to filter, score and select; told by whoever asks the framework to."""
         ...
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -28,7 +32,10 @@ class Observer(Protocol):
 class NoObserver:
     """Nobody is told."""
 
-    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+    def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
+        pass
+
+    def algorithm(self, seconds: float, times: int = 1) -> None:
         pass
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -39,5 +46,5 @@ class NoObserver:
 
 
 class _Nothing:
-    def inc(self) -> None:
+    def inc(self, amount: float = 1) -> None:
         pass

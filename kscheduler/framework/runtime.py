@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
+from kscheduler.framework.class_compiler import ClassCompiler
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
@@ -100,6 +101,16 @@ class Framework:
             percentage_of_nodes_to_score=percentage_of_nodes_to_score,
             first_on_tie=first_on_tie,
         )
+        self.first_on_tie = first_on_tie
+        self.class_compiler = ClassCompiler(
+            profile,
+            handle.table,
+            observer,
+            pre_filter=pre_filter,
+            filters=filters,
+            pre_score=cast(list[PreScorePlugin], at("preScore")),
+            scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
+        )
 
     # --- the queue asks ---
 
@@ -133,6 +144,14 @@ class Framework:
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select; see `Algorithm`."""
         return self._algorithm.schedule_pod(state, pod)
+
+    def looks_at_all(self) -> bool:
+        """Does a search look at all nodes, as many as there are now?"""
+        return self._algorithm.looks_at_all()
+
+    def pass_over(self, searches: int) -> None:
+        """So many searches of all nodes were made by the compiled lane."""
+        self._algorithm.pass_over(searches)
 
     @property
     def in_two_parts(self) -> Algorithm:

@@ -1,24 +1,121 @@
 """Pods that the plugins of a profile cannot tell apart, and how a pod is known to be one of them.
 
 A signature is what PreFilter, Filter, PreScore and Score look at in a pod, as kube-scheduler's SignPlugin has it: pods
-with one signature are decided alike on one cluster. Signatures are interned, so that they compare by identity.
+with one signature are decided alike on one cluster. Signatures are interned, so that they compare by identity; and
+since most pods are copies of some template, the plugins are asked once for all pods that are written alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import final
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, final
+
+import msgspec
+
+from kscheduler.api.objects import Pod, Volume
+
+if TYPE_CHECKING:
+    from kscheduler.framework.interface import SigningPlugin
+    from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+# Looks are written down as some hundred bytes; what is kept is forgotten as a whole when it takes more than this.
+MAX_BYTES = 32 << 20
+PER_SIGNATURE = 1_024  # bytes of a signature beside the look, about
+
+_encode = msgspec.json.Encoder().encode
 
 
 @final
 class Signature:
     """One look of pods of one profile; `fragments` is None for pods that have to be decided one by one."""
 
-    __slots__ = ("fragments", "profile")
+    __slots__ = ("fragments", "profile", "signer")
 
-    def __init__(self, profile: str, fragments: tuple[Hashable, ...] | None) -> None:
+    def __init__(self, signer: Signer, profile: str, fragments: tuple[Hashable, ...] | None) -> None:
+        self.signer = signer
         self.profile = profile
         self.fragments = fragments
 
     def __repr__(self) -> str:
         return f"Signature({self.profile}, {self.fragments})"
+
+
+class Signer:
+    """Signs pods for all profiles. `plugins`: profile -> whom to ask, or None if some plugin there signs nothing."""
+
+    def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
+        self._plugins = plugins
+        self._unsigned = {profile: Signature(self, profile, None) for profile in plugins}
+        self._signatures: dict[Hashable, Signature] = {}  # (profile, fragments) -> the one signature
+        self._by_look: dict[bytes, Signature] = {}
+        self._bytes = 0  # of both, about
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """The pod's signature, which it keeps. Raises KeyError for a pod of no profile."""
+        signed = pod.signature
+        if isinstance(signed, Signature) and signed.signer is self:
+            return signed
+        look = _look(pod.pod)
+        found = None if look is None else self._by_look.get(look)
+        if found is None:
+            found = self._ask(pod)
+            if look is not None:
+                self._make_room(len(look))
+                self._by_look[look] = found
+        pod.signature = found
+        return found
+
+    def _ask(self, pod: PodInfo) -> Signature:
+        profile = pod.pod.spec.scheduler_name
+        plugins = self._plugins[profile]
+        unsigned = self._unsigned[profile]
+        # A nominated pod is tried on its own node first.
+        if plugins is None or pod.pod.status.nominated_node_name:
+            return unsigned
+        fragments = []
+        for plugin in plugins:
+            fragment = _fragment(plugin, pod)
+            if fragment is None:
+                return unsigned
+            fragments.append(fragment)
+        key = (profile, *fragments)
+        found = self._signatures.get(key)
+        if found is None:
+            self._make_room(PER_SIGNATURE)
+            found = self._signatures[key] = Signature(self, profile, tuple(fragments))
+        return found
+
+    def _make_room(self, needed: int) -> None:
+        """Signatures that pods hold stay good; new pods of that look get another one."""
+        if self._bytes + needed > MAX_BYTES:
+            self._by_look.clear()
+            self._signatures.clear()
+            self._bytes = 0
+        self._bytes += needed
+
+
+def _look(pod: Pod) -> bytes | None:
+    """All that plugins may sign, written down; None if pods written alike may differ, or it would hardly come again."""
+    spec, metadata, status = pod.spec, pod.metadata, pod.status
+    if status.nominated_node_name or status.container_statuses or status.resources or status.allocated_resources:
+        return None
+    if spec.volumes:
+        if any(volume != Volume(name=volume.name) for volume in spec.volumes):
+            return None
+        spec = msgspec.structs.replace(spec, volumes=None)  # their names are each pod's own
+    look = _encode((spec, metadata.namespace, metadata.labels, metadata.owner_references))
+    return look if len(look) <= MAX_BYTES // 1_024 else None
+
+
+def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
+    """A plugin that fails here is asked again where it can be told: in the pod's own cycle."""
+    try:
+        fragment = plugin.sign_pod(pod)
+        hash(fragment)
+    except Exception as error:
+        log.error("plugin could not sign a pod", extra={"pod": pod.key, "plugin": plugin.name, "err": repr(error)})
+        return None
+    return fragment

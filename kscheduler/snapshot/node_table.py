@@ -7,7 +7,7 @@ and is changed here only, so the indexes agree by construction (`check` proves i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
 from kscheduler.api.objects import Node
@@ -66,6 +66,11 @@ class NodeTable:
         if info is None:
             raise InternalError(f"expected a node in row {row}, found none among {len(self._infos)} rows")
         return info
+
+    def names_at(self, rows: Iterable[int]) -> list[str]:
+        """The names of the nodes in these rows, each of which must have one."""
+        infos = self._infos
+        return [info.node.metadata.name for row in rows if (info := infos[row]) is not None]
 
     def request_of(self, pod: PodInfo) -> PodRequest:
         """What a pod takes from a node: for filtering and for accounting."""

@@ -85,7 +85,7 @@ class Owners:
         if not self._services and not self._controllers:
             return None
         meta = pod.metadata
-        labels, owner = meta.labels or {}, _controller_of(pod)
+        labels, owner = meta.labels or {}, controller_of(pod)
         look = (meta.namespace, frozenset(labels.items()), owner and (owner.api_version, owner.kind, owner.name))
         if look not in self._found:
             if len(self._found) >= MAX_KEPT:
@@ -113,5 +113,6 @@ class Owners:
         return CompiledLabelSelector(all_of) if all_of else None
 
 
-def _controller_of(pod: Pod) -> OwnerReference | None:
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """Who says of itself that it manages the pod."""
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)

@@ -6,10 +6,12 @@ Score: 100·(sum − min)/(max − min), sum = Σ size × (nodes with the image 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
 
 from kscheduler._fast import Scores, Verdicts, add_to_rows, clear_raw, score_images
 from kscheduler.api.objects import Pod
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
 from kscheduler.framework.status import Status
@@ -24,6 +26,7 @@ MEBIBYTE = 1024 * 1024
 # 90 % of images on a public registry are larger than 23 MiB, and few reach 1000 MiB: kube-scheduler's bounds.
 MIN_THRESHOLD = 23 * MEBIBYTE
 MAX_CONTAINER_THRESHOLD = 1000 * MEBIBYTE
+MAX_KEPT_BYTES = 16 * MEBIBYTE  # of scores by row
 
 
 class ImageLocality:
@@ -31,6 +34,7 @@ class ImageLocality:
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
+        self._memo = RowScores(handle.table)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         total = sum(self._worth(image) for image in self._present(pod.pod) if node.row in image)
@@ -46,6 +50,21 @@ class ImageLocality:
             add_to_rows(scores, image.rows(), self._worth(image))
         score_images(verdicts, scores, MIN_THRESHOLD, _max_threshold(pod.pod))
 
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> tuple[int, tuple[str, ...]]:
+        return _max_threshold(pod.pod), tuple(_image_names(pod.pod))
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        draft.depends_on(Source.IMAGES)
+        if draft.weight is None:
+            return True
+        images = [(image, image.version) for image in self._present(pod.pod)]
+        if images:
+            draft.score_rows(self._memo.scores(images, len(self._table), _max_threshold(pod.pod)))
+        draft.says_score()
+        return True
+
     def _present(self, pod: Pod) -> Iterator[ImageState]:
         """The pod's images that some node has; one named twice counts twice."""
         for name in _image_names(pod):
@@ -54,8 +73,49 @@ class ImageLocality:
                 yield state
 
     def _worth(self, image: ImageState) -> int:
-        """Its size, scaled down while few nodes have it, so that a new image does not pull all pods to one node."""
-        return int(image.size_bytes * (len(image) / len(self._table)))
+        return _worth(image, len(self._table))
+
+
+class RowScores:
+    """The scores of all rows, for pods whose images some nodes have; kept while those images stay where they are."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._verdicts = Verdicts()
+        self._scores = Scores()
+        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()  # question -> a byte a row
+        self._bytes = 0
+
+    def scores(self, images: Sequence[tuple[ImageState, int]], nodes: int, highest: int) -> bytes:
+        """`images`: each with its version."""
+        key = (tuple(images), nodes, highest, self._table.columns.rows)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = self._compute([image for image, _ in images], nodes, highest)
+            self._bytes += len(found)
+            while self._bytes > MAX_KEPT_BYTES and len(self._kept) > 1:
+                self._bytes -= len(self._kept.popitem(last=False)[1])
+        else:
+            self._kept.move_to_end(key)
+        return found
+
+    def _compute(self, images: Sequence[ImageState], nodes: int, highest: int) -> bytes:
+        verdicts, scores, rows = self._verdicts, self._scores, self._table.columns.rows
+        verdicts.reset(self._table.columns)
+        scores.reset(self._table.columns)
+        clear_raw(verdicts, scores)
+        for image in images:
+            add_to_rows(scores, image.rows(), _worth(image, nodes))
+        score_images(verdicts, scores, MIN_THRESHOLD, highest)
+        found = bytearray(rows)
+        for row in {row for image in images for row in image.rows()}:
+            found[row] = scores.raw(row)
+        return bytes(found)
+
+
+def _worth(image: ImageState, nodes: int) -> int:
+    """Its size, scaled down while few nodes have it, so that a new image does not pull all pods to one node."""
+    return int(image.size_bytes * (len(image) / nodes))
 
 
 def normalized_image_name(name: str) -> str:

@@ -6,6 +6,7 @@ others once for each node profile. Score: the summed weight of the preferred ter
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from kscheduler.api.labels import (
     compile_required_node_affinity,
 )
 from kscheduler.errors import DecodeError
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
@@ -109,8 +111,11 @@ class NodeAffinity:
                 if detail := self._obstacle(required, node.labels, node.name):
                     verdicts.reject(row, code, detail)
         elif required is not None or self._added.required is not None:
-            by_profile = self._verdicts.answers(required, lambda profile: self._obstacle(required, profile.labels, ""))
-            filter_profiles(table.columns, verdicts, by_profile, code)
+            filter_profiles(table.columns, verdicts, self._obstacles(required), code)
+
+    def _obstacles(self, required: RequiredNodeAffinity | None) -> bytearray:
+        """By profile."""
+        return self._verdicts.answers(required, lambda profile: self._obstacle(required, profile.labels, ""))
 
     def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
         """0, or who keeps the pod off the node; the profile is asked first."""
@@ -154,16 +159,42 @@ class NodeAffinity:
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, self.score(state, pod, table.at(row))[0])
         else:
-            by_profile = self._weights.answers(
-                preferred,
-                lambda profile: sum(weight for weight, term in preferred if term.matches(profile.labels, "")),
-            )
-            score_profiles(table.columns, verdicts, scores, by_profile)
+            score_profiles(table.columns, verdicts, scores, self._preference(preferred))
+
+    def _preference(self, preferred: _Preferred) -> array[int]:
+        """By profile."""
+        return self._weights.answers(
+            preferred, lambda profile: sum(weight for weight, term in preferred if term.matches(profile.labels, ""))
+        )
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         normalize(verdicts, scores, False)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        """None also for terms that cannot be read: the pod's own cycle tells what is wrong with them."""
+        try:
+            required, preferred = compile_required_node_affinity(pod.pod), compile_preferred_terms(pod.pod)
+        except DecodeError:
+            return None
+        if _tells_nodes_apart(required) or any(_tells_nodes_apart(term) for _, term in preferred):
+            return None
+        return required, preferred, _prefers_nodes(pod.pod)
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        added = self._added
+        if _tells_nodes_apart(added.required) or any(_tells_nodes_apart(term) for _, term in added.preferred):
+            return False
+        required = compile_required_node_affinity(pod.pod)
+        if required is not None or added.required is not None:
+            draft.filter_profiles(self._obstacles(required))
+        preferred = added.preferred + compile_preferred_terms(pod.pod)
+        if preferred or _prefers_nodes(pod.pod):
+            draft.score_profiles(self._preference(preferred), reverse=False)
+        return True
 
     # --- queue ---
 

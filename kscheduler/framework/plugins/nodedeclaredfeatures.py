@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Node, Pod, PodSpec
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
@@ -50,6 +51,12 @@ class NodeDeclaredFeatures:
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
         return NODE_ALONE
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if needed_features(pod.pod.spec) else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
@@ -35,6 +36,12 @@ class NodeName:
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
         return NODE_ALONE
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if pod.pod.spec.node_name else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
         return (ClusterEvent(EventResource.NODE, Action.ADD),)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Pod
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands, Tally
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
@@ -56,6 +57,12 @@ class NodePorts:
             counts[row] = conflicts
         none = array("q", bytes(8 * rows))
         return Demands(limits=(Tally(array("i", range(rows)), counts, weigh, _CLASH, limits=none),))
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if pod.host_ports else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     def events_to_register(self) -> Sequence[Registration]:
         return (

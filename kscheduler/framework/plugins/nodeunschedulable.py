@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kscheduler._fast import Verdicts, filter_profiles
 from kscheduler.api.objects import Node, Pod, Taint
 from kscheduler.api.tolerations import tolerates
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
@@ -34,14 +35,28 @@ class NodeUnschedulable:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         if not _tolerates_cordon(pod):
-            by_profile = self._verdicts.answers(NAME, lambda profile: int(profile.unschedulable))
-            filter_profiles(table.columns, verdicts, by_profile, code)
+            filter_profiles(table.columns, verdicts, self._by_profile(), code)
+
+    def _by_profile(self) -> bytearray:
+        return self._verdicts.answers(NAME, lambda profile: int(profile.unschedulable))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
         return NODE_ALONE
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> bool:
+        return _tolerates_cordon(pod)
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        if not _tolerates_cordon(pod):
+            draft.filter_profiles(self._by_profile())
+        return True
+
+    # --- queue ---
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)

@@ -5,11 +5,13 @@ Score: the number of PreferNoSchedule taints a pod does not tolerate, normalised
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Sequence
 
 from kscheduler._fast import Scores, Verdicts, filter_profiles, normalize, score_profiles
 from kscheduler.api.objects import Node, Pod, Toleration
 from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, find_untolerated
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
@@ -40,9 +42,10 @@ class TaintToleration:
         return unresolvable(REASON) if _is_kept_off(node.profile, _tolerations(pod)) else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        tolerations = _tolerations(pod)
-        by_profile = self._verdicts.answers(tolerations, lambda profile: int(_is_kept_off(profile, tolerations)))
-        filter_profiles(table.columns, verdicts, by_profile, code)
+        filter_profiles(table.columns, verdicts, self._kept_off(_tolerations(pod)), code)
+
+    def _kept_off(self, tolerations: tuple[Toleration, ...]) -> bytearray:
+        return self._verdicts.answers(tolerations, lambda profile: int(_is_kept_off(profile, tolerations)))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
@@ -62,16 +65,28 @@ class TaintToleration:
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        tolerations = _tolerations(pod)
-        by_profile = self._counts.answers(
+        score_profiles(table.columns, verdicts, scores, self._intolerable(_tolerations(pod)))
+
+    def _intolerable(self, tolerations: tuple[Toleration, ...]) -> array[int]:
+        return self._counts.answers(
             tolerations, lambda profile: count_intolerable_prefer_no_schedule(profile.taints, tolerations)
         )
-        score_profiles(table.columns, verdicts, scores, by_profile)
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         normalize(verdicts, scores, True)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> tuple[Toleration, ...]:
+        return _tolerations(pod)
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        tolerations = _tolerations(pod)
+        draft.filter_profiles(self._kept_off(tolerations))
+        draft.score_profiles(self._intolerable(tolerations), reverse=True)
+        return True
 
     # --- queue ---
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kscheduler.api.objects import Pod
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.interface import PreFilterResult
@@ -26,6 +27,12 @@ class Unsupported:
         if not needs:
             return None, SKIP
         return None, unresolvable(f"this scheduler cannot judge yet what the pod requires: {', '.join(needs)}")
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if any(_unsupported(pod.pod)) else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
         return ()  # nothing in the cluster changes what this program can judge

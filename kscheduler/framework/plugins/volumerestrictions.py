@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import PersistentVolumeClaim
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
@@ -105,6 +106,18 @@ class VolumeRestrictions:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unschedulable(DISK_REASON if detail == _DISK else CLAIM_REASON)
+
+    # --- the compiled lane: for pods without such volumes ---
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return (
+            None
+            if any(v.persistent_volume_claim is not None or is_disk(v) for v in pod.pod.spec.volumes or ())
+            else True
+        )
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     # --- queue ---
 

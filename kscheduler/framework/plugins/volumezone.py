@@ -18,6 +18,7 @@ from kscheduler.api.storage import (
     StorageClass,
     class_of,
 )
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
@@ -100,6 +101,14 @@ class VolumeZone:
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
+
+    # --- the compiled lane: for pods without such volumes ---
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if _claim_names(pod.pod) else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     # --- queue ---
 

@@ -207,6 +207,14 @@ class AffinityIndex:
         for key in self._scoring:
             yield self._wants(incoming, key, hard_weight)
 
+    def is_meant(self, pod: PodInfo, hard_weight: int, *, by_wishes: bool) -> bool:
+        """Do others' terms mean the pod, wherever those others are? `by_wishes`: also terms that only score."""
+        self._learn_keys()
+        incoming = Incoming(pod, self._namespaces)
+        if any(self._forbids(incoming, key).counter.groups for key in self._forbidding):
+            return True
+        return by_wishes and any(self._wants(incoming, key, hard_weight).counter.groups for key in self._scoring)
+
     def _forbids(self, incoming: Incoming, topology_key: str) -> DomainCounts:
         def weigh(holders: TermHolders) -> int:
             held = holders.term

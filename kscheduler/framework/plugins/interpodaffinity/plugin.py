@@ -8,11 +8,14 @@ each topology pair of the node, of the pod's own preferred terms that mean pods 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+
+import msgspec
 
 from kscheduler._fast import Scores, Verdicts, normalize_range
-from kscheduler.api.pod_affinity import has_preferred_terms
+from kscheduler.api.pod_affinity import NO_TERMS, has_preferred_terms
 from kscheduler.config.types import InterPodAffinityArgs
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
@@ -133,6 +136,22 @@ class InterPodAffinity:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         normalize_range(verdicts, scores)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> Hashable:
+        metadata, affinity = pod.pod.metadata, pod.pod.spec.affinity
+        own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
+        written = b"" if own == (None, None) else msgspec.json.encode(own)
+        return metadata.namespace, frozenset((metadata.labels or {}).items()), written
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """So far for pods only that neither state terms nor are meant by those of pods on nodes."""
+        draft.depends_on(Source.NAMESPACES, Source.TERMS, Source.TERMS_GONE)
+        if pod.affinity.fault is not None or pod.affinity != NO_TERMS:
+            return False
+        by_wishes = not self._ignores_others or has_preferred_terms(pod.pod)
+        return not self._index.is_meant(pod, self._hard_weight, by_wishes=by_wishes)
 
     # --- queue ---
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, PodRequest, Scores, Verdicts, score_balanced
+from kscheduler.api.resources import PodResources
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
 from kscheduler.framework.status import SKIP, Status
@@ -32,10 +34,13 @@ class BalancedAllocation:
 
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         request = self._table.request_of(pod)
-        if not any(column in self._columns for column, _ in request.entries):
+        if not self._is_asked_for(request):
             return SKIP
         state.write(_REQUEST, request)
         return None
+
+    def _is_asked_for(self, request: PodRequest) -> bool:
+        return any(column in self._columns for column, _ in request.entries)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         own = dict(state.read(_REQUEST, PodRequest).entries)
@@ -56,6 +61,17 @@ class BalancedAllocation:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         score_balanced(table.columns, verdicts, scores, state.read(_REQUEST, PodRequest), self._columns)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> PodResources:
+        return pod.resources
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        request = self._table.request_of(pod)
+        if self._is_asked_for(request):
+            draft.score_balanced(request, self._columns)
+        return True
 
 
 def _fraction(used: int, capacity: int) -> float:

@@ -19,7 +19,8 @@ from kscheduler._fast import (
     Verdicts,
     filter_fit,
 )
-from kscheduler.api.resources import is_extended
+from kscheduler.api.resources import PodResources, is_extended
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
@@ -115,13 +116,15 @@ class Fit:
     # --- score ---
 
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        state.write(_SCORE_REQUEST, self._score_request(pod))
+        return None
+
+    def _score_request(self, pod: PodInfo) -> PodRequest:
         # The incoming pod is scored by its containers alone, without pod-level resources: kube-scheduler's quirk.
         resources = pod.resources
-        request = self._table.resources.compile(
+        return self._table.resources.compile(
             resources.containers_only, resources.score_cpu_milli, resources.score_memory
         )
-        state.write(_SCORE_REQUEST, request)
-        return None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         request = state.read(_SCORE_REQUEST, PodRequest)
@@ -152,6 +155,19 @@ class Fit:
     ) -> None:
         request = state.read(_SCORE_REQUEST, PodRequest)
         self._strategy.score_table(table.columns, verdicts, scores, request, self._weights)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> PodResources:
+        return pod.resources
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        request = self._filter_request(pod)
+        if request != self._table.request_of(pod):  # some of it is ignored, and counted all the same
+            return False
+        draft.filter_fit(request)
+        self._strategy.compile(draft, self._score_request(pod), self._weights)
+        return True
 
     # --- queue ---
 

@@ -18,6 +18,7 @@ from kscheduler._fast import (
     score_most_allocated,
     score_requested_to_capacity_ratio,
 )
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.interface import MAX_NODE_SCORE
 
 MAX_CONFIGURED_SCORE = 10  # the scores of a shape are given as 0..10
@@ -45,6 +46,10 @@ class Strategy(Protocol):
         """The same for every feasible row."""
         ...
 
+    def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
+        """The same for all pods of a class."""
+        ...
+
 
 class LeastAllocated:
     """⌊Σ w·⌊free·100/allocatable⌋ / Σ w⌋: the emptier the better."""
@@ -57,6 +62,9 @@ class LeastAllocated:
     ) -> None:
         score_least_allocated(columns, verdicts, scores, request, weights)
 
+    def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
+        draft.score_least_allocated(request, weights)
+
 
 class MostAllocated:
     """⌊Σ w·⌊used·100/allocatable⌋ / Σ w⌋: the fuller the better."""
@@ -68,6 +76,9 @@ class MostAllocated:
         self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
     ) -> None:
         score_most_allocated(columns, verdicts, scores, request, weights)
+
+    def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
+        draft.score_most_allocated(request, weights)
 
 
 class RequestedToCapacityRatio:
@@ -99,6 +110,9 @@ class RequestedToCapacityRatio:
         self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
     ) -> None:
         score_requested_to_capacity_ratio(columns, verdicts, scores, request, weights, self._shape)
+
+    def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
+        draft.score_requested_to_capacity_ratio(request, weights, self._shape)
 
 
 def _between(left: int, left_score: int, right: int, right_score: int, utilization: int) -> int:

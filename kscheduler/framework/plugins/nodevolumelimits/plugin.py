@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault
@@ -79,6 +80,14 @@ class NodeVolumeLimits:
             there = self._attached.of(row)
             if there is not None and there.fault is not None and verdicts.code(row) == FEASIBLE:
                 raise CycleFault(there.fault.of(NAME))
+
+    # --- the compiled lane: for pods without such volumes ---
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if any(map(may_count, pod.pod.spec.volumes or ())) else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     # --- queue ---
 

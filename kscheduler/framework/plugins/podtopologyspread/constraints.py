@@ -16,6 +16,7 @@ from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, 
 from kscheduler.api.objects import Pod, TopologySpreadConstraint
 from kscheduler.api.pod_affinity import namespace_token
 from kscheduler.errors import DecodeError
+from kscheduler.snapshot.owners import controller_of
 from kscheduler.snapshot.pod_labels import LabelClass
 from kscheduler.snapshot.profiles import HOSTNAME
 
@@ -108,6 +109,19 @@ class Compiler:
             tuple(_constraint(each, pods) for each in self._defaults if each.when_unsatisfiable == HARD),
             tuple(_constraint(each, pods) for each in self._defaults if each.when_unsatisfiable == SOFT),
             not self._is_system_defaulted,
+        )
+
+    def sign(self, pod: Pod) -> Hashable:
+        """What `compile` reads of a pod."""
+        metadata, stated = pod.metadata, pod.spec.topology_spread_constraints
+        if not stated and not self._defaults:
+            return ()
+        owner = controller_of(pod)
+        return (
+            msgspec.json.encode(stated) if stated else b"",
+            metadata.namespace,
+            frozenset((metadata.labels or {}).items()),
+            owner and (owner.api_version, owner.kind, owner.name),
         )
 
 

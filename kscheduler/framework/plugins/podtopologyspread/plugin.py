@@ -7,7 +7,7 @@ Pods are counted by counters kept up to date as they come and go; a decision onl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from kscheduler._fast import (
     DomainSums,
@@ -24,6 +24,7 @@ from kscheduler._fast import (
 )
 from kscheduler.api.objects import TopologySpreadConstraint
 from kscheduler.errors import DecodeError
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
@@ -176,6 +177,17 @@ class PodTopologySpread:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         normalize_spread(verdicts, scores, self._scored)
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> Hashable:
+        return self._compiler.sign(pod.pod)
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """So far for pods without constraints only."""
+        draft.depends_on(Source.OWNERS)
+        constraints = self._compiler.compile(pod.pod)
+        return not constraints.hard and not constraints.soft
 
     # --- queue ---
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts, filter_profiles
 from kscheduler.errors import APIError, DecodeError, InternalError
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault
@@ -155,6 +156,14 @@ class VolumeBinding:
         except NotBound as error:
             return error_status(f"binding volumes: {error}")
         return None
+
+    # --- the compiled lane: for pods without such volumes ---
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if has_claims(pod.pod) else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        return True
 
     # --- queue ---
 

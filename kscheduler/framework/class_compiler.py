@@ -1,0 +1,111 @@
+"""One profile's plugins as the compiled lane asks them: who signs pods, and what they make of a class."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.interface import (
+    CompilingPlugin,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from kscheduler.framework.observer import Observer, Tally
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """Whom a pod of a class counts as an evaluation of, as the general lane would."""
+
+    always: tuple[Tally, ...]
+    if_scored: tuple[Tally, ...]  # where more than one node fits
+
+    def count(self, pods: int, scored: int) -> None:
+        for tally in self.always:
+            tally.inc(pods)
+        if scored:
+            for tally in self.if_scored:
+                tally.inc(scored)
+
+
+class ClassCompiler:
+    """`plugins` is None if one of them cannot take part, so that all pods of the profile are decided one by one."""
+
+    def __init__(
+        self,
+        profile: str,
+        table: NodeTable,
+        observer: Observer,
+        *,
+        pre_filter: Sequence[PreFilterPlugin],
+        filters: Sequence[FilterPlugin],
+        pre_score: Sequence[PreScorePlugin],
+        scores: Sequence[tuple[ScorePlugin, int]],
+    ) -> None:
+        self._table = table
+        scoring = [plugin for plugin, _ in scores]
+        points: dict[str, Sequence[Plugin]] = {
+            "PreFilter": pre_filter,
+            "Filter": filters,
+            "PreScore": pre_score,
+            "Score": scoring,
+        }
+        self._at = {point: [plugin.name for plugin in plugins] for point, plugins in points.items()}
+        self._tallies = {
+            (plugin.name, point): observer.evaluations(plugin.name, point, profile)
+            for point, plugins in points.items()
+            for plugin in plugins
+        }
+        self._weights = {plugin.name: weight for plugin, weight in scores}
+        everybody = {plugin.name: plugin for plugins in points.values() for plugin in plugins}
+        takes_part = all(_takes_part(plugin, self._at) for plugin in everybody.values())
+        self.plugins = [cast(CompilingPlugin, plugin) for plugin in everybody.values()] if takes_part else None
+
+    def compile(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
+        """What the plugins say about pods signed as this one, and whether all can say it."""
+        draft = ClassDraft(self._table.columns, len(self._table.profiles))
+        for plugin in self.plugins or ():
+            draft.begin(plugin.name, filters=plugin.name in self._at["Filter"], weight=self._weights.get(plugin.name))
+            try:
+                if not plugin.compile_class(draft, pod):
+                    return draft, False
+            except Exception as error:
+                log.error(
+                    "plugin could not compile a class of pods",
+                    extra={"pod": pod.key, "plugin": plugin.name, "err": repr(error)},
+                )
+                return draft, False
+        return draft, self.plugins is not None
+
+    def evaluations(self, draft: ClassDraft) -> Evaluations:
+        """Who has nothing to say skips its Filter, or its Score, if it can tell before."""
+        always = [(name, "PreFilter") for name in self._at["PreFilter"]]
+        always += [(n, "Filter") for n in self._at["Filter"] if n in draft.filtering or n not in self._at["PreFilter"]]
+        if_scored = [(name, "PreScore") for name in self._at["PreScore"]]
+        if_scored += [(n, "Score") for n in self._at["Score"] if n in draft.scoring or n not in self._at["PreScore"]]
+        return Evaluations(tuple(self._tallies[key] for key in always), tuple(self._tallies[key] for key in if_scored))
+
+
+def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:
+    """Can it be compiled, and is it at both or none of the points that prepare and do its work?"""
+    if not isinstance(plugin, CompilingPlugin):
+        return False
+    for first, second, methods in (
+        ("PreFilter", "Filter", ("pre_filter", "filter")),
+        ("PreScore", "Score", ("pre_score", "score")),
+    ):
+        if all(hasattr(plugin, method) for method in methods) and (plugin.name in at[first]) != (
+            plugin.name in at[second]
+        ):
+            return False
+    return True

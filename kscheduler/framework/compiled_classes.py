@@ -1,0 +1,187 @@
+"""Which class of the compiled core the pods of each signature belong to, while what that rests on has not changed.
+
+Signatures differ by whatever some plugin reads in a pod, labels and images among it; classes only by what the plugins
+make of it now. So many signatures share a class, and with it what the core knows of the nodes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping
+
+from kscheduler._fast import Placer, PodClass
+from kscheduler.framework.class_compiler import Evaluations
+from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.signatures import Signature, Signer
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+# Signatures are kept in two generations of so many: what was not used while the young one filled up is forgotten.
+MAX_SIGNATURES = 8_192
+
+
+class CompiledClass:
+    """A class, and what a pod of it counts as."""
+
+    __slots__ = ("bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
+
+    def __init__(
+        self, profile: str, key: Hashable, pod_class: PodClass, draft: ClassDraft, evaluations: Evaluations
+    ) -> None:
+        self.profile = profile
+        self.key = key
+        self.pod_class = pod_class
+        self.terms: JoinedTerms | None = draft.terms
+        self.evaluations = evaluations
+        self.bytes = draft.bytes
+        self.users = 0  # signatures
+
+
+class _Known:
+    """What the plugins last said of a signature."""
+
+    __slots__ = ("checked", "compiled", "sources")
+
+    def __init__(self, compiled: CompiledClass | None, sources: frozenset[Source], checked: int) -> None:
+        self.compiled = compiled  # None: such pods are decided one by one
+        self.sources = sources
+        self.checked = checked  # the epoch in which the answer was found to hold
+
+
+class CompiledClasses:
+    def __init__(self, profiles: Mapping[str, Framework], handle: Handle, placer: Placer, max_bytes: int) -> None:
+        self._profiles = profiles
+        self._table = handle.table
+        self._placer = placer
+        self._max_bytes = max_bytes
+        self._bytes = 0  # of all classes, about, without what they know of rows
+        self._signer = Signer({name: framework.class_compiler.plugins for name, framework in profiles.items()})
+        self._readers = _readers(handle)
+        self._versions = [read() for read in self._readers]
+        self._epoch = 0
+        self._changed = [0] * len(Source)  # source -> the epoch that its latest change began
+        self._sampling: set[str] = set()  # profiles that do not look at all nodes
+        self._young: dict[Signature, _Known] = {}
+        self._old: dict[Signature, _Known] = {}
+        self._classes: dict[Hashable, CompiledClass] = {}
+        self._by_class: dict[PodClass, CompiledClass] = {}
+        # Signatures whose class is good now and can be placed many at a time.
+        self.ready: dict[object, PodClass] = {}
+        self._find_sampling()
+
+    def of(self, pod_class: PodClass) -> CompiledClass:
+        return self._by_class[pod_class]
+
+    # --- what is good now ---
+
+    def refresh(self) -> None:
+        """Note what has changed, and make room. What is found after this is good until the next time."""
+        if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
+            self._grow_old()
+        versions = [read() for read in self._readers]
+        if versions == self._versions:
+            return
+        self._epoch += 1
+        for source, (old, new) in enumerate(zip(self._versions, versions, strict=True)):
+            if old != new:
+                self._changed[source] = self._epoch
+        if self._changed[Source.NODES] == self._epoch:
+            self._find_sampling()
+        self._versions = versions
+        self.ready.clear()
+
+    def _find_sampling(self) -> None:
+        self._sampling = {name for name, framework in self._profiles.items() if not framework.looks_at_all()}
+
+    # --- looking up ---
+
+    def find(self, pod: PodInfo) -> CompiledClass | None:
+        """The pod's class, good now; None if the pod is to be decided by itself."""
+        if pod.pod.spec.scheduler_name not in self._profiles:
+            return None
+        signature = self._signer.sign(pod)
+        if signature.fragments is None or signature.profile in self._sampling:
+            return None
+        known = self._recall(signature)
+        if known is None or any(self._changed[source] > known.checked for source in known.sources):
+            known = self._ask(signature, pod, known)
+        known.checked = self._epoch
+        compiled = known.compiled
+        if compiled is not None and compiled.terms is None:
+            self.ready[signature] = compiled.pod_class
+        return compiled
+
+    def _recall(self, signature: Signature) -> _Known | None:
+        known = self._young.get(signature)
+        if known is None:
+            known = self._old.pop(signature, None)
+            if known is not None:
+                self._young[signature] = known
+        return known
+
+    def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
+        """Ask the plugins; what they say may be what they said before."""
+        compiler = self._profiles[signature.profile].class_compiler
+        draft, can = compiler.compile(pod)
+        compiled = None
+        if can:
+            evaluations = compiler.evaluations(draft)
+            compiled = self._class_of((signature.profile, evaluations, draft.key), draft, signature, evaluations)
+        known = _Known(compiled, frozenset(draft.sources), self._epoch)
+        if compiled is not None:
+            compiled.users += 1
+        if before is not None:
+            self._give_up(before)
+        self._young[signature] = known
+        return known
+
+    def _class_of(
+        self, key: Hashable, draft: ClassDraft, signature: Signature, evaluations: Evaluations
+    ) -> CompiledClass | None:
+        found = self._classes.get(key)
+        if found is not None:
+            return found
+        try:
+            made = draft.make()
+        except (ValueError, OverflowError) as error:
+            log.debug("pods cannot be a class of the compiled core", extra={"look": signature, "err": str(error)})
+            return None
+        found = CompiledClass(signature.profile, key, made, draft, evaluations)
+        self._classes[key] = self._by_class[made] = found
+        self._bytes += found.bytes
+        return found
+
+    # --- bounds ---
+
+    def _grow_old(self) -> None:
+        for known in self._old.values():
+            self._give_up(known)
+        self._old, self._young = self._young, {}
+        self.ready.clear()
+
+    def _give_up(self, known: _Known) -> None:
+        compiled = known.compiled
+        if compiled is None:
+            return
+        compiled.users -= 1
+        if compiled.users == 0:
+            del self._classes[compiled.key], self._by_class[compiled.pod_class]
+            self._bytes -= compiled.bytes
+            self._placer.drop(compiled.pod_class)
+
+
+def _readers(handle: Handle) -> list[Callable[[], int]]:
+    """In order of `Source`: what tells that it has changed."""
+    table, owners, namespaces = handle.table, handle.owners, handle.namespaces
+    terms = table.counters.by_terms
+    return [
+        lambda: table.static_generation,
+        lambda: table.images.generation,
+        lambda: owners.generation,
+        lambda: namespaces.generation,
+        lambda: terms.last_id,
+        lambda: terms.vanished,
+    ]
