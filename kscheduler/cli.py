@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 a failure at run time (the lease lost, an unreachable apis
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -187,6 +186,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
     from kscheduler.explain.endpoint import ExplainEndpoint
     from kscheduler.leaderelection import ElectionConfig, LeaderElector
     from kscheduler.measurements import RestClientMeasurements
+    from kscheduler.memory import Collections
     from kscheduler.metrics import Metrics
     from kscheduler.replica import Replica
     from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler
@@ -237,8 +237,13 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
                 authorizer=DelegatedAuthorizer(client.token_review, client.subject_access_review, clock),
                 always_allow=options.always_allow_paths,
             )
+        collections = Collections()
         replica = Replica(
-            scheduler, clock=clock, server=server, delay_cache_until_active=config.delay_cache_until_active
+            scheduler,
+            clock=clock,
+            server=server,
+            delay_cache_until_active=config.delay_cache_until_active,
+            while_listing=collections.while_listing,
         )
         elector = None
         if election.leader_elect:
@@ -261,9 +266,7 @@ async def serve(config: SchedulerConfig, options: RunOptions) -> None:
         if server is not None and explainer is not None:
             server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
         replica.add_checks(health, election.resource_name, election.lease_duration.seconds)
-        # What is alive now stays: imported modules and the built parts are never garbage.
-        gc.collect()
-        gc.freeze()
+        collections.start()
         await replica.run()
     finally:
         await client.close()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
-from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
 from kscheduler.leaderelection import LeaderElector
@@ -31,17 +31,27 @@ SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
 
+WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
+
 
 class Replica:
     """`elector` None: this process schedules without asking anybody."""
 
     def __init__(
-        self, scheduler: Scheduler, *, clock: Clock, server: Server | None, delay_cache_until_active: bool = False
+        self,
+        scheduler: Scheduler,
+        *,
+        clock: Clock,
+        server: Server | None,
+        delay_cache_until_active: bool = False,
+        while_listing: WhileListing | None = None,
     ) -> None:
+        """`while_listing` runs beside the first lists; it is told how to ask whether they are complete."""
         self._scheduler = scheduler
         self._clock = clock
         self._server = server
         self._delay_cache = delay_cache_until_active
+        self._while_listing = while_listing
         self._elector: LeaderElector | None = None
         self._active = asyncio.Event()  # this replica may bind
         self._stop = asyncio.Event()  # a signal asked us to end
@@ -111,7 +121,10 @@ class Replica:
     async def _observe(self) -> None:
         if self._delay_cache:
             await self._active.wait()
-        await self._scheduler.observe()
+        if self._while_listing is None:
+            await self._scheduler.observe()
+        else:
+            await run_together(self._scheduler.observe(), self._while_listing(lambda: self._scheduler.is_synced))
 
     async def _lead(self) -> None:
         if self._elector is None:

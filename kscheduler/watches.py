@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kscheduler.api.sharing import NodeSharing, PodSharing
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.protocol import (
@@ -84,8 +85,10 @@ class Watches:
         self._rng = rng
         self._stopwatch = stopwatch
         self._measure = measurements
-        self.pods = self._informer(PODS, self._timed(self._pod_events(), pod_event_name), UNFINISHED_PODS)
-        self.nodes = self._informer(NODES, self._timed(self._node_events(), node_event_name))
+        self.pods = self._informer(
+            PODS, self._timed(self._pod_events(), pod_event_name), UNFINISHED_PODS, keep=PodSharing().keep
+        )
+        self.nodes = self._informer(NODES, self._timed(self._node_events(), node_event_name), keep=NodeSharing().keep)
         self.informers: tuple[Informer[Any], ...] = (
             self.nodes,
             *self._of_groups(),
@@ -94,9 +97,21 @@ class Watches:
             self.pods,
         )
 
-    def _informer(self, resource: Resource[T], handler: Handler[T], field_selector: str = "") -> Informer[T]:
+    def _informer(
+        self,
+        resource: Resource[T],
+        handler: Handler[T],
+        field_selector: str = "",
+        keep: Callable[[T], T | None] | None = None,
+    ) -> Informer[T]:
         return Informer(
-            self._client, resource, handler, clock=self._clock, rng=self._rng, field_selector=field_selector
+            self._client,
+            resource,
+            handler,
+            clock=self._clock,
+            rng=self._rng,
+            field_selector=field_selector,
+            keep=keep,
         )
 
     def _timed(self, handler: Handler[T], name: Callable[[T], str]) -> TimedEvents[T]:

@@ -173,7 +173,7 @@ def _cut(text: str) -> str:
 def decode_list(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedList[T]:
     """A page of a list, without the objects that cannot be read. Raises DecodeError if it is no list at all."""
     page = decode_object(raw, _RawList)
-    items = [item for part in page.items or () if (item := _decode_or_report(part, kind, on_bad)) is not None]
+    items = [item for part in page.items or () if (item := decode_or_report(part, kind, on_bad)) is not None]
     return DecodedList(items, page.metadata.resource_version, page.metadata.continue_token)
 
 
@@ -184,12 +184,13 @@ def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[
         return DecodedEvent(event.type, None, "", decode_object(event.object, APIStatus))
     if event.type == "BOOKMARK":
         return DecodedEvent(event.type, None, _identity(event.object).resource_version, None)
-    item = _decode_or_report(event.object, kind, on_bad)
+    item = decode_or_report(event.object, kind, on_bad)
     metadata: Any = getattr(item, "metadata", None) or _identity(event.object)
     return DecodedEvent(event.type, item, metadata.resource_version, None)
 
 
-def _decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None:
+def decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None:
+    """One object of a list or watch; None, and `on_bad` is told, if it cannot be read."""
     try:
         return decode_object(raw, kind)
     except DecodeError as error:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -91,7 +92,7 @@ def pod_resources(pod: Pod) -> PodResources:
     ):
         resources = containers[0].resources
         return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())
-    return _of_shape(_shape(pod))
+    return _of_parts(pod)
 
 
 def node_allocatable(node: Node) -> NodeAllocatable:
@@ -195,6 +196,39 @@ def _is_resize_infeasible(pod: Pod) -> bool:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
     return False
+
+
+# --- by identity ------------------------------------------------------------------------------------------------
+
+# The parts of a pod that its requests follow from. Pods of one template share them (see `api.sharing`), so that most
+# pods are known by the addresses of their parts, without a look inside. What is remembered holds on to the parts, so
+# an address cannot come to mean another object.
+_parts_of = attrgetter(
+    "spec.containers",
+    "spec.init_containers",
+    "spec.overhead",
+    "spec.resources",
+    "status.container_statuses",
+    "status.init_container_statuses",
+    "status.resources",
+    "status.allocated_resources",
+    "status.conditions",
+)
+_TEMPLATES = 4_096
+_by_parts: dict[tuple[int, ...], tuple[tuple[object, ...], PodResources]] = {}
+
+
+def _of_parts(pod: Pod) -> PodResources:
+    parts = _parts_of(pod)
+    key = tuple(map(id, parts))
+    known = _by_parts.get(key)
+    if known is not None:
+        return known[1]
+    resources = _of_shape(_shape(pod))
+    if len(_by_parts) >= _TEMPLATES:
+        _by_parts.clear()
+    _by_parts[key] = (parts, resources)
+    return resources
 
 
 # --- arithmetic, on thousandths of every resource ---------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.client.backoff import Backoff
@@ -28,6 +28,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 WATCH_TIMEOUT_S = (300.0, 600.0)
 # A watch that lasted longer, or brought something, is a success. One that a server ends at once is a failure.
 SHORT_WATCH_S = 5.0
+# How long the objects of a page may be handled before others get a turn.
+SLICE_S = 0.001
+PAGE_SIZE = 500  # client-go's
 
 
 class Handler(Protocol[T_contra]):
@@ -60,7 +63,7 @@ class Informer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int = PAGE_SIZE,
         watch_timeout_s: tuple[float, float] = WATCH_TIMEOUT_S,
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
@@ -99,21 +102,20 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """Every page in turn; what is in none of them has been deleted."""
         start = self._clock.now()
-        seen: set[str] = set()
+        seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
         token = ""
         while True:
             page = await self._client.list_page(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
             )
-            for obj in page.items:
-                seen.add(_key(obj))
-                self._put(obj)
+            await self._put_all(page.items, seen)
             token = page.continue_token
             if not token:
                 break
             await asyncio.sleep(0)  # thousands of pages are handled: let others run
-        for key in [key for key in self.store if key not in seen]:
-            self._remove(key)
+        if seen is not None:
+            for key in [key for key in self.store if key not in seen]:
+                self._remove(key)
         self.resource_version = page.resource_version
         log.info(
             "list complete",
@@ -127,6 +129,19 @@ class Informer(Generic[T]):
         # Not yet a success: a list that works and a watch that is refused must not take turns without a pause.
         self.last_error = None
         self.synced.set()
+
+    async def _put_all(self, objects: Iterable[T], seen: set[str] | None) -> None:
+        """A page, a little at a time: the lease and the bindings must not wait for a big one."""
+        now = self._clock.now
+        end = now() + SLICE_S
+        for obj in objects:
+            key = _key(obj)
+            if seen is not None:
+                seen.add(key)
+            self._put(key, obj)
+            if now() >= end:
+                await asyncio.sleep(0)
+                end = now() + SLICE_S
 
     # --- watch --------------------------------------------------------------------------------------------------
 
@@ -167,14 +182,13 @@ class Informer(Generic[T]):
             if event.type is EventType.DELETED:
                 self._remove(_key(obj))
             else:
-                self._put(obj)
+                self._put(_key(obj), obj)
         if version:
             self.resource_version = version
 
     # --- store and handler --------------------------------------------------------------------------------------
 
-    def _put(self, obj: T) -> None:
-        key = _key(obj)
+    def _put(self, key: str, obj: T) -> None:
         if self._keep is not None:
             kept = self._slim(key, obj)
             if kept is None:

@@ -7,9 +7,9 @@ method may raise the `APIError` family and nothing else; cancellation passes thr
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -34,6 +34,7 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from kscheduler.errors import APIError
 
 T = TypeVar("T")
 
@@ -114,9 +115,9 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Part of a list; objects that could not be decoded are already logged and left out."""
+    """Part of a list. Objects that cannot be decoded are logged and left out, at the latest when `items` is read."""
 
-    items: list[T]
+    items: Sequence[T]  # read it once: a big page is decoded while it is read
     resource_version: str
     continue_token: str  # "" on the last page
 
@@ -258,4 +259,33 @@ class Client(Protocol):
 
     async def close(self) -> None:
         """Release connections; the client cannot be used afterwards."""
+        ...
+
+
+OnBound = Callable[[APIError | None], None]  # None: the answer was a plain yes
+
+
+class DirectBinds(Protocol):
+    """Writes bindings without a task for each."""
+
+    @property
+    def limit(self) -> int:
+        """How many the apiserver takes at once just now."""
+        ...
+
+    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+        """Write it once, when its turn comes. False, and nothing done: it cannot be written so now, use `bind`.
+
+        `may_write` is asked right before; after a no, `on_answer` is told NotLeading. It is called once, from the
+        event loop and never from within `write`, with what `bind` would raise after a single try; a 401 is among it.
+        """
+        ...
+
+
+@runtime_checkable
+class BindsDirectly(Protocol):
+    """A client may offer this beside `Client`."""
+
+    def direct_binds(self, ceiling: int) -> DirectBinds:
+        """One for all bindings of the program; never more than `ceiling` at once."""
         ...

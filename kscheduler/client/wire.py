@@ -2,23 +2,36 @@
 
 The fast path decodes a whole page or line at once into its final type. Only when that fails does `api.decode` take
 it apart, to find the object at fault; it is logged with its key, the others and the resource version are kept.
+A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: whoever
+reads it can let the event loop run in between.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from kscheduler.api.decode import APIStatus, DecodedEvent, decode_list, decode_object, decode_watch_line
+from kscheduler.api.decode import (
+    APIStatus,
+    DecodedEvent,
+    decode_list,
+    decode_object,
+    decode_or_report,
+    decode_watch_line,
+)
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.errors import DecodeError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+# Decoding at once what is smaller takes a millisecond or less.
+BIG_PAGE_BYTES = 512 << 10
 
 
 class _ListMeta(APIStruct, frozen=True):
@@ -57,9 +70,44 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+class Undecoded(Sequence[T]):
+    """Objects of a page, decoded as they are read; those that cannot be are logged and skipped."""
+
+    def __init__(self, items: list[msgspec.Raw], resource: Resource[T]) -> None:
+        self._items = items
+        self._kind = resource.type
+        self._on_bad = functools.partial(_log_bad, resource)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        decode: Callable[[msgspec.Raw], T] = _decoder(cast(Any, self._kind)).decode
+        for raw in self._items:
+            try:
+                item: T | None = decode(raw)
+            except (msgspec.MsgspecError, RecursionError):
+                item = decode_or_report(raw, self._kind, self._on_bad)
+            if item is not None:
+                yield item
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        return list(self)[index]
+
+
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
     """A List; objects that cannot be read are logged and left out. Raises DecodeError when it is no list at all."""
     try:
+        if len(raw) >= BIG_PAGE_BYTES:
+            split = _decoder(_List[msgspec.Raw]).decode(raw)
+            parts = Undecoded(split.items or [], resource)
+            return Page(parts, split.metadata.resource_version, split.metadata.continue_token)
         page = _decoder(_List[resource.type]).decode(raw)  # type: ignore[name-defined]
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
     except (msgspec.MsgspecError, RecursionError):

@@ -32,17 +32,16 @@ class PodInfo:
     Raises DecodeError, naming field and value, for quantities that cannot be read.
     """
 
-    __slots__ = ("_affinity", "_held_terms", "host_ports", "key", "pod", "priority", "resources", "signature", "uid")
+    __slots__ = ("_affinity", "_held_terms", "host_ports", "pod", "priority", "resources", "signature", "uid")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-        self.key = pod.key
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
         self.resources: PodResources = pod_resources(pod)
         if len(self.resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
             raise DecodeError(
-                f"pod {self.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
+                f"pod {pod.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
                 f"got {len(self.resources.total.scalars)}"
             )
         self.host_ports = host_ports(pod)
@@ -50,6 +49,11 @@ class PodInfo:
         # Compiled when first asked for; most pods have none.
         self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
         self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = () if pod.spec.affinity is None else None
+
+    @property
+    def key(self) -> str:
+        """Made when asked for: kept, it would be a tenth of what a pod takes."""
+        return self.pod.key
 
     @property
     def affinity(self) -> PodAffinityTerms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import Node, ObjectMeta, Pod
-from kscheduler.client.informer import Informer
+from kscheduler.client.informer import SLICE_S, Informer
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
 from kscheduler.errors import APIError, Forbidden, Gone, Unreachable
 from kscheduler.simulator.cluster import Cluster
@@ -453,3 +454,46 @@ def test_objects_of_the_same_version_are_told_once() -> None:
     client = ScriptedClient(pages, [[Gone("too old")]])
     _, heard = play(client, 10)
     assert heard.calls == ["add ns/a"]
+
+
+class SlowHandler(Recorder):
+    """Takes 0.4 ms over each object."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def on_add(self, obj: Any) -> None:
+        super().on_add(obj)
+        self._clock.time += 0.0004
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wall(self) -> float:
+        return self.time
+
+
+def test_others_get_a_turn_while_a_page_is_handled() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        pages: list[Page[Any] | APIError] = [Page([pod_at(5, f"p{i}") for i in range(100)], "5", "")]
+        handler = SlowHandler(clock)
+        informer = Informer(ScriptedClient(pages, []), PODS, handler, clock=clock, rng=random.Random(0))  # type: ignore[arg-type]
+        task = asyncio.ensure_future(informer.run())
+        between: list[int] = []
+        while not informer.synced.is_set():
+            await asyncio.sleep(0)
+            between.append(len(handler.calls))
+        steps = [after - before for before, after in itertools.pairwise([0, *between])]
+        assert sum(steps) == 100
+        assert max(steps) * 0.0004 <= SLICE_S + 0.0004
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())

@@ -1,0 +1,282 @@
+"""Pods and nodes made small before they are kept: equal parts are one object, what nobody reads is left out.
+
+A cluster's pods come from few templates, so what they say of containers, tolerations, labels and owners is said once
+for all of them. Objects are frozen, hence free to share; parts that are shared also compare at a glance. Everything a
+decision, an out-of-tree plugin or a later write may ask for stays. Left out is only:
+
+- volumes that no field of `Volume` says anything about, such as a service account's token, whose name is each pod's;
+- for a pod with a node, the times and texts in conditions that the kubelet and the scheduler keep up to date, and the
+  statuses of containers that say nothing of resources;
+- annotations that repeat the whole object for kubectl.
+
+What is remembered in order to find equal parts is bounded in bytes, and forgotten when it was not met for long.
+"""
+
+from __future__ import annotations
+
+import functools
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from kscheduler.api.objects import (
+    ContainerImage,
+    ContainerStatus,
+    Labels,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
+
+T = TypeVar("T")
+
+# Each table keeps two generations of at most this many bytes of keys. A template's key is about 600 bytes: room for
+# 3,000 to 7,000 templates, and for many more parts of templates.
+MAX_KEY_BYTES = 2 << 20
+_PER_KEY = (
+    200  # what an entry takes beside its key's own bytes, about: the bytes object, its place in the dict, the value
+)
+_MAX_STRINGS = 16_384
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Conditions whose times and texts nobody reads once a pod has a node. Others, DisruptionTarget among them, stay whole.
+_ROUTINE: Final = frozenset({"PodReadyToStartContainers", "PodScheduled", "Initialized", "ContainersReady", "Ready"})
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Shared(Generic[T]):
+    """One object for all equal ones. Two values are equal when they are written alike in msgpack."""
+
+    def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
+        self._most = max_key_bytes
+        self._bytes = 0  # of the young keys
+        self._young: dict[bytes, T] = {}
+        self._old: dict[bytes, T] = {}  # forgotten unless asked for before the young have become too many
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def find(self, key: bytes) -> T | None:
+        found = self._young.get(key)
+        if found is None and (found := self._old.pop(key, None)) is not None:
+            self.keep(key, found)
+        return found
+
+    def keep(self, key: bytes, value: T) -> None:
+        self._bytes += len(key) + _PER_KEY
+        if self._bytes > self._most:
+            self._old, self._young, self._bytes = self._young, {}, len(key) + _PER_KEY
+        self._young[key] = value
+
+    def get(self, value: T) -> T:
+        """The object that stands for all that equal this one."""
+        key = _key(value)
+        if key is None:
+            return value
+        found = self.find(key)
+        if found is None:
+            self.keep(key, value)
+            return value
+        return found
+
+
+class Strings:
+    """The same for text that comes again and again, such as names of nodes and of namespaces."""
+
+    def __init__(self, most: int = _MAX_STRINGS) -> None:
+        self._most = most
+        self._young: dict[str, str] = {}
+        self._old: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, text: str) -> str:
+        found = self._young.get(text)
+        if found is None:
+            found = self._old.pop(text, text)
+            if len(self._young) >= self._most:
+                self._old, self._young = self._young, {}
+            self._young[found] = found
+        return found
+
+
+def _key(value: object) -> bytes | None:
+    """None for what msgpack cannot write: a number beyond 64 bits, text that is not Unicode."""
+    try:
+        return _encode(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+# --- pods -------------------------------------------------------------------------------------------------------
+
+# All fields of a spec but the node's name, which comes first and is the pod's own.
+_SPEC_FIELDS = PodSpec.__struct_fields__[1:]
+_spec_parts = attrgetter(*_SPEC_FIELDS)
+_VOLUMES = _SPEC_FIELDS.index("volumes")
+_LABELS, _ANNOTATIONS, _OWNERS = range(3)  # the parts of a template that come from the metadata
+_OF_META = 3
+
+_Parts = tuple[Any, ...]  # labels, annotations, owners, then the fields of the spec
+_NO_STATUS = PodStatus()
+
+
+class PodSharing:
+    """`keep` gives a pod with shared parts. One of these serves one informer."""
+
+    def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
+        self._templates: Shared[_Parts] = Shared(max_key_bytes)
+        self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
+        self._parts: Shared[Any] = Shared(max_key_bytes)  # for pods whose template is theirs alone, as a Job's pods are
+        self._strings = Strings()
+
+    def __len__(self) -> int:
+        """How many parts are remembered."""
+        return len(self._templates) + len(self._statuses) + len(self._parts) + len(self._strings)
+
+    def keep(self, pod: Pod) -> Pod:
+        meta, spec = pod.metadata, pod.spec
+        parts = self._template(meta, spec)
+        text = self._strings.get
+        created = meta.creation_timestamp
+        return Pod(
+            ObjectMeta(
+                meta.name,
+                text(meta.namespace),
+                meta.uid,
+                meta.resource_version,
+                meta.generation,
+                parts[_LABELS],
+                parts[_ANNOTATIONS],
+                created and text(created),
+                meta.deletion_timestamp,
+                parts[_OWNERS],
+            ),
+            PodSpec(spec.node_name and text(spec.node_name), *parts[_OF_META:]),
+            self._status(pod.status, bool(spec.node_name)),
+        )
+
+    def _template(self, meta: ObjectMeta, spec: PodSpec) -> _Parts:
+        of_spec = _spec_parts(spec)
+        if of_spec[_VOLUMES]:
+            volumes = [volume for volume in of_spec[_VOLUMES] if _says_something(volume)] or None
+            of_spec = (*of_spec[:_VOLUMES], volumes, *of_spec[_VOLUMES + 1 :])
+        parts = (meta.labels, _worth_keeping(meta.annotations), meta.owner_references, *of_spec)
+        key = _key(parts)
+        if key is None:
+            return parts
+        found = self._templates.find(key)
+        if found is None:
+            found = tuple(map(self._part, parts))
+            self._templates.keep(key, found)
+        return found
+
+    def _part(self, part: Any) -> Any:
+        return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
+
+    def _status(self, status: PodStatus, is_bound: bool) -> PodStatus:
+        """Shared as a whole; a pod that has started has a time of its own to tell."""
+        started = status.start_time
+        if started is not None or is_bound:
+            status = PodStatus(
+                status.phase,
+                status.nominated_node_name,
+                None,
+                _settled(status.conditions) if is_bound else status.conditions,
+                status.resources,
+                status.allocated_resources,
+                _of_resources(status.container_statuses) if is_bound else status.container_statuses,
+                _of_resources(status.init_container_statuses) if is_bound else status.init_container_statuses,
+            )
+        status = self._statuses.get(status)
+        if started is None:
+            return status
+        return PodStatus(status.phase, status.nominated_node_name, self._strings.get(started), *_later_parts(status))
+
+
+_later_parts = attrgetter(*PodStatus.__struct_fields__[3:])
+
+
+def _says_something(volume: Volume) -> bool:
+    return volume != Volume(volume.name)
+
+
+def _worth_keeping(annotations: Labels | None) -> Labels | None:
+    if annotations is None or LAST_APPLIED not in annotations:
+        return annotations
+    return {name: value for name, value in annotations.items() if name != LAST_APPLIED} or None
+
+
+def _settled(conditions: list[PodCondition] | None) -> list[PodCondition] | None:
+    if not conditions:
+        return None
+    return [_condition(each.type, each.status, each.reason) if each.type in _ROUTINE else each for each in conditions]
+
+
+@functools.lru_cache(maxsize=1_024)
+def _condition(type: str, status: str, reason: str) -> PodCondition:
+    return PodCondition(type, status, reason)
+
+
+def _of_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    if not statuses:
+        return None
+    return [each for each in statuses if each.resources is not None or each.allocated_resources] or None
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------
+
+
+class NodeSharing:
+    """The same for nodes: what they can do, their conditions and their images."""
+
+    def __init__(self) -> None:
+        self._parts: Shared[Any] = Shared()
+        self._images: Shared[ContainerImage] = Shared()
+        self._strings = Strings()
+
+    def __len__(self) -> int:
+        return len(self._parts) + len(self._images) + len(self._strings)
+
+    def keep(self, node: Node) -> Node:
+        meta, spec, status = node.metadata, node.spec, node.status
+        part = self._part
+        return Node(
+            ObjectMeta(
+                self._strings.get(meta.name),
+                meta.namespace,
+                meta.uid,
+                meta.resource_version,
+                meta.generation,
+                self._values(meta.labels),
+                self._values(_worth_keeping(meta.annotations)),
+                meta.creation_timestamp,
+                meta.deletion_timestamp,
+                meta.owner_references,
+            ),
+            cast(NodeSpec, part(spec)),
+            NodeStatus(
+                part(status.capacity),
+                part(status.allocatable),
+                status.images and [self._images.get(image) for image in status.images],
+                part(status.conditions),
+                part(status.declared_features),
+            ),
+        )
+
+    def _part(self, part: Any) -> Any:
+        return None if part is None else self._parts.get(part)
+
+    def _values(self, pairs: Labels | None) -> Labels | None:
+        """A node's labels are its own as a whole; most of them are the same on others."""
+        text = self._strings.get
+        return None if pairs is None else {text(name): text(value) for name, value in pairs.items()}

@@ -1,0 +1,57 @@
+"""A big page is decoded while it is read, and means what a small one means."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from kscheduler.client.protocol import PODS
+from kscheduler.client.wire import BIG_PAGE_BYTES, Undecoded, decode_page
+from kscheduler.errors import DecodeError
+
+FILLER = "x" * 2_000
+COUNT = BIG_PAGE_BYTES // len(FILLER) + 1
+
+
+def page(*odd: object, count: int = COUNT) -> bytes:
+    items = [{"metadata": {"name": f"p{i}", "managedFields": FILLER}} for i in range(count)]
+    metadata = {"resourceVersion": "7", "continue": "more"}
+    return json.dumps({"kind": "PodList", "metadata": metadata, "items": [*odd, *items]}).encode()
+
+
+def test_a_big_page_yields_its_objects() -> None:
+    found = decode_page(page(), PODS)
+    assert isinstance(found.items, Undecoded)
+    assert [pod.metadata.name for pod in found.items] == [f"p{i}" for i in range(COUNT)]
+    assert (found.resource_version, found.continue_token) == ("7", "more")
+    assert (len(found.items), found.items[3].metadata.name) == (COUNT, "p3")
+    assert [pod.metadata.name for pod in found.items[1:3]] == ["p1", "p2"]
+
+
+def test_a_small_page_is_decoded_at_once() -> None:
+    assert isinstance(decode_page(page(count=3), PODS).items, list)
+
+
+def test_a_bad_object_of_a_big_page_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    bad = {"metadata": {"name": "bad", "namespace": "ns"}, "spec": {"priority": "high"}}
+    nulls = {"metadata": {"name": "nulls"}, "spec": {"containers": None}}
+    found = [pod.metadata.name for pod in decode_page(page(bad, nulls), PODS).items]
+    assert found == ["nulls", *(f"p{i}" for i in range(COUNT))]
+    assert [(record.__dict__["object"], record.__dict__["error"]) for record in caplog.records] == [
+        ("ns/bad", 'spec.priority: expected int | null, got "high"')
+    ]
+
+
+def test_a_big_answer_that_is_no_list_is_refused() -> None:
+    with pytest.raises(DecodeError, match="items"):
+        decode_page(json.dumps({"items": FILLER * COUNT}).encode(), PODS)
+    with pytest.raises(DecodeError, match="expected JSON"):
+        decode_page(page()[:-2], PODS)
+
+
+def test_a_big_list_without_items_is_empty() -> None:
+    raw = json.dumps({"metadata": {"resourceVersion": "7", "selfLink": FILLER * COUNT}, "items": None}).encode()
+    assert (list(decode_page(raw, PODS).items), decode_page(raw, PODS).resource_version) == ([], "7")
