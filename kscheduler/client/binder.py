@@ -33,31 +33,44 @@ class Binder:
         self._rng = rng
         self.may_bind: Callable[[], bool] = lambda: True
 
-    async def bind(self, binding: Binding) -> None:
-        """Returns when the pod is bound to that node; raises an APIError when it certainly is not."""
+    async def bind(self, binding: Binding, *, met: APIError | None = None) -> None:
+        """Returns when the pod is bound to that node; raises an APIError when it certainly is not.
+
+        `met`: what a first try that was made elsewhere ended with, and which `may_change`.
+        """
         pause_s = FIRST_PAUSE_S
         in_doubt = False  # an earlier try may have been carried out
+        error = met
         while True:
-            if not self.may_bind():
-                raise NotLeading("not bound: this replica does not hold the lease")
-            try:
-                await self._client.bind(binding)
+            if error is None:
+                error = await self._try(binding, in_doubt)
+            if error is None:
                 return
-            except (Conflict, NotFound) as error:
-                if in_doubt and await self.is_bound_as_asked(binding):
-                    return
-                raise error
-            except APIError as error:
-                if not _may_change(error):
-                    raise
-                in_doubt = in_doubt or not isinstance(error, TooManyRequests)
-                wait_s = error.retry_after_s or pause_s * self._rng.uniform(0.5, 1.5)
-                log.warning(
-                    "binding is written again",
-                    extra={"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(error)},
-                )
+            in_doubt = in_doubt or not isinstance(error, TooManyRequests)
+            wait_s = error.retry_after_s or pause_s * self._rng.uniform(0.5, 1.5)
+            log.warning(
+                "binding is written again",
+                extra={"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(error)},
+            )
             await asyncio.sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            error = None
+
+    async def _try(self, binding: Binding, in_doubt: bool) -> APIError | None:
+        """None when it is bound; an error that decides nothing; raises one that does."""
+        if not self.may_bind():
+            raise not_leading()
+        try:
+            await self._client.bind(binding)
+        except (Conflict, NotFound) as error:
+            if in_doubt and await self.is_bound_as_asked(binding):
+                return None
+            raise error
+        except APIError as error:
+            if not may_change(error):
+                raise
+            return error
+        return None
 
     async def is_bound_as_asked(self, binding: Binding) -> bool:
         """Ask until there is an answer; raises what the apiserver says if it refuses to tell."""
@@ -69,12 +82,16 @@ class Binder:
             except NotFound:
                 return False
             except APIError as error:
-                if not _may_change(error):
+                if not may_change(error):
                     raise
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.5))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-def _may_change(error: APIError) -> bool:
+def not_leading() -> NotLeading:
+    return NotLeading("not bound: this replica does not hold the lease")
+
+
+def may_change(error: APIError) -> bool:
     """Is it worth asking again: no answer, a server's fault, or a plea to slow down?"""
     return isinstance(error, (Unreachable, TooManyRequests)) or error.status >= 500

@@ -1,26 +1,29 @@
 """Keep-alive connections for small requests, one request at a time on each: what bindings and Events travel on.
 
 A tenth of the cost of a general HTTP client, because nothing general is done: no redirects, cookies, compression or
-proxies. Errors are OSError, asyncio.TimeoutError or BadAnswer; the transport above knows what they mean.
+proxies. An exchange can be awaited, or begun with a callback, which costs neither task nor future. Errors are OSError,
+asyncio.TimeoutError or BadAnswer; the transport above knows what they mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
+
+BUFFER_BYTES = 1 << 13  # an answer to a write is half a kilobyte; a longer one comes in pieces
+OnOutcome = Callable[[Answer | Exception], None]
 
 
 class ConnectionPool:
     """As many connections as there are requests at once; the one used last is used next, so that spares run dry."""
 
     def __init__(self, endpoint: Endpoint, *, connect_timeout_s: float, keep_alive_s: float) -> None:
-        parts = urlsplit(endpoint.host)
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if endpoint.is_tls else 80)
         self._endpoint = endpoint
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
@@ -29,15 +32,13 @@ class ConnectionPool:
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """Send a whole request and return the whole answer."""
-        connection = self._take() or await self._connect()
+        connection = self.take_idle() or await self.connect()
         answer = await connection.exchange(request, timeout_s)
-        if answer.reusable and connection.is_open:
-            self._idle.append(connection)
-        else:
-            connection.abort()
+        self.give_back(connection, answer)
         return answer
 
-    def _take(self) -> Connection | None:
+    def take_idle(self) -> Connection | None:
+        """A connection that is open and unused, if there is one. It is the caller's until given back."""
         oldest = asyncio.get_running_loop().time() - self._keep_alive_s
         while self._idle:
             connection = self._idle.pop()
@@ -46,16 +47,17 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        endpoint = self._endpoint
-        tls = endpoint.ssl or endpoint.is_tls
-        server_name = (endpoint.server_name or self._host) if tls else None
-        connecting = loop.create_connection(
-            lambda: Connection(self._all), self._host, self._port, ssl=tls or None, server_hostname=server_name
-        )
-        _, connection = await asyncio.wait_for(connecting, self._connect_timeout_s)
-        return connection
+    async def connect(self) -> Connection:
+        """A new connection, the caller's until given back."""
+        opening = open_connection(self._endpoint, lambda: Connection(self._all))
+        return await asyncio.wait_for(opening, self._connect_timeout_s)
+
+    def give_back(self, connection: Connection, answer: Answer) -> None:
+        """After an exchange that ended with this answer. One that failed has closed its connection."""
+        if answer.reusable and connection.is_open:
+            self._idle.append(connection)
+        else:
+            connection.abort()
 
     async def close(self) -> None:
         """Drop all connections; exchanges under way fail."""
@@ -65,15 +67,38 @@ class ConnectionPool:
         await asyncio.sleep(0)  # their exchanges fail now
 
 
-class Connection(asyncio.Protocol):
-    """One TCP or TLS connection."""
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def open_connection(endpoint: Endpoint, protocol: Callable[[], P]) -> P:
+    """A connection to the apiserver itself: no proxy."""
+    parts = urlsplit(endpoint.host)
+    host = parts.hostname or ""
+    tls = endpoint.ssl or endpoint.is_tls
+    _, opened = await asyncio.get_running_loop().create_connection(
+        protocol,
+        host,
+        parts.port or (443 if tls else 80),
+        ssl=tls or None,
+        server_hostname=(endpoint.server_name or host) if tls else None,
+    )
+    return opened
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One TCP or TLS connection.
+
+    It brings its own buffer: uvloop allots a quarter of a megabyte for each read of a TLS connection that has none.
+    """
 
     def __init__(self, open_ones: set[Connection]) -> None:
         self._open_ones = open_ones
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader = AnswerReader()
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._on_outcome: OnOutcome | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.last_used = self._loop.time()
 
     @property
@@ -82,59 +107,84 @@ class Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """Whatever goes wrong, cancellation included, ends the connection: an answer may still be under way."""
-        transport = self._transport
-        if transport is None:
-            raise ConnectionResetError("the connection was closed")
-        self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
+        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        self.send(request, timeout_s, partial(_resolve, waiter))
         try:
-            transport.write(request)
-            answer = await self._waiter
-        except BaseException:
+            return await waiter
+        except asyncio.CancelledError:
+            self._finish()
             self.abort()
             raise
-        finally:
-            timer.cancel()
-            self._waiter = None
-        self.last_used = self._loop.time()
-        return answer
+
+    def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome) -> None:
+        """Begin an exchange. `on_outcome` is called once, from the event loop; an error ends the connection."""
+        self._on_outcome = on_outcome
+        transport = self._transport
+        if transport is None:
+            self._loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
+            return
+        self._timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
+        transport.write(request)
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
-    # --- asyncio.Protocol ---------------------------------------------------------------------------------------
+    def _finish(self) -> OnOutcome | None:
+        """The exchange is over; who is to hear of it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        on_outcome, self._on_outcome = self._on_outcome, None
+        return on_outcome
+
+    def _fail(self, error: Exception) -> None:
+        on_outcome = self._finish()
+        self.abort()
+        if on_outcome is not None:
+            on_outcome(error)
+
+    # --- asyncio.BufferedProtocol -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
         self._open_ones.add(self)
 
-    def data_received(self, data: bytes) -> None:
-        waiter = self._waiter
-        if waiter is None or waiter.done():
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._on_outcome is None:
             self.abort()  # nobody asked
             return
         try:
-            answer = self._reader.feed(data)
+            answer = self._reader.feed(self._buffer[:nbytes].tobytes())
         except BadAnswer as error:
             self._fail(error)
             return
         if answer is not None:
-            waiter.set_result(answer)
+            self.last_used = self._loop.time()
+            on_outcome = self._finish()
+            assert on_outcome is not None
+            on_outcome(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._open_ones.discard(self)
-        waiter = self._waiter
-        if waiter is None or waiter.done():
+        if self._on_outcome is None:
             return
         answer = self._reader.end()
-        if answer is not None:
-            waiter.set_result(answer)
-        else:
+        if answer is None:
             cause = "before" if self._reader.is_fresh else "in the middle of"
-            waiter.set_exception(error or ConnectionResetError(f"the server hung up {cause} its answer"))
+            self._fail(error or ConnectionResetError(f"the server hung up {cause} its answer"))
+        elif (on_outcome := self._finish()) is not None:
+            on_outcome(answer)
 
-    def _fail(self, error: Exception) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+
+def _resolve(waiter: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
+    if waiter.done():
+        return
+    if isinstance(outcome, Answer):
+        waiter.set_result(outcome)
+    else:
+        waiter.set_exception(outcome)

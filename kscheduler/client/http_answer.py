@@ -5,6 +5,7 @@ For small answers, held whole in memory: fixed length, chunked, or up to the end
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 1 << 16
@@ -48,6 +49,8 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> Answer | None:
         """The answer these bytes complete. Raises BadAnswer."""
+        if self._head is None and not self._buffer and (answer := _read_plain(data)) is not None:
+            return answer
         self._buffer = buffer = self._buffer + data if self._buffer else data
         head = self._head
         if head is None:
@@ -88,6 +91,24 @@ class AnswerReader:
             if head.status >= 200:
                 return head
             self._buffer = self._buffer[end + 4 :]  # 100 Continue and its like come before the answer
+
+
+_is_special = re.compile(rb"\r\n(?:Connection|Transfer-Encoding|Retry-After):").search
+
+
+def _read_plain(data: bytes) -> Answer | None:
+    """A 2xx answer that came in one piece, with headers as Go spells them; None for any other, which is read with care.
+
+    This is what nearly every write is answered with.
+    """
+    end = data.find(b"\r\n\r\n") + 2
+    at = data.find(b"\r\nContent-Length: ", 0, end)
+    if at < 0 or not data.startswith(b"HTTP/1.1 20") or _is_special(data, 0, end) is not None:
+        return None
+    status, length = data[9:12], data[at + 18 : data.find(b"\r\n", at + 18)]
+    if not status.isdigit() or not length.isdigit() or status == b"204" or len(data) != end + 2 + int(length):
+        return None
+    return Answer(int(status), data[end + 2 :], "", True)
 
 
 def _parse_head(text: bytes, start: int) -> _Head:

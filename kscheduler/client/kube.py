@@ -2,7 +2,8 @@
 
 Decides paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and watches are
 decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go first;
-Events have a limit of their own, so that no number of them delays a binding. Nothing is tried again here but what was
+Events have a limit of their own, so that no number of them delays a binding; how many of all these are under way at
+once follows what the apiserver takes, bindings first. Nothing is tried again here but what was
 refused for an old token: each caller knows best whether and when to repeat.
 """
 
@@ -22,10 +23,22 @@ from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
+from kscheduler.client.adaptive_limit import AdaptiveLimit
+from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.credentials import Credentials, load_credentials
 from kscheduler.client.merge_patch import versioned
-from kscheduler.client.protocol import Binding, Event, EventType, Page, PodStatusPatch, Resource, WatchEvent
+from kscheduler.client.protocol import (
+    Binding,
+    DirectBinds,
+    Event,
+    EventType,
+    Page,
+    PodStatusPatch,
+    Resource,
+    WatchEvent,
+)
 from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
@@ -37,6 +50,7 @@ T = TypeVar("T")
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
+DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
@@ -66,8 +80,10 @@ class KubeClient:
         user_agent: str = "kscheduler",
     ) -> None:
         self._transport = Transport(credentials, clock, observer=observer, user_agent=user_agent)
+        self._clock = clock
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
+        self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
 
     @classmethod
     async def connect(
@@ -164,8 +180,19 @@ class KubeClient:
     # --- writing ------------------------------------------------------------------------------------------------
 
     async def bind(self, binding: Binding) -> None:
-        path = f"/api/v1/namespaces/{quote(binding.namespace)}/pods/{quote(binding.name)}/binding"
-        await self._send_limited(Priority.BIND, "POST", path, protobuf.encode_binding(binding), protobuf.CONTENT_TYPE)
+        body = protobuf.encode_binding(binding)
+        await self._send_limited(Priority.BIND, "POST", binding_path(binding), body, protobuf.CONTENT_TYPE)
+
+    def direct_binds(self, ceiling: int) -> DirectBinds:
+        self._slots.limit.bound(ceiling)
+        return BindingWriter(
+            self._transport,
+            self._limiter,
+            self._slots,
+            self._clock,
+            accept=_ACCEPT_PROTOBUF,
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         meta = pod.metadata
@@ -178,16 +205,8 @@ class KubeClient:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
         body = _encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
         # For people to read, as Events are, and out of the bindings' way like them.
-        await self._limit(self._event_limiter, Priority.EVENT, "PATCH")
         with _namesakes_conflict():
-            await self._transport.request(
-                "PATCH",
-                path,
-                body=body,
-                content_type=_MERGE_PATCH,
-                accept=_ACCEPT_PROTOBUF,
-                timeout_s=REQUEST_TIMEOUT_S,
-            )
+            await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
@@ -217,38 +236,23 @@ class KubeClient:
             raise APIError(f"apiserver {self.host}: {path}: {error}") from error
 
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
-        await self._limit(self._limiter, priority, verb)
-        await self._transport.request(
-            verb, path, body=body, content_type=content_type, accept=_ACCEPT_PROTOBUF, timeout_s=REQUEST_TIMEOUT_S
-        )
+        await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
+        async with self._slots.taken(priority):
+            await self._transport.request(
+                verb, path, body=body, content_type=content_type, accept=_ACCEPT_PROTOBUF, timeout_s=REQUEST_TIMEOUT_S
+            )
 
     async def create_event(self, event: Event) -> None:
-        await self._limit(self._event_limiter, Priority.EVENT, "POST")
         path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events"
-        await self._transport.request(
-            "POST",
-            path,
-            body=protobuf.encode_event(event),
-            content_type=protobuf.CONTENT_TYPE,
-            accept=_ACCEPT_PROTOBUF,
-            timeout_s=REQUEST_TIMEOUT_S,
-        )
+        await self._send_limited(Priority.EVENT, "POST", path, protobuf.encode_event(event), protobuf.CONTENT_TYPE)
 
     async def patch_event_series(self, event: Event) -> None:
-        await self._limit(self._event_limiter, Priority.EVENT, "PATCH")
         path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events/{quote(event.name)}"
         series = event.series and {
             "count": event.series.count,
             "lastObservedTime": micro_time(event.series.last_observed_s),
         }
-        await self._transport.request(
-            "PATCH",
-            path,
-            body=_encode({"series": series}),
-            content_type=_MERGE_PATCH,
-            accept=_ACCEPT_PROTOBUF,
-            timeout_s=REQUEST_TIMEOUT_S,
-        )
+        await self._send_limited(Priority.EVENT, "PATCH", path, _encode({"series": series}), _MERGE_PATCH)
 
     async def _limit(self, limiter: RateLimiter, priority: Priority, verb: str) -> None:
         if limiter.try_acquire():
@@ -299,6 +303,7 @@ class KubeClient:
             raise APIError(f"apiserver {self.host}: {kind}: {error}") from error
 
     async def close(self) -> None:
+        self._slots.close()
         await self._transport.close()
 
 

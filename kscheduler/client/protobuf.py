@@ -66,6 +66,31 @@ _NODE_KIND = _text(1, "Node")
 
 def encode_binding(binding: Binding) -> bytes:
     """Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid is the precondition."""
+    name, namespace, uid, node = (
+        binding.name.encode(),
+        binding.namespace.encode(),
+        binding.uid.encode(),
+        binding.node.encode(),
+    )
+    # Nearly always all lengths fit one byte, and it can be written down in one go.
+    meta_length = len(name) + len(namespace) + len(uid) + 6
+    target_length = len(_NODE_KIND) + len(node) + 2
+    if meta_length < 128 and target_length < 124 - meta_length and name and namespace and uid and node:
+        return b"%b\x12%c\x0a%c\x0a%c%b\x1a%c%b\x2a%c%b\x12%c%b\x1a%c%b" % (
+            _BINDING,
+            meta_length + target_length + 4,
+            meta_length,
+            len(name),
+            name,
+            len(namespace),
+            namespace,
+            len(uid),
+            uid,
+            target_length,
+            _NODE_KIND,
+            len(node),
+            node,
+        )
     metadata = _bytes(1, _object_meta(binding.name, binding.namespace, binding.uid))
     target = _bytes(2, _NODE_KIND + _text(3, binding.node))
     return _BINDING + _bytes(2, metadata + target)

@@ -10,6 +10,8 @@ import asyncio
 import enum
 import heapq
 import itertools
+from collections.abc import Callable
+from typing import Protocol
 
 from kscheduler.clock import Clock
 
@@ -26,6 +28,25 @@ class Priority(enum.IntEnum):
     EVENT = 2
 
 
+class _Turn(Protocol):
+    """What waits for a token: a future, or a call."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: None, /) -> None: ...
+
+
+class _Call:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: None, /) -> None:
+        asyncio.get_running_loop().call_soon(self._callback)
+
+
 class RateLimiter:
     """`burst` requests at once, then `qps` a second. A negative qps is no limit, as in client-go."""
 
@@ -36,7 +57,7 @@ class RateLimiter:
         self._tokens = self._burst
         self._updated = clock.now()
         self._arrival = itertools.count()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap: priority, arrival -> its turn
+        self._waiting: list[tuple[int, int, _Turn]] = []  # heap: priority, arrival -> its turn
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -63,8 +84,7 @@ class RateLimiter:
             return 0.0
         start = self._clock.now()
         turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, next(self._arrival), turn))
-        self._schedule()
+        self._wait(priority, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -73,6 +93,14 @@ class RateLimiter:
                 self._serve()
             raise
         return self._clock.now() - start
+
+    def call_with_token(self, priority: Priority, callback: Callable[[], None]) -> None:
+        """Call when a token has been taken for the caller, from the event loop."""
+        self._wait(priority, _Call(callback))
+
+    def _wait(self, priority: Priority, turn: _Turn) -> None:
+        heapq.heappush(self._waiting, (priority, next(self._arrival), turn))
+        self._schedule()
 
     def _refill(self) -> None:
         now = self._clock.now()

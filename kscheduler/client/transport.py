@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NoReturn, Protocol
 
 import aiohttp
@@ -22,7 +23,8 @@ from yarl import URL
 
 from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
-from kscheduler.client.connections import ConnectionPool
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.connections import Connection, ConnectionPool
 from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.clock import Clock
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
+OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the answer, seconds it took)
+
 # The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
 KEEPALIVE_S = 60.0
 # A dead peer is found after 30 + 3 * 10 s, also on a watch that has nothing to say.
@@ -73,18 +77,20 @@ class Transport:
     ) -> None:
         self._credentials = credentials
         self._endpoint = credentials.endpoint
+        self._host = credentials.endpoint.authority
         self._clock = clock
         self._observer = observer or NoObserver()
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
         self._pool: ConnectionPool | None = None
+        self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
         self._closed = False
 
     @property
     def host(self) -> str:
         """Host and port."""
-        return self._endpoint.authority
+        return self._host
 
     @property
     def observer(self) -> RequestObserver:
@@ -110,6 +116,68 @@ class Transport:
             if answer.status != 401 or is_last or not await credentials.refused(header):
                 raise_status(verb, path, answer.status, answer.body, answer.retry_after)
         raise AssertionError("the second answer was returned or raised")
+
+    # --- without waiting ----------------------------------------------------------------------------------------
+
+    @property
+    def sends(self) -> bool:
+        """Whether `send` may be used now: not behind a proxy, nor while the token has to be read again."""
+        return self._endpoint.proxy is None and not self._credentials.stale and not self._closed
+
+    def send(
+        self, verb: str, path: str, body: bytes, content_type: str, accept: str, timeout_s: float, on_answer: OnAnswer
+    ) -> None:
+        """Begin a request of whose answer nobody reads more than whether it is 2xx. A 401 is an answer like another.
+
+        `on_answer` is called once, from the event loop.
+        """
+        request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
+        answered = partial(self._answered, verb, path, self._clock.now(), on_answer)
+        connection = self._open_pool().take_idle()
+        if connection is not None:
+            connection.send(request, timeout_s, partial(answered, connection))
+            return
+        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, answered))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _send_on_new(
+        self, request: bytes, timeout_s: float, answered: Callable[[Connection | None, Answer | Exception], None]
+    ) -> None:
+        try:
+            connection = await self._open_pool().connect()
+        except (asyncio.TimeoutError, OSError) as error:
+            answered(None, error)
+        except asyncio.CancelledError:
+            answered(None, ConnectionAbortedError("the client was closed"))
+            raise
+        else:
+            connection.send(request, timeout_s, partial(answered, connection))
+
+    def _answered(
+        self,
+        verb: str,
+        path: str,
+        start: float,
+        on_answer: OnAnswer,
+        connection: Connection | None,
+        outcome: Answer | Exception,
+    ) -> None:
+        took_s = self._clock.now() - start
+        error: APIError | None = None
+        if isinstance(outcome, Answer):
+            code = str(outcome.status)
+            if connection is not None and self._pool is not None:
+                self._pool.give_back(connection, outcome)
+            if outcome.status >= 300:
+                error = status_error(verb, path, outcome.status, outcome.body, outcome.retry_after)
+        else:
+            code = "<error>"
+            error = self._unreachable(verb, path, outcome)
+        self._observer.observe(verb, self._host, code, took_s)
+        on_answer(error, took_s)
+
+    # --- awaited ------------------------------------------------------------------------------------------------
 
     async def _exchange(
         self, verb: str, path: str, header: str, timeout_s: float, body: bytes | None, content_type: str, accept: str
@@ -187,6 +255,7 @@ class Transport:
 
     async def close(self) -> None:
         self._closed = True
+        await cancel_and_wait(*self._opening)
         if self._pool is not None:
             await self._pool.close()
         if self._session is not None:
@@ -327,18 +396,27 @@ _decode_status = msgspec.json.Decoder(APIStatus).decode
 
 def raise_status(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> NoReturn:
     """The error for an HTTP status, with what the body's metav1.Status (JSON or protobuf) says about it."""
+    raise status_error(verb, path, code, body, retry_after)
+
+
+def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> APIError:
+    """The same, not raised."""
     status = _read_status(body)
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds:
         retry_after_s = float(status.details.retry_after_seconds)
-    raise_error(verb, path, code, status, retry_after_s)
+    return _error(verb, path, code, status, retry_after_s)
 
 
 def raise_error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None = None) -> NoReturn:
     """The error class that `code` means."""
+    raise _error(verb, path, code, status, retry_after_s)
+
+
+def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None) -> APIError:
     words = (f"{verb} {path.partition('?')[0]}", f"{code} {status.reason}".rstrip(), status.message)
     text = ": ".join(word for word in words if word)
-    raise _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
+    return _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
 
 
 def _read_status(body: bytes) -> APIStatus:

@@ -17,13 +17,16 @@ from msgspec import structs
 from kscheduler.api.documents import PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (
     NODE_DOCUMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
+    DirectBinds,
     Event,
     EventType,
+    OnBound,
     Page,
     PodStatusPatch,
     Resource,
@@ -178,6 +181,19 @@ class ClusterClient:
     async def bind(self, binding: Binding) -> None:
         await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
 
+    def direct_binds(self, ceiling: int) -> DirectBinds:
+        return _DirectBinds(self, ceiling)
+
+    def bind_at_once(self, binding: Binding) -> None:
+        """Without a way there and back."""
+        self._cluster.bind(binding)
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Does a binding take no time, and can nothing happen to it on the way?"""
+        is_instant = not self._latency.bind_s and not self.faults.any
+        return is_instant and not self._closed and not self._cluster.is_down
+
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         def act() -> None:
             self._cluster.patch_pod_status(pod, patch)
@@ -285,6 +301,33 @@ class ClusterClient:
     def _jittered(self, seconds: float) -> float:
         jitter = self._latency.jitter
         return seconds * self._random.lognormvariate(0.0, jitter) if jitter else seconds
+
+
+class _DirectBinds:
+    """Bindings are carried out in the next step of the event loop. With latency or faults they go the ordinary way."""
+
+    def __init__(self, client: ClusterClient, limit: int) -> None:
+        self._client = client
+        self.limit = limit
+
+    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+        if not self._client.is_at_hand:
+            return False
+        asyncio.get_running_loop().call_soon(self._bind, binding, may_write, on_answer)
+        return True
+
+    def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> None:
+        error: APIError | None = None
+        if not may_write():
+            error = not_leading()
+        elif not self._client.is_at_hand:
+            error = Unreachable("the apiserver went down, or out of reach, before it was asked")
+        else:
+            try:
+                self._client.bind_at_once(binding)
+            except APIError as refusal:
+                error = refusal
+        on_answer(error)
 
 
 def _waker(woken: asyncio.Future[None]) -> Callable[[], None]:

@@ -106,6 +106,11 @@ class Faults:
         self._faults.append(fault)
         return fault
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one at all, spent ones included."""
+        return bool(self._faults)
+
     def clear(self) -> None:
         self._faults.clear()
         self._seen.clear()

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 
 FIXED = b"HTTP/1.1 201 Created\r\nContent-Type: x\r\nContent-Length: 5\r\nRetry-After: 7\r\n\r\nhello"
+PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: x\r\nContent-Length: 5\r\nDate: today\r\n\r\nhello"
+BOTH = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+CLOSING_PLAINLY = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 CHUNKED = (
     b"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n4;ext=1\r\nhell\r\n1\r\no\r\n0\r\nTrailer: x\r\n\r\n"
 )
@@ -18,6 +21,9 @@ CONTINUED = b"HTTP/1.1 100 Continue\r\n\r\n" + FIXED
 OLD = b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 ANSWERS = {
+    PLAIN: Answer(201, b"hello", "", True),
+    BOTH: Answer(200, b"hello", "", True),
+    CLOSING_PLAINLY: Answer(200, b"hello", "", False),
     FIXED: Answer(201, b"hello", "7", True),
     CHUNKED: Answer(409, b"hello", "", True),
     CLOSING: Answer(200, b"hello", "", False),

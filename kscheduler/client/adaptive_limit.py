@@ -1,0 +1,79 @@
+"""How many writes may be under way at once: more while the apiserver answers as fast as ever, fewer when it does not.
+
+The rule, applied once a round (as many answers as the limit):
+- The floor is the lowest mean latency of a round; it is let up slowly, so that a cluster that became slower for good
+  gets a new one. A round is fast up to twice the floor, or NEAR_S; slow above four times the floor, and FAR_S.
+- Fast, and all of the limit was used: the limit grows by its square root. Slow: it shrinks by a fifth. In between,
+  or when less was asked for than the limit allows, it stays.
+- The apiserver pushes back (429, a fault of its own, no answer): half, at most once a round; what it says in
+  Retry-After is waited for by whoever holds this limit.
+The square root reaches the ceiling in a dozen rounds and overshoots by little. The absolute bounds are there because
+a few milliseconds more mean nothing: a write waits that long for etcd's disk, and many share one flush.
+
+Numbers in, a number out: no clock and no loop.
+"""
+
+from __future__ import annotations
+
+import math
+
+MINIMUM = 4
+START = 32
+NEAR_S = 0.02
+FAR_S = 0.1
+_NEAR, _FAR = 2.0, 4.0  # times the floor
+_SHRINK = 0.8
+_FLOOR_DRIFT = 0.01  # of the distance, each round
+
+
+class AdaptiveLimit:
+    """`value` is the limit now, never above `ceiling`."""
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling = ceiling
+        self.value = min(START, ceiling)
+        self._floor_s = math.inf
+        self._answers = 0  # of this round
+        self._sum_s = 0.0
+        self._was_full = False
+        self._refusals_to_pass = 0  # answers until a refusal counts again
+
+    def bound(self, ceiling: int) -> None:
+        """Another ceiling."""
+        self.ceiling = ceiling
+        self.value = min(self.value, ceiling)
+
+    def answered(self, latency_s: float, *, is_full: bool) -> None:
+        """A write was answered; `is_full`: others had to wait meanwhile, or none more might have been sent."""
+        self._answers += 1
+        self._sum_s += latency_s
+        self._was_full = self._was_full or is_full
+        if self._refusals_to_pass:
+            self._refusals_to_pass -= 1
+        if self._answers >= self.value:
+            self._end_round()
+
+    def pushed_back(self) -> None:
+        """A write was refused for now, or failed for a reason that has to do with load."""
+        if self._refusals_to_pass:
+            self._refusals_to_pass -= 1
+            return
+        self._refusals_to_pass = self.value  # those under way were sent under the old limit
+        self.value = max(min(MINIMUM, self.ceiling), self.value // 2)
+        self._begin_round()
+
+    def _end_round(self) -> None:
+        mean_s = self._sum_s / self._answers
+        if mean_s < self._floor_s:
+            self._floor_s = mean_s
+        else:
+            self._floor_s += (mean_s - self._floor_s) * _FLOOR_DRIFT
+        if mean_s <= max(_NEAR * self._floor_s, NEAR_S):
+            if self._was_full:
+                self.value = min(self.ceiling, self.value + max(1, math.isqrt(self.value)))
+        elif mean_s > max(_FAR * self._floor_s, FAR_S):
+            self.value = max(min(MINIMUM, self.ceiling), int(self.value * _SHRINK))
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._answers, self._sum_s, self._was_full = 0, 0.0, False

@@ -1,0 +1,127 @@
+"""Bindings written on keep-alive connections without a task, a coroutine or a future for any of them.
+
+Each waits for a slot, then for a token of the rate limit, is asked for once more, and goes out; its answer is reported
+as it came. Only what cannot be sent in this way now is refused: behind a proxy, or while the token is read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote
+
+from kscheduler.client import protobuf
+from kscheduler.client.binder import not_leading
+from kscheduler.client.protocol import Binding, OnBound
+from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.slots import Slots
+from kscheduler.client.transport import Transport
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-encoding: all names the API admits
+
+
+class _Wanted(NamedTuple):
+    binding: Binding
+    may_write: Callable[[], bool]
+    on_answer: OnBound
+
+
+class BindingWriter:
+    """`client.protocol.DirectBinds` over HTTP."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        limiter: RateLimiter,
+        slots: Slots,
+        clock: Clock,
+        *,
+        accept: str,
+        timeout_s: float,
+    ) -> None:
+        self._transport = transport
+        self._limiter = limiter
+        self._slots = slots
+        self._clock = clock
+        self._accept = accept
+        self._timeout_s = timeout_s
+        self._waiting: deque[_Wanted] = deque()
+        self._tokens = 0  # taken for bindings that wait
+        self._asked = 0  # tokens we wait for
+        slots.on_free = self._pump
+
+    @property
+    def limit(self) -> int:
+        return self._slots.limit.value
+
+    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+        if not self._transport.sends:
+            return False
+        self._waiting.append(_Wanted(binding, may_write, on_answer))
+        self._pump()
+        return True
+
+    def _pump(self) -> None:
+        """Send what has a token and a slot."""
+        waiting = self._waiting
+        while waiting:
+            binding, may_write, on_answer = waiting[0]
+            if may_write():
+                if not self._has_token() or not self._slots.try_take(Priority.BIND):
+                    return
+                self._tokens -= 1
+                self._send(binding, on_answer)
+            else:
+                asyncio.get_running_loop().call_soon(on_answer, not_leading())
+            waiting.popleft()
+
+    def _has_token(self) -> bool:
+        """Is one in our hand? It stays there until there is a slot as well."""
+        if self._tokens:
+            return True
+        if self._limiter.try_acquire():
+            self._tokens = 1
+            return True
+        while self._asked < min(len(self._waiting), self.limit):
+            self._asked += 1
+            self._limiter.call_with_token(Priority.BIND, partial(self._token_came, self._clock.now()))
+        return False
+
+    def _token_came(self, asked_at: float) -> None:
+        self._asked -= 1
+        self._tokens += 1
+        self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
+        self._pump()
+
+    def _send(self, binding: Binding, on_answer: OnBound) -> None:
+        self._transport.send(
+            "POST",
+            binding_path(binding),
+            protobuf.encode_binding(binding),
+            protobuf.CONTENT_TYPE,
+            self._accept,
+            self._timeout_s,
+            partial(self._answered, on_answer),
+        )
+
+    def _answered(self, on_answer: OnBound, error: APIError | None, took_s: float) -> None:
+        slots = self._slots
+        if error is None:
+            slots.answered(took_s)
+        else:
+            slots.learn(error)
+        slots.give_back(Priority.BIND)
+        on_answer(error)
+
+
+def binding_path(binding: Binding) -> str:
+    namespace, name = binding.namespace, binding.name
+    if not (_PLAIN(namespace) and _PLAIN(name)):
+        namespace, name = quote(namespace, safe=""), quote(name, safe="")
+    return f"/api/v1/namespaces/{namespace}/pods/{name}/binding"

@@ -1,0 +1,126 @@
+"""Who may have a write under way now: bindings before status patches before Events.
+
+Bindings have all slots of the adaptive limit, however many others are under way. The others take what bindings leave;
+but one of each kind may always be under way, so that a flood of bindings slows conditions and Events down and does not
+stop them. When the apiserver asks to come back later nothing more is sent until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from kscheduler.client.adaptive_limit import AdaptiveLimit
+from kscheduler.client.ratelimit import Priority
+from kscheduler.errors import APIError, TooManyRequests, Unreachable
+
+LONGEST_PAUSE_S = 10.0  # obeyed of a Retry-After; who asks for more is asked again
+
+
+class Slots:
+    """`on_free` is called whenever a slot may be free for a binding; those that wait here have had theirs."""
+
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self.limit = limit
+        self.on_free: Callable[[], None] = _nothing
+        self._under_way = [0] * len(Priority)  # by priority
+        self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in Priority]  # by priority, oldest first
+        self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
+
+    @property
+    def under_way(self) -> int:
+        return sum(self._under_way)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._resume is not None
+
+    def try_take(self, priority: Priority) -> bool:
+        """Take a slot if one is free and nobody of this kind waits for it."""
+        return not self._waiting[priority] and self._take(priority)
+
+    def give_back(self, priority: Priority) -> None:
+        self._under_way[priority] -= 1
+        self._serve()
+
+    @asynccontextmanager
+    async def taken(self, priority: Priority) -> AsyncIterator[None]:
+        """A slot for as long as the block runs; what ends the block is learnt from."""
+        if not self.try_take(priority):
+            await self._wait(priority)
+        try:
+            yield
+        except APIError as error:
+            self.learn(error)
+            raise
+        finally:
+            self.give_back(priority)
+
+    async def _wait(self, priority: Priority) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[priority].append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the slot came together with the cancellation
+                self.give_back(priority)
+            raise
+
+    # --- what answers teach -------------------------------------------------------------------------------------
+
+    def answered(self, latency_s: float) -> None:
+        """A binding was answered; while it was under way, so were as many as are now, and itself."""
+        limit = self.limit
+        limit.answered(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
+
+    def learn(self, error: APIError) -> None:
+        """A failure may be a plea to slow down."""
+        if not isinstance(error, (TooManyRequests, Unreachable)) and error.status < 500:
+            return
+        self.limit.pushed_back()
+        if error.retry_after_s and self._resume is None:
+            pause_s = min(error.retry_after_s, LONGEST_PAUSE_S)
+            self._resume = asyncio.get_running_loop().call_later(pause_s, self._go_on)
+
+    def close(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+
+    def _go_on(self) -> None:
+        self._resume = None
+        self._serve()
+
+    def _serve(self) -> None:
+        """Slots for those that wait, most urgent first."""
+        bindings, statuses, events = self._waiting
+        if bindings:
+            self._serve_kind(Priority.BIND, bindings)
+        self.on_free()
+        if statuses:
+            self._serve_kind(Priority.STATUS, statuses)
+        if events:
+            self._serve_kind(Priority.EVENT, events)
+
+    def _serve_kind(self, priority: Priority, waiting: deque[asyncio.Future[None]]) -> None:
+        while waiting:
+            if not waiting[0].done():
+                if not self._take(priority):
+                    return
+                waiting[0].set_result(None)
+            waiting.popleft()
+
+    def _take(self, priority: Priority) -> bool:
+        if self._resume is not None:
+            return False
+        under_way = self._under_way
+        is_bind = priority is Priority.BIND
+        if (under_way[0] if is_bind else sum(under_way)) >= self.limit.value and (is_bind or under_way[priority]):
+            return False
+        under_way[priority] += 1
+        return True
+
+
+def _nothing() -> None:
+    pass
