@@ -179,7 +179,8 @@ class World:
     def bind_elsewhere(self, name: str, node_name: str) -> None:
         """What another scheduler does."""
         pod = self.pod(name)
-        self.cluster.bind(Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name))
+        with self.judge.others_turn():
+            self.cluster.bind(Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name))
 
     def run_kubelets(self) -> None:
         """From here on, pods that are told to end do so when their time is over."""

@@ -7,8 +7,9 @@ else may have changed a node unseen, or between the decision and the binding.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Node, Pod
@@ -43,12 +44,22 @@ class Judge:
         self._on: defaultdict[str, dict[str, Pod]] = defaultdict(dict)  # node name -> pod uid -> pod that takes room
         self._decided: dict[str, Decided] = {}  # pod uid -> a decision not carried out yet, or taken back
         self._disturbances: Counter[str] = Counter()  # node name -> changes by others than the scheduler
+        self._is_others_turn = False
         cluster.store(PODS).subscribe(self._pod_changed)
         cluster.store(NODES).subscribe(self._node_changed)
 
     def look_through(self, nodes: Mapping[str, Node], pods: Mapping[str, Pod]) -> None:
         """These are what the scheduler sees."""
         self._seen_nodes, self._seen_pods = nodes, pods
+
+    @contextlib.contextmanager
+    def others_turn(self) -> Iterator[None]:
+        """What is bound in here is not the scheduler's work, even if it goes where the scheduler meant it to go."""
+        self._is_others_turn = True
+        try:
+            yield
+        finally:
+            self._is_others_turn = False
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Unfinished pods bound to the node."""
@@ -122,7 +133,7 @@ class Judge:
     def _bound(self, pod: Pod) -> None:
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         decided = self._decided.pop(uid, None)
-        if decided is None or decided.node_name != node_name:
+        if self._is_others_turn or decided is None or decided.node_name != node_name:
             self._disturbances[node_name] += 1
             return
         self.binds[uid] += 1

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from kscheduler.client.protocol import Binding
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
@@ -226,8 +225,8 @@ class Execution:
             cluster.delete_pod(key)
             world.add_pod(step.pod.build(pod_name))
         elif step.act == "bind elsewhere":
-            pod = cluster.get_pod("default", pod_name)
-            cluster.bind(Binding("default", pod_name, pod.metadata.uid, node_name))
+            if key in cluster.pods:
+                world.bind_elsewhere(pod_name, node_name)
         elif step.act == "outage":
             cluster.stop()
             await world.sleep(3 * step.other)
