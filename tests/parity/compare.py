@@ -10,19 +10,25 @@ node that kube-scheduler has given up by then, since it looks at the crowded nod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.oracle import Answer, Decision, Status
 from tests.parity.ours import FORMS, World
 
+CompareForm = Callable[[Case, Answer, str], Iterable[tuple[int, str]]]  # the string names a form
+
 
 def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
     """(position of the pod, what differs), in both forms; an exception of ours is a difference as well."""
+    return in_every_form(case, answer, FORMS, differences)
+
+
+def in_every_form(case: Case, answer: Answer, forms: Iterable[str], compare: CompareForm) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    for form in FORMS:
+    for form in forms:
         try:
-            found += differences(case, answer, form)
+            found += compare(case, answer, form)
         except Exception as error:
             found.append((-1, f"by {form}: crash: {type(error).__name__}: {error}"))
     return found

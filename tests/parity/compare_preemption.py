@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from tests.parity.case import Case
+from tests.parity.compare import in_every_form
 from tests.parity.oracle import Answer, Preempted, Tried
 from tests.parity.ours_preemption import PreemptionWorld, forms
 
@@ -19,13 +20,7 @@ NO_NODES = "no nodes available to schedule pods"  # there the text of a fault, w
 
 def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
     """(position of the pod, what differs), in all forms of dry runs; an exception of ours is a difference as well."""
-    found: list[tuple[int, str]] = []
-    for form in forms():
-        try:
-            found += differences(case, answer, form)
-        except Exception as error:
-            found.append((-1, f"by {form}: crash: {type(error).__name__}: {error}"))
-    return found
+    return in_every_form(case, answer, forms(), differences)
 
 
 def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:

@@ -6,37 +6,22 @@ seed on; a failure prints the seed and the smallest case found that still differ
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
 from tests.parity.compare import all_differences
 from tests.parity.coverage import Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
-from tests.parity.shrink import kind_of, shrink
+from tests.parity.seeds import fresh_seeds
+from tests.parity.trial import try_all
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_CASES", "600"))
-FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
+FRESH_SEEDS = fresh_seeds("KSCHEDULER_PARITY_CASES", 600)
 FIXED_SEEDS = range(50)
 ENOUGH_FOR_COVERAGE = 500  # cases; with fewer, rare corners may be missed
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    try:
-        binary = ensure(["oracle"]).path("oracle")
-    except MissingTool as error:
-        unavailable(str(error))
-    running = Oracle(binary)
-    yield running
-    running.close()
 
 
 def test_decisions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
@@ -44,19 +29,12 @@ def test_decisions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle) ->
 
 
 def test_decisions_on_fresh_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
-    coverage = compare(oracle, range(FRESH_SEED, FRESH_SEED + FRESH_CASES))
-    if FRESH_CASES >= ENOUGH_FOR_COVERAGE:
-        assert coverage.missing() == [], f"seeds from {FRESH_SEED}"
+    coverage = compare(oracle, FRESH_SEEDS)
+    if len(FRESH_SEEDS) >= ENOUGH_FOR_COVERAGE:
+        assert coverage.missing() == [], f"seeds from {FRESH_SEEDS.start}"
 
 
 def compare(oracle: Oracle, seeds: Iterable[int]) -> Coverage:
     coverage = Coverage()
-    for case, answer in oracle.answers(map(generate, seeds)):
-        coverage.add(case, answer)
-        if different := all_differences(case, answer):
-            _, first = different[0]
-            oracle.close()  # with the answers that are still on their way
-            smallest = shrink(oracle, case, kind_of(first))
-            found = "\n".join(text for _, text in all_differences(smallest, oracle.ask(smallest)))
-            pytest.fail(f"seed {case.seed}: {len(different)} differences\n{found}\nin\n{smallest}", pytrace=False)
+    try_all(oracle, map(generate, seeds), all_differences, coverage)
     return coverage

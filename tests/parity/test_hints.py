@@ -9,10 +9,8 @@ namespace had labels.
 from __future__ import annotations
 
 import json
-import os
-import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -38,18 +36,16 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
 from tests.parity.case import Object
 from tests.parity.detours import read_node, read_pod
 from tests.parity.generate_hints import Change, HintCase, generate_hints
 from tests.parity.oracle import Happened, Oracle
 from tests.parity.ours import BY_TABLE, World
+from tests.parity.seeds import fresh_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-FRESH_CASES = int(os.environ.get("KSCHEDULER_PARITY_HINTS", "40"))
-FRESH_SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
+FRESH_SEEDS = fresh_seeds("KSCHEDULER_PARITY_HINTS", 40)
 FIXED_SEEDS = range(10)
 ENOUGH = 2_000  # answers of a run
 
@@ -69,24 +65,13 @@ WAKES_MORE_AFTER = frozenset({("VolumeBinding", "storage.k8s.io/CSIDriverUpdate"
 UNKNOWN_TO_US = frozenset({"Unsupported"})
 
 
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    try:
-        binary = ensure(["oracle"]).path("oracle")
-    except MissingTool as error:
-        unavailable(str(error))
-    running = Oracle(binary)
-    yield running
-    running.close()
-
-
 def test_events_wake_the_same_pods_on_fixed_seeds(oracle: Oracle) -> None:
     compare(oracle, FIXED_SEEDS)
 
 
 def test_events_wake_the_same_pods_on_fresh_seeds(oracle: Oracle) -> None:
-    answers = compare(oracle, range(FRESH_SEED, FRESH_SEED + FRESH_CASES))
-    assert answers["asked"] >= ENOUGH or FRESH_CASES < 10
+    answers = compare(oracle, FRESH_SEEDS)
+    assert answers["asked"] >= ENOUGH or len(FRESH_SEEDS) < 10
     assert answers["woken"] > answers["asked"] // 100
 
 

@@ -1,0 +1,31 @@
+"""Cases put to the oracle and to this program, until one differs; what is told then is the smallest that still does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import pytest
+
+from tests.parity.case import Case
+from tests.parity.oracle import Answer, Oracle
+from tests.parity.shrink import Compare, kind_of, shrink
+
+
+class Counting(Protocol):
+    """What keeps account of the cases that were met."""
+
+    def add(self, case: Case, answer: Answer) -> None: ...
+
+
+def try_all(oracle: Oracle, cases: Iterable[Case], compare: Compare, coverage: Counting) -> None:
+    """Fails at the first case that differs."""
+    for case, answer in oracle.answers(cases):
+        coverage.add(case, answer)
+        if different := compare(case, answer):
+            _, first = different[0]
+            oracle.close()  # with the answers that are still on their way
+            smallest = shrink(oracle, case, kind_of(first), compare)
+            left = "\n".join(text for _, text in compare(smallest, oracle.ask(smallest)))
+            told = f"seed {case.seed}: {len(different)} differences, the first is\n{first}\nand in the smallest case"
+            pytest.fail(f"{told}\n{left}\nin\n{smallest}", pytrace=False)
