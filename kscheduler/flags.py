@@ -244,13 +244,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
     parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
     parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
-    parser.add_argument(
-        "--top",
-        type=_top_nodes,
-        default=DEFAULT_TOP_NODES,
-        metavar="N",
-        help="best nodes shown with their scores (default 5)",
-    )
+    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.set_defaults(make=_explain_options)
 
@@ -380,13 +374,7 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
         metavar="QUANTITY",
         help="bytes they may take (default 32Mi)",
     )
-    group.add_argument(
-        "--explain-top-nodes",
-        type=_top_nodes,
-        default=DEFAULT_TOP_NODES,
-        metavar="N",
-        help=f"best nodes of a decision whose scores are kept (default {DEFAULT_TOP_NODES}); 0 for none",
-    )
+    _add_top_nodes(group, "--explain-top-nodes", "best nodes of a decision whose scores are kept; 0 for none")
     group.add_argument(
         "--explain-annotations",
         type=_boolean,
@@ -395,6 +383,16 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
         default=False,
         metavar="true|false",
         help="annotate pods with their decisions, in kube-scheduler-simulator's keys; needs the right to patch pods",
+    )
+
+
+def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None:
+    to.add_argument(
+        flag,
+        type=_top_nodes,
+        default=DEFAULT_TOP_NODES,
+        metavar="N",
+        help=f"{what} (default {DEFAULT_TOP_NODES})",
     )
 
 

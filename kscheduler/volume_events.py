@@ -64,50 +64,44 @@ class StorageKind(Generic[T]):
 def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
     """All kinds that are watched."""
     yield StorageKind(
-        STORAGE_CLASSES,
-        EventResource.STORAGE_CLASS,
-        volumes.set_storage_class,
-        lambda item: volumes.remove_storage_class(item.metadata.name),
+        STORAGE_CLASSES, EventResource.STORAGE_CLASS, volumes.set_storage_class, _by_name(volumes.remove_storage_class)
     )
     yield StorageKind(
-        CSI_DRIVERS,
-        EventResource.CSI_DRIVER,
-        volumes.set_csi_driver,
-        lambda item: volumes.remove_csi_driver(item.metadata.name),
+        CSI_DRIVERS, EventResource.CSI_DRIVER, volumes.set_csi_driver, _by_name(volumes.remove_csi_driver)
     )
-    yield StorageKind(
-        CSI_NODES,
-        EventResource.CSI_NODE,
-        volumes.set_csi_node,
-        lambda item: volumes.remove_csi_node(item.metadata.name),
-    )
+    yield StorageKind(CSI_NODES, EventResource.CSI_NODE, volumes.set_csi_node, _by_name(volumes.remove_csi_node))
     yield StorageKind(
         CSI_STORAGE_CAPACITIES,
         EventResource.CSI_STORAGE_CAPACITY,
         volumes.set_capacity,
-        lambda item: volumes.remove_capacity(item.metadata.namespace, item.metadata.name),
+        _by_key(volumes.remove_capacity),
         check_capacity,
     )
     yield StorageKind(
-        VOLUME_ATTACHMENTS,
-        EventResource.VOLUME_ATTACHMENT,
-        volumes.set_attachment,
-        lambda item: volumes.remove_attachment(item.metadata.name),
+        VOLUME_ATTACHMENTS, EventResource.VOLUME_ATTACHMENT, volumes.set_attachment, _by_name(volumes.remove_attachment)
     )
     yield StorageKind(
         PERSISTENT_VOLUMES,
         EventResource.PERSISTENT_VOLUME,
         volumes.set_volume,
-        lambda item: volumes.remove_volume(item.metadata.name),
+        _by_name(volumes.remove_volume),
         check_volume,
     )
     yield StorageKind(
         PERSISTENT_VOLUME_CLAIMS,
         EventResource.PERSISTENT_VOLUME_CLAIM,
         volumes.set_claim,
-        lambda item: volumes.remove_claim(item.metadata.namespace, item.metadata.name),
+        _by_key(volumes.remove_claim),
         check_claim,
     )
+
+
+def _by_name(remove: Callable[[str], None]) -> Callable[[StorageObject], None]:
+    return lambda item: remove(item.metadata.name)
+
+
+def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], None]:
+    return lambda item: remove(item.metadata.namespace, item.metadata.name)
 
 
 class StorageEvents(Generic[T]):
