@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo test test-fast check lint types stubs contracts format bench controlplane lock clean
+.PHONY: help build debug demo test test-fast check lint types stubs contracts format bench profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ format: build ## put the sources into shape
 
 bench: build ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
+
+profile: build ## flame graph, event-loop lag and allocations under load, into build/profile
+	$(BIN)/python -m perf.profile
 
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
 	$(BIN)/python -m tests.controlplane.harness
