@@ -1,4 +1,4 @@
-"""Where pods go that look at other pods, in plain Python: with the kernels of reference_topology.py, for one pod a call.
+"""Where pods go that look at other pods, in plain Python: by the kernels of reference_topology.py, one pod a call.
 
 A tally follows a counter by topology domain; terms say what is asked of tallies; a joiner puts a class of pods and
 its terms together. What tallies.pyx and joining.pyx answer must be the same.
@@ -52,9 +52,7 @@ class DomainTally:
         self._went_below = False
         self._is_good = False
 
-    def rebuild(
-        self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False
-    ) -> None:
+    def rebuild(self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False) -> None:
         """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
 
         If a sum is too large the tally is not good.
@@ -93,6 +91,10 @@ class DomainTally:
         self._sums[self._slot(row)] = found
         self._reach = max(self._reach, abs(found))
         self._went_below = self._went_below or found < 0
+
+    def give_up(self) -> None:
+        """It is no longer told of changes, so nobody must ask it."""
+        self._is_good = False
 
     @property
     def rows(self) -> int:
@@ -202,7 +204,8 @@ class JoinTerms:
             raise ValueError("terms are scored in one way: for what is near, or for how pods spread")
 
     def _can_tell(self, rows: int) -> bool:
-        tallies = [*(tally for tally, *_ in (*self._even, *self._near, *self._spread)), *self._needed, *self._forbidden]
+        tallies = [*self._needed, *self._forbidden, *(rule[0] for rule in self._even)]
+        tallies += [*(wish[0] for wish in self._near), *(wish[0] for wish in self._spread)]
         reach = sum(23 * tally._reach + max_skew for tally, max_skew, _ in self._spread)
         reach += sum(abs(weight) * tally._reach for tally, weight in self._near)
         if not all(tally.is_good and tally.rows >= rows for tally in tallies) or reach > _MAX_SUM:
@@ -243,7 +246,7 @@ class JoinTerms:
         scored, totals, sizes = RowMask(), RowTotals(), DomainSums()
         scored.take_feasible(verdicts)
         if self._scored is not None:
-            scored.drop_rows(array("B", (row not in self._scored for row in range(verdicts.rows))))
+            scored.drop_rows(bytes(row not in self._scored for row in range(verdicts.rows)))
         totals._values = [0.0] * verdicts.rows
         for tally, max_skew, counts_missing in self._spread:
             if tally._each_row:

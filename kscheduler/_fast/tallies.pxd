@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 from kscheduler._fast.typedefs cimport row_t
 
 cdef enum:
-    MAX_SUM = 1 << 30  # two of them are an int32
+    MAX_SUM = 0x4000_0000  # 2^30: two of them are an int32
 
 
 cdef struct TallyC:

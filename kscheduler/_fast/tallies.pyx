@@ -65,6 +65,10 @@ cdef class DomainTally:
         """So many more are counted on a row. A tally that does not know the row is no longer good."""
         _add(&self.c, row, amount)
 
+    def give_up(self):
+        """It is no longer told of changes, so nobody must ask it."""
+        self.c.is_good = False
+
     @property
     def rows(self):
         return self.c.rows

@@ -38,6 +38,10 @@ class JoinedTerms(Protocol):
         """(row, feasible rows); row -1 if there is none. Draws as `Placer.place`; counts nothing on the row."""
         ...
 
+    def beside(self, other: JoinedTerms) -> JoinedTerms:
+        """These and another plugin's terms together."""
+        ...
+
 
 class ClassDraft:
     """Begun by whoever compiles a class; plugins use the methods from `depends_on` on."""
@@ -110,7 +114,7 @@ class ClassDraft:
 
     def add_terms(self, terms: JoinedTerms) -> None:
         """Filter and score, each as far as the plugin does so, by where other pods are."""
-        self.terms = terms
+        self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
         """The plugin takes part at Filter, by `add_terms` or by letting all pass: it is counted as asked."""

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, final
 
-from kscheduler._fast import NodeColumns
+from kscheduler._fast import DomainTally, NodeColumns
 from kscheduler.api.labels import Token
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
@@ -29,6 +29,7 @@ from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermH
 MAX_BYTES = 64 << 20
 MIN_KEPT = 64
 BYTES_PER_ROW = 8
+MAX_TALLIES = 8  # of one counter: ways in which one question is summed by domain
 
 # Lists of tokens; what a question counts has at least one token of each.
 Narrow = Callable[[], Sequence[Sequence[Token]]]
@@ -40,18 +41,50 @@ G = TypeVar("G", bound=PodGroup)
 class RowCounter:
     """One question's answer: `values` is array('q'), row -> weighed number of pods; a dead row holds 0."""
 
-    __slots__ = ("groups", "seen", "total", "values")
+    __slots__ = ("_tallies", "_told", "groups", "seen", "total", "values")
 
     def __init__(self) -> None:
         self.values: array[int] = array("q")
         self.total = 0  # of all rows
         self.groups: set[PodGroup] = set()  # what is counted
         self.seen = -1  # id of the last group this question was asked about
+        self._tallies: dict[Hashable, tuple[DomainTally, int]] = {}  # way to sum -> sums, state of the nodes
+        self._told: list[Callable[[int, int], None]] = []  # `add` of each tally
 
     def add(self, row: int, amount: int) -> None:
-        self.reach(row + 1)
+        if row >= len(self.values):
+            self.reach(row + 1)
         self.values[row] += amount
         self.total += amount
+        for tell in self._told:
+            tell(row, amount)
+
+    def tally(self, way: Hashable, nodes: int, build: Callable[[DomainTally], None]) -> DomainTally:
+        """This question's sums by domain, kept up to date. `way` says by which domains and on which nodes.
+
+        `build` sums anew, which is needed when `nodes`, the table's static generation, is another. A tally that was
+        given up for room is no longer good: ask again.
+        """
+        found, built = self._tallies.get(way, (None, -1))
+        if found is None:
+            if len(self._tallies) >= MAX_TALLIES:
+                self._give_up(next(iter(self._tallies)))
+            found = DomainTally()
+            self._told.append(found.add)
+        if built != nodes or not found.is_good:
+            build(found)
+            self._tallies[way] = found, nodes
+        return found
+
+    def give_up(self) -> None:
+        """Nobody keeps this counter up to date any more."""
+        for way in list(self._tallies):
+            self._give_up(way)
+
+    def _give_up(self, way: Hashable) -> None:
+        tally, _ = self._tallies.pop(way)
+        self._told.remove(tally.add)
+        tally.give_up()
 
     def reach(self, rows: int) -> None:
         """Make `values` at least so long."""
@@ -69,7 +102,7 @@ class GroupCounters(Generic[G]):
         self._make = make
         self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
         self._appeared: list[G] = []  # in order of id; may hold groups that are gone
-        self._last_id = -1
+        self.last_id = -1  # the id of the group that appeared last
         self._vanished = 0
         self._index: dict[Token, dict[G, None]] = {}  # token -> groups found by it, in order of id
         self._kept: OrderedDict[Hashable, RowCounter] = OrderedDict()  # question -> answer, latest use last
@@ -84,18 +117,13 @@ class GroupCounters(Generic[G]):
         return self._groups.get(key)
 
     @property
-    def last_id(self) -> int:
-        """The id of the group that appeared last; -1 before the first."""
-        return self._last_id
-
-    @property
     def vanished(self) -> int:
         """How many groups have lost their last pod so far."""
         return self._vanished
 
     def since(self, seen: int) -> list[G]:
         """The groups that appeared after the one with the id `seen`, some of which may be gone again."""
-        if seen >= self._last_id:
+        if seen >= self.last_id:
             return []
         return self._appeared[bisect_right(self._appeared, seen, key=lambda group: group.id) :]
 
@@ -123,8 +151,8 @@ class GroupCounters(Generic[G]):
             self._vanish(group)
 
     def _appear(self, key: Hashable) -> G:
-        self._last_id += 1
-        group = self._groups[key] = self._make(self._last_id, key)
+        self.last_id += 1
+        group = self._groups[key] = self._make(self.last_id, key)
         if len(self._appeared) > 2 * len(self._groups) + MIN_KEPT:
             self._appeared = [known for known in self._appeared if known.rows]
         self._appeared.append(group)
@@ -160,7 +188,7 @@ class GroupCounters(Generic[G]):
         else:
             self._kept.move_to_end(key)
         found.reach(self._columns.rows)
-        if found.seen < self._last_id:
+        if found.seen < self.last_id:
             narrowings = narrow() if narrow is not None else ()
             self._catch_up(found, weigh, self._find(narrowings, found.seen) if narrowings else self.since(found.seen))
         return found
@@ -173,7 +201,7 @@ class GroupCounters(Generic[G]):
                 counter.groups.add(group)
                 for row, count in group.rows.items():
                     counter.add(row, weight * count)
-        counter.seen = self._last_id
+        counter.seen = self.last_id
 
     def _find(self, narrowings: Sequence[Sequence[Token]], seen: int) -> Iterable[G]:
         """The groups that the cheapest list of tokens finds, of those that appeared after the id `seen`."""
@@ -195,6 +223,7 @@ class GroupCounters(Generic[G]):
         most = max(MIN_KEPT, MAX_BYTES // (BYTES_PER_ROW * max(self._columns.rows, 1)))
         while len(self._kept) >= most:
             _, given_up = self._kept.popitem(last=False)
+            given_up.give_up()
             for group in given_up.groups:
                 del group.counted_by[given_up]
 

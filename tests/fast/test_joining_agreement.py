@@ -30,9 +30,9 @@ nodes = st.builds(
     alive=st.sampled_from([True, True, True, False]),
 )
 tables = st.lists(nodes, max_size=MAX_ROWS)
-counts = st.lists(
-    st.one_of(st.integers(0, 2), st.integers(0, 40)), min_size=MAX_ROWS, max_size=MAX_ROWS
-) | st.just([0] * MAX_ROWS)
+counts = st.lists(st.one_of(st.integers(0, 2), st.integers(0, 40)), min_size=MAX_ROWS, max_size=MAX_ROWS) | st.just(
+    [0] * MAX_ROWS
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ rules = st.one_of(
 near = st.tuples(st.just("prefer"), at, st.one_of(st.integers(-100, 100), st.just(1 << 29)))
 spread = st.tuples(st.just("spread"), at, skews, st.booleans())
 parts = st.tuples(
-    st.integers(0, 5), st.booleans(), st.lists(rules, max_size=2), st.lists(near, max_size=2) | st.lists(spread, max_size=3),
+    st.integers(0, 5), st.booleans(), st.lists(rules, max_size=2),
+    st.lists(near, max_size=2) | st.lists(spread, max_size=3),
     st.none() | st.frozensets(st.integers(0, MAX_ROWS - 1), max_size=4),
 )  # fmt: skip
 steps = st.one_of(

@@ -132,13 +132,12 @@ class AffinityIndex:
         self._most_keys = MAX_KEYS
 
     def filter_input(self, pod: PodInfo, own: OwnTerms) -> FilterInput:
-        affinity = [self._counts(own.affinity, term.topology_key) for term in own.affinity]
+        affinity = self.required(own)
         is_first = bool(affinity) and all_mean(own.affinity, pod) and not any(c.count_anything() for c in affinity)
-        anti_affinity = [self._counts((term,), term.topology_key) for term in own.anti_affinity]
-        return FilterInput(affinity, is_first, anti_affinity, list(self._existing(pod)))
+        return FilterInput(affinity, is_first, self.required_away(own), list(self._existing(pod)))
 
     def score_input(self, pod: PodInfo, own: OwnTerms, hard_weight: int) -> ScoreInput:
-        weighted = [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
+        weighted = self.preferred(own)
         weighted += [(1, counts) for counts in self._wishes(pod, hard_weight)]
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
 
@@ -177,6 +176,15 @@ class AffinityIndex:
 
     # --- pods that the pod's own terms mean ---
 
+    def required(self, own: OwnTerms) -> list[DomainCounts]:
+        return [self._counts(own.affinity, term.topology_key) for term in own.affinity]
+
+    def required_away(self, own: OwnTerms) -> list[DomainCounts]:
+        return [self._counts((term,), term.topology_key) for term in own.anti_affinity]
+
+    def preferred(self, own: OwnTerms) -> list[tuple[int, DomainCounts]]:
+        return [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
+
     def _counts(self, terms: tuple[AffinityTerm, ...], topology_key: str) -> DomainCounts:
         """The pods that all of these terms mean, by one topology."""
 
@@ -190,6 +198,18 @@ class AffinityIndex:
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     # --- terms of existing pods that mean the pod ---
+
+    def forbidding(self, incoming: Incoming) -> list[DomainCounts]:
+        """Required anti-affinity of others that means the pod, wherever those others are: one item a topology key."""
+        self._learn_keys()
+        found = [self._forbids(incoming, key) for key in self._forbidding]
+        return [counts for counts in found if counts.counter.groups]
+
+    def wanting(self, incoming: Incoming, hard_weight: int) -> list[DomainCounts]:
+        """The same for what others would like; the counts are weighed already."""
+        self._learn_keys()
+        found = [self._wants(incoming, key, hard_weight) for key in self._scoring]
+        return [counts for counts in found if counts.counter.groups]
 
     def _existing(self, pod: PodInfo) -> Iterator[DomainCounts]:
         """Required anti-affinity of others, one item for each topology key in which it rules out a node."""
@@ -206,14 +226,6 @@ class AffinityIndex:
         incoming = Incoming(pod, self._namespaces)
         for key in self._scoring:
             yield self._wants(incoming, key, hard_weight)
-
-    def is_meant(self, pod: PodInfo, hard_weight: int, *, by_wishes: bool) -> bool:
-        """Do others' terms mean the pod, wherever those others are? `by_wishes`: also terms that only score."""
-        self._learn_keys()
-        incoming = Incoming(pod, self._namespaces)
-        if any(self._forbids(incoming, key).counter.groups for key in self._forbidding):
-            return True
-        return by_wishes and any(self._wants(incoming, key, hard_weight).counter.groups for key in self._scoring)
 
     def _forbids(self, incoming: Incoming, topology_key: str) -> DomainCounts:
         def weigh(holders: TermHolders) -> int:

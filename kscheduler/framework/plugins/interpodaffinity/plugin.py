@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from kscheduler._fast import Scores, Verdicts, normalize_range
-from kscheduler.api.pod_affinity import NO_TERMS, has_preferred_terms
+from kscheduler._fast import MAX_CLASS_WEIGHT, Scores, Verdicts, normalize_range
+from kscheduler.api.pod_affinity import has_preferred_terms
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
@@ -21,11 +21,12 @@ from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair, score_of
-from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
+from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, Incoming, ScoreInput
 from kscheduler.framework.plugins.interpodaffinity.filter_counts import FilterCounts
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
+from kscheduler.framework.plugins.interpodaffinity.joining import Asked, Joining
 from kscheduler.framework.plugins.interpodaffinity.normalize import normalize_between
-from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
+from kscheduler.framework.plugins.interpodaffinity.own_terms import NO_OWN_TERMS, OwnTerms, own_terms
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -55,6 +56,7 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._index = AffinityIndex(handle.table, handle.namespaces)
+        self._joining = Joining(handle.table, self._index)
         self._hints = Hints(handle.namespaces, self._index.shunning_keys)
 
     # --- filter ---
@@ -146,12 +148,38 @@ class InterPodAffinity:
         return metadata.namespace, frozenset((metadata.labels or {}).items()), written
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """So far for pods only that neither state terms nor are meant by those of pods on nodes."""
-        draft.depends_on(Source.NAMESPACES, Source.TERMS, Source.TERMS_GONE)
-        if pod.affinity.fault is not None or pod.affinity != NO_TERMS:
+        draft.depends_on(Source.NAMESPACES)
+        if pod.affinity.fault is not None or (draft.weight or 0) > MAX_CLASS_WEIGHT:
             return False
-        by_wishes = not self._ignores_others or has_preferred_terms(pod.pod)
-        return not self._index.is_meant(pod, self._hard_weight, by_wishes=by_wishes)
+        own, incoming = self._own(pod), Incoming(pod, self._namespaces)
+        weight = None if self._ignores_others and not has_preferred_terms(pod.pod) else draft.weight
+        # 1. Do others' terms mean the pod? Once some do, those that appear later are looked up as they come.
+        forbidding = self._index.forbidding(incoming) if draft.is_filtering else []
+        wanting = self._index.wanting(incoming, self._hard_weight) if weight is not None else []
+        is_meant = bool(forbidding or wanting)
+        if not is_meant:
+            draft.depends_on(Source.TERMS)
+        elif own == NO_OWN_TERMS:
+            draft.depends_on(Source.TERMS_GONE)
+        # 2. Which of all these take part?
+        filters = draft.is_filtering and bool(own.affinity or own.anti_affinity or forbidding)
+        scores = weight is not None and bool(own.preferred or wanting)
+        if filters:
+            draft.says_filter()
+        if scores:
+            draft.says_score()
+        if filters or scores:
+            asked = Asked(
+                pod,
+                own,
+                incoming,
+                is_meant=is_meant,
+                filters=draft.is_filtering,
+                weight=weight,
+                hard_weight=self._hard_weight,
+            )
+            draft.add_terms(self._joining.terms(asked))
+        return True
 
     # --- queue ---
 

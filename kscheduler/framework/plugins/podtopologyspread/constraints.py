@@ -17,6 +17,7 @@ from kscheduler.api.objects import Pod, TopologySpreadConstraint
 from kscheduler.api.pod_affinity import namespace_token
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.owners import controller_of
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass
 from kscheduler.snapshot.profiles import HOSTNAME
 
@@ -69,6 +70,10 @@ class Constraint:
     min_domains: int = 1
     honors_affinity: bool = True  # leave out nodes that the pod's node selector or required affinity does not match
     honors_taints: bool = False  # leave out nodes with taints that the pod does not tolerate
+
+    def own(self, pod: PodInfo) -> int:
+        """1 if the pod itself counts once it is there; one that a selector without requirements matches does, too."""
+        return int(self.pods.selector.matches(pod.pod.metadata.labels or {}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from kscheduler._fast import (
+    MAX_CLASS_WEIGHT,
     DomainSums,
     RowMask,
     RowTotals,
@@ -39,6 +40,7 @@ from kscheduler.framework.plugins.podtopologyspread.constraints import (
 from kscheduler.framework.plugins.podtopologyspread.hard_counts import HardCounts
 from kscheduler.framework.plugins.podtopologyspread.hints import Hints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
+from kscheduler.framework.plugins.podtopologyspread.joining import Joining
 from kscheduler.framework.plugins.podtopologyspread.tallies import tally
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -71,6 +73,7 @@ class PodTopologySpread:
         )
         self._hints = Hints(self._compiler)
         self._included = IncludedRows(handle.table)
+        self._joining = Joining(handle.table, self._included)
         self._sums = DomainSums()
         self._totals = RowTotals()
         self._scored = RowMask()  # the feasible rows that take part in scoring, from score_table to normalize_table
@@ -106,7 +109,7 @@ class PodTopologySpread:
             domain = node.labels.get(constraint.topology_key)
             if domain is None:
                 return unresolvable(MISSING_REASON)
-            if counts.is_too_many(position, domain, _own(constraint, pod)):
+            if counts.is_too_many(position, domain, constraint.own(pod)):
                 return unschedulable(REASON)
         return None
 
@@ -119,7 +122,7 @@ class PodTopologySpread:
             column = table.topology.column(constraint.topology_key)
             present = self._sum(sums, constraint, column, inclusion)
             least = sums.minimum if present >= constraint.min_domains else 0
-            most = constraint.max_skew - _own(constraint, pod) + least
+            most = constraint.max_skew - constraint.own(pod) + least
             filter_skew(verdicts, sums, column.ids, code, most, _MISSING, _SKEWED)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
@@ -184,10 +187,21 @@ class PodTopologySpread:
         return self._compiler.sign(pod.pod)
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """So far for pods without constraints only."""
         draft.depends_on(Source.OWNERS)
-        constraints = self._compiler.compile(pod.pod)
-        return not constraints.hard and not constraints.soft
+        try:
+            constraints = self._compiler.compile(pod.pod)
+        except DecodeError:
+            return False
+        if (draft.weight or 0) > MAX_CLASS_WEIGHT:
+            return False
+        joined = self._joining.terms(pod, constraints, filters=draft.is_filtering, weight=draft.weight)
+        if joined is not None:
+            draft.add_terms(joined)
+        if constraints.hard:
+            draft.says_filter()
+        if constraints.soft:
+            draft.says_score()
+        return True
 
     # --- queue ---
 
@@ -255,8 +269,3 @@ class PodTopologySpread:
             found = SoftScore(constraints, Inclusion(pod.pod), self._table, list(self._table))
             state.write(_SOFT, found)
         return found
-
-
-def _own(constraint: Constraint, pod: PodInfo) -> int:
-    """1 if the pod itself counts once it is there; one that a selector without requirements matches does, too."""
-    return int(constraint.pods.selector.matches(pod.pod.metadata.labels or {}))

@@ -1,0 +1,107 @@
+"""What plugins ask of the pods in a node's domains, for classes of the compiled core: see `ClassDraft.add_terms`.
+
+A plugin's terms stand for all pods of a class, and are asked again as kinds of pods appear and nodes change: counters
+and their sums by domain are shared with whoever asks the same, so that this is mostly a matter of looking them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import final
+
+from kscheduler._fast import Joiner, JoinTerms, Placer, PodClass
+from kscheduler.errors import InternalError
+from kscheduler.framework.class_draft import JoinedTerms
+from kscheduler.snapshot.node_table import NodeTable
+
+NOWHERE = -1, 0
+
+
+@final
+class JoinBench:
+    """The buffers that joining works with, for all classes of a plugin."""
+
+    def __init__(self) -> None:
+        self._joiner: Joiner | None = None
+
+    def joiner(self, placer: Placer) -> Joiner:
+        if self._joiner is None or self._joiner.placer is not placer:
+            self._joiner = Joiner(placer)
+        return self._joiner
+
+
+@final
+class PluginTerms:
+    """One plugin's. `key` is all that `ask` goes by beside nodes and pods; it gives None for what cannot be said."""
+
+    __slots__ = ("_ask", "_labels", "_labels_seen", "_nodes_seen", "_table", "_terms", "_terms_seen", "key", "terms")
+
+    def __init__(self, key: Hashable, table: NodeTable, ask: Callable[[], JoinTerms | None]) -> None:
+        self.key = key
+        self.terms: JoinTerms | None = None
+        self._ask = ask
+        self._table = table
+        self._labels = table.counters.by_labels
+        self._terms = table.counters.by_terms
+        # What there was when `terms` were made.
+        self._labels_seen = self._terms_seen = self._nodes_seen = -2
+
+    def current(self) -> JoinTerms | None:
+        if (
+            self._labels_seen != self._labels.last_id
+            or self._terms_seen != self._terms.last_id
+            or self._nodes_seen != self._table.static_generation
+        ):
+            self.renew()
+        return self.terms
+
+    def renew(self) -> None:
+        self.terms = self._ask()
+        self._labels_seen, self._terms_seen = self._labels.last_id, self._terms.last_id
+        self._nodes_seen = self._table.static_generation
+
+
+@final
+class Joined:
+    """The terms of one plugin or of several. Equal if they ask the same."""
+
+    __slots__ = ("_bench", "_hash", "_parts")
+
+    def __init__(self, bench: JoinBench, *parts: PluginTerms) -> None:
+        self._bench = bench
+        self._parts = parts
+        self._hash = hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Joined) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def _key(self) -> tuple[Hashable, ...]:
+        return tuple(part.key for part in self._parts)
+
+    def beside(self, other: JoinedTerms) -> Joined:
+        if not isinstance(other, Joined):
+            raise InternalError(f"expected terms that can be joined with these, got {other!r}")
+        return Joined(self._bench, *self._parts, *other._parts)
+
+    def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
+        """(row, feasible rows); row -1 if there is none, or if the general lane has to find it."""
+        joiner = self._bench.joiner(placer)
+        feasible = self._join(joiner, pod_class)
+        if feasible is None:  # mostly some counter was given up for room
+            for part in self._parts:
+                part.renew()
+            feasible = self._join(joiner, pod_class)
+        return (joiner.row(random_bits), feasible) if feasible else NOWHERE
+
+    def _join(self, joiner: Joiner, pod_class: PodClass) -> int | None:
+        terms = []
+        for part in self._parts:
+            current = part.current()
+            if current is None:
+                return None
+            terms.append(current)
+        return joiner.join(pod_class, terms)

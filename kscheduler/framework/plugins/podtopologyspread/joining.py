@@ -1,0 +1,124 @@
+"""A pod's constraints as terms of the compiled core: the same counters, summed by domain as pods come and go.
+
+Made once for pods with the same constraints, and again as kinds of pods appear or nodes change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from kscheduler._fast import DomainTally, JoinTerms, RowMask
+from kscheduler.framework.joined_terms import JoinBench, Joined, PluginTerms
+from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint, Constraints
+from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.topology import NO_DOMAIN
+
+_EACH_ROW = "each row"
+
+
+class Joining:
+    """For all pods of a profile."""
+
+    def __init__(self, table: NodeTable, included: IncludedRows) -> None:
+        self._table = table
+        self._included = included
+        self._bench = JoinBench()
+
+    def terms(self, pod: PodInfo, constraints: Constraints, *, filters: bool, weight: int | None) -> Joined | None:
+        """None if there is nothing to join. `weight` None: nothing is scored."""
+        hard = constraints.hard if filters else ()
+        soft = constraints.soft if weight is not None else ()
+        if not hard and not soft:
+            return None
+        asking = _Asking(self._table, self._included, hard, soft, constraints.needs_all_keys, pod, weight or 0)
+        return Joined(self._bench, PluginTerms(asking.key, self._table, asking.ask))
+
+
+class _Asking:
+    def __init__(
+        self,
+        table: NodeTable,
+        included: IncludedRows,
+        hard: tuple[Constraint, ...],
+        soft: tuple[Constraint, ...],
+        needs_all_keys: bool,
+        pod: PodInfo,
+        weight: int,
+    ) -> None:
+        self._table = table
+        self._included = included
+        self._hard = [(constraint, constraint.own(pod)) for constraint in hard]
+        self._soft = soft
+        self._needs_all_keys = needs_all_keys
+        self._weight = weight
+        self._inclusion = Inclusion(pod.pod)
+        self._keys_of_hard = tuple(sorted({constraint.topology_key for constraint in hard}))
+        self._keys_of_soft = tuple(sorted({each.topology_key for each in soft})) if needs_all_keys else ()
+        self.key: Hashable = (
+            "PodTopologySpread",
+            tuple(self._hard),
+            soft,
+            needs_all_keys,
+            weight,
+            self._inclusion.required,
+            self._inclusion.tolerations if any(each.honors_taints for each in (*hard, *soft)) else (),
+        )
+
+    def ask(self) -> JoinTerms | None:
+        terms = JoinTerms(self._weight)
+        for constraint, own in self._hard:
+            tally = self._tally(constraint, self._keys_of_hard)
+            terms.keep_even(tally, constraint.max_skew, constraint.min_domains, own)
+        for constraint in self._soft:
+            if constraint.topology_key == HOSTNAME:
+                terms.spread(self._tally_by_row(constraint), constraint.max_skew)
+                continue
+            # Nodes without the label are one domain, which those whose label is empty would share.
+            if not self._needs_all_keys and self._column_has_empty(constraint.topology_key):
+                return None
+            tally = self._tally(constraint, self._keys_of_soft)
+            terms.spread(tally, constraint.max_skew, not self._needs_all_keys)
+        if self._keys_of_soft:
+            terms.score_only(self._with_keys(self._keys_of_soft))
+        return terms
+
+    def _column_has_empty(self, topology_key: str) -> bool:
+        return self._table.topology.column(topology_key).id_of("") != NO_DOMAIN
+
+    def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
+        """What the constraint counts by domain, on the nodes it looks at: those with all these keys, at most."""
+        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        inclusion = self._inclusion
+        way = (
+            constraint.topology_key,
+            keys,
+            inclusion.required if constraint.honors_affinity else None,
+            inclusion.tolerations if constraint.honors_taints else None,
+        )
+
+        def build(tally: DomainTally) -> None:
+            self._included.reset(list(keys))
+            column = self._table.topology.column(constraint.topology_key)
+            tally.rebuild(counter.values, column.ids, column.size, self._included.of(constraint, inclusion))
+
+        return counter.tally(way, self._table.static_generation, build)
+
+    def _tally_by_row(self, constraint: Constraint) -> DomainTally:
+        """Over hosts each node is its own domain, whatever its label says."""
+        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+
+        def build(tally: DomainTally) -> None:
+            column = self._table.topology.column(HOSTNAME)
+            tally.rebuild(counter.values, column.ids, column.size, self._with_keys(()), True)
+
+        return counter.tally((HOSTNAME, _EACH_ROW), self._table.static_generation, build)
+
+    def _with_keys(self, keys: tuple[str, ...]) -> RowMask:
+        mask = RowMask()
+        mask.take_alive(self._table.columns)
+        for key in keys:
+            mask.drop_without_domain(self._table.topology.column(key).ids)
+        return mask
