@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.config import default_config
-from kscheduler.logs import configure
+from kscheduler.logs import QUIET, configure
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
@@ -216,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="write the results of all rounds as JSON")
     options = parser.parse_args(argv)
-    configure(verbosity=0)
+    configure(verbosity=QUIET)
     rounds: list[Result] = []
     header = f"{'pods':16}{'nodes':>9}{'lane':>10}{'decisions/s':>14}{'placed/s':>12}{'lag p99':>10}{'longest':>10}"
     print(f"{header}{'peak MiB':>10}   medians of {options.rounds}")
