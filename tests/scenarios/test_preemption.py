@@ -139,6 +139,36 @@ async def test_as_few_as_possible_have_to_go_the_least_important_first() -> None
 
 
 @in_virtual_time
+async def test_priorities_beyond_those_of_users_are_compared_like_others() -> None:
+    """An apiserver admits them for system classes alone; the ends of their range are those of 32 bits."""
+    lowest, highest = -(2**31), 2**31 - 1
+    async with World() as world:
+        world.add_nodes(3)
+        await fill(world, low("lowest", priority=lowest), low("user", priority=10**9), low("node", priority=highest))
+        taken = world.node_of("lowest"), world.node_of("user")
+        world.add_pod(low("first", priority=2 * 10**9))
+        await world.until(lambda: bool(world.node_of("first")), within_s=3)
+        world.add_pod(low("second", priority=highest))
+        await world.until(lambda: bool(world.node_of("second")), within_s=3)
+        assert (world.node_of("first"), world.node_of("second")) == taken
+        assert exists(world, "node")
+        assert not exists(world, "lowest")
+        assert not exists(world, "user")
+
+
+@in_virtual_time
+async def test_a_nomination_to_a_node_that_is_gone_keeps_nobody_from_preempting() -> None:
+    async with World() as world:
+        world.run_kubelets()
+        world.add_node("n1")
+        await fill(world, low("a").grace_period(10))
+        world.add_pod(critical().nominated_node("gone"))
+        await world.until(lambda: world.pod("critical").status.nominated_node_name == "n1", within_s=3)
+        await world.until(world.all_bound, within_s=15)
+        assert chosen_victims(world) == 1
+
+
+@in_virtual_time
 async def test_a_disruption_budget_is_respected_where_another_node_will_do() -> None:
     async with World() as world:
         selector = LabelSelector(match_labels={"app": "db"})

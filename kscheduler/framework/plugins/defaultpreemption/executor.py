@@ -41,7 +41,7 @@ class Executor:
         # uid of a preemptor -> its last victim, once that one's turn has come
         self._running: dict[str, Pod | None] = {}
         self._held: set[str] = set()  # uids of preemptors that something woke meanwhile, in vain
-        self._accepted: dict[str, float] = {}  # uid of a pod whose deletion was accepted -> when to forget it
+        self._accepted: dict[str, float] = {}  # uid of a pod -> when its deletion was accepted, of late
 
     def is_running(self, uid: str) -> bool:
         """Are victims of this preemptor still to be ended, or are they still to be seen going?"""
@@ -58,7 +58,12 @@ class Executor:
 
     def has_ended(self, victim: Pod) -> bool:
         """Was its deletion accepted a moment ago? Then it is going, whatever the watch shows as yet."""
-        return self._accepted.get(victim.metadata.uid, 0.0) > self._evictions.wall()
+        accepted = self._accepted.get(victim.metadata.uid)
+        return accepted is not None and self._is_recent(accepted)
+
+    def _is_recent(self, accepted: float) -> bool:
+        """Before or after: a clock that was set back must not make it last for hours."""
+        return abs(self._evictions.wall() - accepted) < ACCEPTED_S
 
     def _is_going(self, victim: Pod) -> bool:
         current = self._evictions.current(victim.key)
@@ -80,8 +85,7 @@ class Executor:
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
 
     def _forget_accepted(self) -> None:
-        now = self._evictions.wall()
-        self._accepted = {uid: until for uid, until in self._accepted.items() if until > now}
+        self._accepted = {uid: when for uid, when in self._accepted.items() if self._is_recent(when)}
 
     async def _run(self, node_name: str, victims: Sequence[Pod], preemptor: PodInfo) -> None:
         try:
@@ -141,7 +145,7 @@ class Executor:
                 return _End.GONE_BEFORE
             if not await self._evictions.delete(victim):
                 return _End.GONE_BEFORE
-            self._accepted[victim.metadata.uid] = self._evictions.wall() + ACCEPTED_S
+            self._accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
         self._evictions.tell(victim, preemptor.pod, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})

@@ -247,6 +247,26 @@ def test_nobody_ends_a_pod_again_whose_deletion_was_accepted() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_clock_that_jumps_ends_what_is_remembered_of_a_deletion(jump_s: float) -> None:
+    """Deleting the pod once more does no harm; taking it for one that goes, for an hour, would."""
+
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.lag_s = 3.0
+        stage.start()
+        work = asyncio.ensure_future(stage.evictions.run())
+        await asyncio.sleep(1)
+        assert stage.executor.has_ended(stage.victims[0].pod)
+        stage.evictions.now += jump_s
+        assert not stage.executor.has_ended(stage.victims[0].pod)
+        assert stage.holds()
+        await work
+        assert not stage.holds()
+
+    run(scenario())
+
+
 def test_other_pods_are_not_held() -> None:
     stage = Stage(make_pod("old"))
     stage.start()
