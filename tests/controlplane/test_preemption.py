@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import Pod
+from kscheduler.client.credentials import load_credentials
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import PodStatusPatch
 from kscheduler.config.load import default_config
@@ -130,7 +131,8 @@ def priorities(control_plane: ControlPlane) -> None:
 @pytest.fixture
 async def stage(workspace: Workspace, priorities: None) -> AsyncIterator[Stage]:
     workspace.create_node(NODE)
-    client = await Meddled.connect(CLOCK, kubeconfig=str(workspace.control_plane.admin_kubeconfig), qps=-1)
+    kubeconfig = str(workspace.control_plane.admin_kubeconfig)
+    client = Meddled(await load_credentials(CLOCK, kubeconfig=kubeconfig), CLOCK, qps=-1)
     scheduler = Scheduler(
         client, default_config(), clock=CLOCK, rng=random.Random(1), metrics=Metrics(), stopwatch=time.perf_counter
     )

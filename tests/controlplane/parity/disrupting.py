@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controlplane.harness.api import Object
 from tests.controlplane.parity.manifests import HOST, Labels
 from tests.controlplane.parity.outcome import in_each
-from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, on, scenario
+from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, choosing, on, scenario
 from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.steps import (
     Step,
@@ -32,32 +32,24 @@ def of(labels: Labels) -> Object:
 
 
 BUDGETS = (
-    scenario(
+    choosing(
         "A budget protects its pods",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("protected", on("a", AT_ONCE), labels=DB, cpu="900m"),
         pod("middling", on("b", {**AT_ONCE, **MIDDLING}), labels=WEB, cpu="900m"),
         ready("protected"),
         budget("db", of(DB), minAvailable=1, allows=0),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "b"),
+        takes="b",
     ),
-    scenario(
+    choosing(
         "A budget that can spare a pod protects none",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("spare", on("a", AT_ONCE), labels=DB, cpu="900m"),
         pod("other", on("b", {**AT_ONCE, **MIDDLING}), labels=DB, cpu="900m"),
         ready("spare", "other"),
         budget("db", of(DB), minAvailable=1, allows=1),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "a"),
+        takes="a",
     ),
-    scenario(
+    choosing(
         "A budget that can spare one of two protects both",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("one", on("a", AT_ONCE), labels=DB, cpu="450m"),
         pod("other", on("a", AT_ONCE), labels=DB, cpu="450m"),
         pod("middling-one", on("b", {**AT_ONCE, **MIDDLING}), labels=WEB, cpu="450m"),
@@ -65,8 +57,7 @@ BUDGETS = (
         ready("one", "other"),
         budget("db", of(DB), maxUnavailable=1, allows=0),  # of pods without a controller it knows no total
         budget("half", of(DB), minAvailable=1, allows=1),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "b"),
+        takes="b",
     ),
     scenario(
         "A budget spares its pod where another of the node can go",
@@ -90,51 +81,39 @@ BUDGETS = (
         gone("protected"),
     ),
     # To evictions an empty selector means every pod of the namespace; to preemption it means none.
-    scenario(
+    choosing(
         "A budget with an empty selector protects nobody from preemption",
         namespace("other"),
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("covered", on("a", AT_ONCE), labels=DB, cpu="900m"),
         pod("stranger", on("b", {**AT_ONCE, **MIDDLING}), namespace="other", labels=DB, cpu="900m"),
         ready("covered"),
         budget("everybody", {}, minAvailable=1, allows=0),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "a"),
+        takes="a",
     ),
-    scenario(
+    choosing(
         "A budget without a selector protects nobody",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("lesser", on("a", AT_ONCE), labels=DB, cpu="900m"),
         pod("middling", on("b", {**AT_ONCE, **MIDDLING}), labels=DB, cpu="900m"),
         ready("lesser"),
         budget("nobody", None, minAvailable=1, allows=0),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "a"),
+        takes="a",
     ),
-    scenario(
+    choosing(
         "A pod without labels has no budget, whatever it selects",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("bare", on("a", AT_ONCE), cpu="900m"),
         pod("middling", on("b", {**AT_ONCE, **MIDDLING}), labels=DB, cpu="900m"),
         ready("bare"),
         budget("bare", {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, minAvailable=1, allows=0),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "a"),
+        takes="a",
     ),
-    scenario(
+    choosing(
         "A budget of another namespace does not count",
         namespace("other"),
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("protected", on("b", {**AT_ONCE, **MIDDLING}), labels=DB, cpu="900m"),
         pod("lesser", on("a", AT_ONCE), namespace="other", labels=DB, cpu="900m"),
         ready("protected"),
         budget("db", of(DB), minAvailable=1, allows=0),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "a"),
+        takes="a",
     ),
 )
 

@@ -54,6 +54,18 @@ def scenario(name: str, *steps: Step | list[Step], placements: Placements = exac
     return Scenario(name, (*CLASSES, *steps), placements, NEEDS, **options)
 
 
+def choosing(name: str, *steps: Step | list[Step], takes: str) -> Scenario:
+    """Two nodes, what is on them, and a more important pod that takes room on one of them."""
+    return scenario(
+        name,
+        node("a", cpu="1"),
+        node("b", cpu="1"),
+        *steps,
+        pod("greater", IMPORTANT, cpu="900m", wait=False),
+        bound("greater", takes),
+    )
+
+
 PREEMPTING = (
     scenario(
         "A more important pod takes the room of a lesser one",
@@ -63,25 +75,19 @@ PREEMPTING = (
         pod("greater", IMPORTANT, cpu="900m", wait=False),
         bound("greater", "a"),
     ),
-    scenario(
+    choosing(
         "The least important are preempted",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("middling", on("a", MIDDLING), cpu="900m"),
         pod("lesser", on("b", AT_ONCE), cpu="900m"),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "b"),
+        takes="b",
     ),
-    scenario(
+    choosing(
         "As few as possible are preempted",
-        node("a", cpu="1"),
-        node("b", cpu="1"),
         pod("one-of-two", on("a", AT_ONCE), cpu="450m"),
         pod("two-of-two", on("a", AT_ONCE), cpu="450m"),
         pod("only", on("b", AT_ONCE), cpu="500m"),
         pod("small", on("b", AT_ONCE), cpu="50m"),
-        pod("greater", IMPORTANT, cpu="900m", wait=False),
-        bound("greater", "b"),
+        takes="b",
     ),
     scenario(
         "A pod that is shunned has to go",
