@@ -16,8 +16,9 @@ Objects that are frozen are still freed when the last reference to them goes: a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 # New objects until the youngest are looked at: 1 to 2 ms of work. Six of these make a middle collection, about 10 ms.
 THRESHOLDS = (3_000, 6, 10)
@@ -26,23 +27,36 @@ MOST_FREEZES = 3_000  # a minute: a kind that can never be listed must not keep 
 FULL_SIGHT_EVERY = 16  # full collections
 
 
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 class Collections:
-    """Freezes what full collections have found alive. `start` once, when everything is imported and built."""
+    """Freezes what full collections have found alive. `start` once, when everything is imported."""
 
     def __init__(self) -> None:
         self._full = 0  # full collections so far
+        self._before = gc.get_threshold()
 
     def start(self) -> None:
-        """What is alive now stays: imported modules and the built parts are never garbage."""
-        gc.collect()
-        gc.freeze()
+        self.freeze()
+        self._before = gc.get_threshold()
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(self._on_collection)
+
+    def freeze(self) -> None:
+        """What is alive now stays: imported modules and built parts are never garbage. Costs nothing."""
+        gc.freeze()
 
     def stop(self) -> None:
         """As Python would have it again."""
         gc.callbacks.remove(self._on_collection)
-        gc.set_threshold(700, 10, 10)
+        gc.set_threshold(*self._before)
         gc.unfreeze()
 
     async def while_listing(self, is_synced: Callable[[], bool]) -> None:

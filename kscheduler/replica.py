@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait, run_together
@@ -20,8 +20,10 @@ from kscheduler.errors import InternalError
 from kscheduler.leaderelection import LeaderElector
 from kscheduler.measurements import Measurements
 from kscheduler.scheduler import Scheduler
-from kscheduler.server import Server
 from kscheduler.serving.health import Health, LeaderWatchdog
+
+if TYPE_CHECKING:
+    from kscheduler.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
+# How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
+HEAD_START_S = 0.01
 
 WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
 
@@ -42,14 +46,18 @@ class Replica:
         scheduler: Scheduler,
         *,
         clock: Clock,
-        server: Server | None,
+        make_server: Callable[[], Server] | None,
         delay_cache_until_active: bool = False,
         while_listing: WhileListing | None = None,
     ) -> None:
-        """`while_listing` runs beside the first lists; it is told how to ask whether they are complete."""
+        """`make_server` is called once the first lists have been asked for; None: no endpoint.
+
+        `while_listing` runs beside the first lists; it is told how to ask whether they are complete.
+        """
         self._scheduler = scheduler
         self._clock = clock
-        self._server = server
+        self._make_server = make_server
+        self._server: Server | None = None
         self._delay_cache = delay_cache_until_active
         self._while_listing = while_listing
         self._elector: LeaderElector | None = None
@@ -92,19 +100,19 @@ class Replica:
     async def run(self) -> None:
         """Until a signal (returns) or a fault (raises)."""
         self._handle_signals()
-        if self._server is not None:
-            await self._server.start()
-        tasks: dict[str, asyncio.Future[Any]] = {
-            name: asyncio.ensure_future(work)
-            for name, work in (
-                ("observe", self._observe()),
-                ("schedule", self._schedule()),
-                ("lead", self._lead()),
-                ("lag", measure_lag(self._clock, self._scheduler.measurements)),
-                ("stop", self._stop.wait()),
-            )
-        }
+        tasks: dict[str, asyncio.Future[Any]] = {"observe": asyncio.ensure_future(self._observe())}
         try:
+            # Before anything is written, so that nothing has to be taken back if the endpoint cannot be had.
+            await self._start_server()
+            tasks |= {
+                name: asyncio.ensure_future(work)
+                for name, work in (
+                    ("schedule", self._schedule()),
+                    ("lead", self._lead()),
+                    ("lag", measure_lag(self._clock, self._scheduler.measurements)),
+                    ("stop", self._stop.wait()),
+                )
+            }
             await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             if tasks["stop"].done() and not tasks["lead"].done():
                 await self._end(tasks["schedule"], tasks["lead"])
@@ -117,6 +125,12 @@ class Replica:
             await cancel_and_wait(*tasks.values())
             if self._server is not None:
                 await self._server.stop()
+
+    async def _start_server(self) -> None:
+        if self._make_server is not None:
+            await asyncio.sleep(HEAD_START_S)
+            self._server = self._make_server()
+            await self._server.start()
 
     async def _observe(self) -> None:
         if self._delay_cache:

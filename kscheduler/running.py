@@ -1,0 +1,203 @@
+"""`kscheduler run`: flags and a configuration file become parts, and the parts run. The only place they meet.
+
+What is needed to ask the apiserver the first question is imported and made first. The endpoint for probes and people
+comes second: its libraries are loaded while the apiserver answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from kscheduler import logs
+from kscheduler.client.kube import KubeClient
+from kscheduler.clock import Clock
+from kscheduler.config.dump import to_v1, to_yaml
+from kscheduler.config.load import check_config, default_config, load_config
+from kscheduler.config.profiles import unimplemented_plugins
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.explain.explainer import Leadership
+from kscheduler.flags import RunOptions, apply_run_options, report
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.framework.plugins.registry import known_plugins
+from kscheduler.leaderelection import ElectionConfig, LeaderElector
+from kscheduler.measurements import RestClientMeasurements
+from kscheduler.memory import Collections
+from kscheduler.metrics import Metrics
+from kscheduler.replica import Replica
+from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
+from kscheduler.serving.health import Health
+
+if TYPE_CHECKING:
+    from kscheduler.explain.explainer import Explainer
+    from kscheduler.server import Server
+
+log = logging.getLogger(__name__)
+
+
+def run(options: RunOptions, clock: Clock) -> int:
+    config = configuration(options)
+    logs.configure(options.logging_format, options.verbosity)
+    if options.write_config_to:
+        write_config(config, options.write_config_to)
+        return 0
+    for warning in options.warnings:
+        log.warning("flag without effect", extra={"reason": warning})
+    missing = unimplemented_plugins(config, known_plugins(config))
+    if missing:
+        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
+    collections = Collections()
+    collections.start()
+    loop = uvloop.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(serve(config, options, clock, collections))
+    except KSchedulerError as error:
+        if not isinstance(error, ConfigError):
+            log.critical("ended by a fault", extra={"err": str(error)})
+        return report(error)
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
+        collections.stop()
+    return 0
+
+
+def configuration(options: RunOptions) -> SchedulerConfig:
+    """The file, or the defaults without one, with the flags that override it."""
+    config = load_config(options.config, find_plugins=find_plugins) if options.config else default_config()
+    config = apply_run_options(config, options)
+    check_config(config, find_plugins)
+    refuse_unsupported(config, options.config)
+    return config
+
+
+def refuse_unsupported(config: SchedulerConfig, source: str) -> None:
+    """Raise ConfigError for what kube-scheduler can do and this program cannot yet; `source` is "" for the defaults."""
+    try:
+        check_supported(config)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
+
+
+def write_config(config: SchedulerConfig, path: str) -> None:
+    try:
+        Path(path).write_text(to_yaml(config), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
+
+
+async def serve(config: SchedulerConfig, options: RunOptions, clock: Clock, collections: Collections) -> None:
+    """Build one replica and run it until a signal or a fault ends it."""
+    rng = random.Random(options.seed)
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    metrics = Metrics()
+    connection, election = config.client_connection, config.leader_election
+    client = await KubeClient.connect(
+        clock,
+        kubeconfig=connection.kubeconfig,
+        server=options.master,
+        qps=connection.qps,
+        burst=connection.burst,
+        observer=RestClientMeasurements(metrics),
+    )
+    try:
+        scheduler = Scheduler(
+            client,
+            config,
+            clock=clock,
+            rng=rng,
+            metrics=metrics,
+            stopwatch=time.perf_counter,
+            options=Options(
+                first_on_tie=options.tie_break == "first",
+                bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
+                max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
+                assumed_pod_ttl_s=options.assumed_pod_ttl_s,
+                identity=identity,
+                explain=options.explain,
+            ),
+        )
+        health = Health()
+        elector: LeaderElector | None = None
+
+        def make_server() -> Server:
+            explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
+            return build_server(config, options, client, clock, metrics, health, explainer)
+
+        replica = Replica(
+            scheduler,
+            clock=clock,
+            make_server=make_server if options.secure_port else None,
+            delay_cache_until_active=config.delay_cache_until_active,
+            while_listing=collections.while_listing,
+        )
+        if election.leader_elect:
+            settings = ElectionConfig(
+                identity,
+                election.resource_namespace,
+                election.resource_name,
+                election.lease_duration.seconds,
+                election.renew_deadline.seconds,
+                election.retry_period.seconds,
+            )
+            # Its own generator: how often it draws must not move the scheduler's tie-breaks.
+            draw = random.Random(identity)
+            elected = elector = replica.elect_with(
+                lambda started: LeaderElector(client, clock, draw, settings, on_started=started)
+            )
+            status = metrics.leader_election_master_status.labels(election.resource_name)
+            metrics.before_collect(lambda: status.set(float(elected.is_leader)))
+        replica.add_checks(health, election.resource_name, election.lease_duration.seconds)
+        collections.freeze()
+        await replica.run()
+    finally:
+        await client.close()
+
+
+def build_server(
+    config: SchedulerConfig,
+    options: RunOptions,
+    client: KubeClient,
+    clock: Clock,
+    metrics: Metrics,
+    health: Health,
+    explainer: Explainer | None,
+) -> Server:
+    """The endpoint with a certificate, not listening yet. What only it needs is imported here, after the first lists
+    were asked for. Raises ConfigError for a certificate that cannot be used.
+    """
+    from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
+    from kscheduler.explain.endpoint import ExplainEndpoint
+    from kscheduler.server import Listen, Server
+    from kscheduler.serving.authorization import DelegatedAuthorizer
+    from kscheduler.serving.certificates import server_context
+
+    tls = server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir)
+    server = Server(
+        Listen(options.bind_address, options.secure_port, tls),
+        metrics=metrics,
+        health=health,
+        config=lambda: {"componentconfig": to_v1(config)},
+        authorizer=DelegatedAuthorizer(client.token_review, client.subject_access_review, clock),
+        always_allow=options.always_allow_paths,
+    )
+    if explainer is not None:
+        server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
+    return server
+
+
+def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:
+    """Without an elector this process leads."""
+    if elector is None:
+        return Leadership(identity, True, identity)
+    return Leadership(identity, elector.is_leader, elector.leader_identity)
