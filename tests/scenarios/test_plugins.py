@@ -172,6 +172,54 @@ async def test_pods_that_a_permit_plugin_holds_wait_with_their_room_held() -> No
         await world.until(world.all_bound)
 
 
+class Patient:
+    """Keeps something for each pod from Reserve on, and lets it wait at Permit."""
+
+    name = "Patient"
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []  # names of pods
+        self.given_back: list[str] = []
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.kept.append(pod.pod.metadata.name)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self.kept.remove(pod.pod.metadata.name)
+        self.given_back.append(pod.pod.metadata.name)
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        return Status(Code.WAIT), 10.0
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit", "preBind", "bind"])
+def test_what_one_plugin_keeps_is_given_back_when_another_fails_and_kept_anew_by_the_next_attempt(point: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        fault = Status(Code.ERROR, ("out of order",))
+        answers: list[Any] = [(fault, 0.0) if point == "permit" else fault]
+        patient = Patient()
+        failing = Rogue(lambda: answers.pop() if answers else POINTS[point], POINTS[point])
+        plugins: dict[str, list[Any]] = {"reserve": [patient], "permit": [patient]}
+        plugins.setdefault(point, []).append(failing)
+        async with World(plugins=plugins) as world:
+            world.add_node("n1", cpu="2")
+            uids = [world.add_pod(make_pod(name).req(cpu="1")).metadata.uid for name in ("bad", "good")]
+
+            def allow_those_who_wait() -> bool:
+                for waiting in filter(None, map(world.scheduler.waiting_pods.get, uids)):
+                    waiting.allow("Patient")
+                return world.all_bound()
+
+            await world.until(allow_those_who_wait, within_s=15)
+            assert sorted(patient.kept) == ["bad", "good"]
+            assert patient.given_back == ["bad"]
+            assert not answers
+
+    scenario()
+
+
 @in_virtual_time
 async def test_a_pod_that_waits_for_permission_too_long_gives_its_room_back() -> None:
     async with World(plugins={"permit": [Guard()]}) as world:
