@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +22,20 @@ GPU = "example.com/gpu"
 # Pod name without its side -> what its label `wish` asks the extender for.
 WISHES = {"ssd": "ssd", "best": "any", "nothing": "tape", "broken": "error", "status": "500"}
 PLACED = ("ssd", "best")
+# A wish that breaks the extender -> its answer, and what the pod is told of it.
+JSON_HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n"
+UNKNOWN = b'{"Nodes": {"items": [{"metadata": {"name": "ghost"}}]}}'
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "status": (
+        b"HTTP/1.0 500 Internal Server Error\r\n\r\n",
+        "failed filter with extender at URL {url}/filter, code 500",
+    ),
+    "unknown": (JSON_HEAD + b"\r\n" + UNKNOWN, 'claims a filtered node "ghost" which is not found'),
+    "malformed": (JSON_HEAD + b"\r\n<html>", "{url}/filter: expected an ExtenderFilterResult as JSON"),
+    "large": (JSON_HEAD + b"\r\n" + b" " * (10 << 20), "{url}/filter: expected an answer of at most"),
+    "dies": (JSON_HEAD + b"Content-Length: 1000\r\n\r\n{", "extender at URL {url}/filter: "),
+    "hangs": (b"", "{url}/filter: no answer within 2 s"),
+}
 
 
 class RecordingExtender:
@@ -29,13 +44,18 @@ class RecordingExtender:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self.questions: list[tuple[str, dict[str, Any]]] = []  # (verb, question)
-        self.release = threading.Event()  # what the wish `wait` waits for
+        self.release = threading.Event()  # what the wishes `wait` and `hangs` wait for
+        self.is_mended = False
         answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, found = answer(self.path.rpartition("/")[2], question)
+                if isinstance(found, bytes):
+                    with contextlib.suppress(OSError):  # nobody reads it to its end
+                        self.wfile.write(found)
+                    return
                 body = json.dumps(found).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
@@ -71,6 +91,11 @@ class RecordingExtender:
         if wish == "wait":
             self.release.wait(60.0)
             wish = "any"
+        if wish in BROKEN and self.is_mended:
+            wish = "any"
+        if wish in BROKEN:
+            self.release.wait(60.0 if wish == "hangs" else 0.0)
+            return 0, BROKEN[wish][0]
         if wish == "500":
             return 500, {}
         if wish == "error":
@@ -109,14 +134,16 @@ def extender(workspace: Workspace) -> Iterator[RecordingExtender]:
     made.close()
 
 
-def start(side: str, make: Callable[..., SchedulerProcess], control_plane: ControlPlane, url: str) -> SchedulerProcess:
+def start(
+    side: str, make: Callable[..., SchedulerProcess], control_plane: ControlPlane, url: str, timeout: str = "60s"
+) -> SchedulerProcess:
     settings = {
         "urlPrefix": url,
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "bindVerb": "bind",
         "weight": 100,
-        "httpTimeout": "60s",
+        "httpTimeout": timeout,
         "managedResources": [{"name": GPU, "ignoredByScheduler": True}],
     }
     disabled = [{"name": name} for name in missing_plugins()]
@@ -200,3 +227,22 @@ def test_other_pods_are_bound_while_an_extender_hangs(workspace: Workspace, exte
     metrics = scheduler.get("/metrics")
     asked = f'kscheduler_extender_requests_total{{extender="{extender.url}",result="success",verb="filter"}}'
     assert f"{asked} 1" in metrics
+
+
+@pytest.mark.slow
+def test_each_way_to_fail_is_told_to_its_pod_which_is_bound_when_the_extender_is_mended(
+    workspace: Workspace, extender: RecordingExtender
+) -> None:
+    workspace.create_nodes(4, labels={"disk": "ssd"})
+    scheduler = start("ours", KScheduler, workspace.control_plane, extender.url, timeout="2s")
+    requests = {"cpu": "100m", GPU: "1"}
+    for wish in BROKEN:
+        workspace.create_pod(wish, requests=requests, labels={"wish": wish}, scheduler_name="ours")
+    for wish, (_, told) in BROKEN.items():
+        expected = told.format(url=extender.url)
+        eventually(lambda name=wish, text=expected: text in message(workspace, name), f"{wish}: {expected}")  # type: ignore[misc]
+    assert not workspace.bindings()
+    extender.is_mended = True
+    extender.release.set()
+    eventually(lambda: len(workspace.bindings()) == len(BROKEN), "all are bound")
+    assert "Traceback" not in scheduler.process.log_text()
