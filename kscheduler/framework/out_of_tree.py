@@ -9,7 +9,6 @@ wrong with it is found here, before anything starts, and names the field of the 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +120,9 @@ def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:
 
 def _entry_point(name: str, path: str) -> str | None:
     """What an installed package offers under this name, as `module:Class`."""
-    entries = importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)
+    from importlib.metadata import entry_points  # 9 ms, and most profiles name no plugin by an entry point
+
+    entries = entry_points(group=ENTRY_POINTS, name=name)
     offers = {f"{entry.module}:{entry.attr}" for entry in entries}  # one package can be found twice on the path
     if len(offers) > 1:
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from kscheduler.api.objects import ContainerImage
@@ -17,35 +18,46 @@ class ImageState:
     The size is the one the first node reported, as in kube-scheduler; it stays while any node has the image.
     """
 
-    __slots__ = ("_rows", "_sorted", "size_bytes", "version")
+    __slots__ = ("_is_shown", "_rows", "size_bytes", "version")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = max(0, min(size_bytes, MAX_SIZE))
-        self._rows: set[int] = set()
-        self._sorted: array[int] | None = None
+        # Ascending. Nodes name dozens of images, each by two names: a set of rows took 80 bytes a row.
+        self._rows: array[int] = array("i")
+        self._is_shown = False  # somebody may hold the array: it must not change any more
         self.version = 0  # bumped when a row comes or goes
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __contains__(self, row: int) -> bool:
-        return row in self._rows
+        place = bisect_left(self._rows, row)
+        return place < len(self._rows) and self._rows[place] == row
 
     def add(self, row: int) -> None:
-        self._rows.add(row)
-        self._sorted = None
         self.version += 1
+        rows = self._rows
+        if not rows or row > rows[-1]:  # nearly always: rows are given out in ascending order
+            self._own().append(row)
+        elif row not in self:
+            self._own().insert(bisect_left(rows, row), row)
 
     def discard(self, row: int) -> None:
-        self._rows.discard(row)
-        self._sorted = None
         self.version += 1
+        if row in self:
+            self._own().pop(bisect_left(self._rows, row))
+
+    def _own(self) -> array[int]:
+        """The array, for changing."""
+        if self._is_shown:
+            self._rows = array("i", self._rows)
+            self._is_shown = False
+        return self._rows
 
     def rows(self) -> array[int]:
-        """Ascending int32 row ids, as kernels take them."""
-        if self._sorted is None:
-            self._sorted = array("i", sorted(self._rows))
-        return self._sorted
+        """Ascending int32 row ids, as kernels take them. The array given out does not change."""
+        self._is_shown = True
+        return self._rows
 
 
 class ImageIndex:
