@@ -110,7 +110,7 @@ class CompiledClasses:
             known = self._ask(signature, pod, known)
         known.checked = self._epoch
         compiled = known.compiled
-        if compiled is not None and compiled.terms is None:
+        if compiled is not None and compiled.terms is None and not pod.held_terms:
             self.ready[signature] = compiled.pod_class
         return compiled
 

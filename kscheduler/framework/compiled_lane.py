@@ -89,21 +89,20 @@ class CompiledLane:
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Decide the leading pods, each seeing those before it; none, if the general lane has to decide the first.
 
-        A pod whose class joins other pods (spread, affinity) is the last of its call: it has to be assumed first.
+        A pod whose class joins other pods (spread, affinity) is alone in its call: it has to know where those before it
+        are, and to be assumed before the next.
         """
         started = self._stopwatch()
         # 1. Their classes, up to the first that the core cannot decide.
         run, joined = self._find_run(pods)
         found = self._stopwatch()
-        # 2. Place them; what goes before a pod that joins others, first.
+        # 2. Place them. A pod that joins others comes first or in the next call: those before it have to be assumed.
         if run:
             rows, feasible = self._place_run(run)
-            if len(rows) < len(run):
-                joined = None
         else:
             rows, feasible = array("i"), array("i")
-        if joined is not None and self._place_joined(joined, rows, feasible):
-            run.append(joined.pod_class)
+            if joined is not None and self._place_joined(joined, rows, feasible):
+                run.append(joined.pod_class)
         if not rows:
             return NO_PLACEMENTS
         # 3. Report, and name the nodes.
@@ -127,6 +126,9 @@ class CompiledLane:
                 if found.terms is not None:
                     return run, found
                 pod_class = found.pod_class
+                if pod.held_terms:  # which its own profile does not look at, but others' may
+                    run.append(pod_class)
+                    break
             run.append(pod_class)
         return run, None
 
