@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placement, Placements
@@ -25,26 +26,26 @@ MOST_PODS = 256  # in one batch: some milliseconds of work
 
 
 class ScheduleBatch:
-    """`alone` decides one pod in the general lane, whatever happens; `dispatch` sends a decision on its way."""
+    """`dispatch` sends a decision on its way. Without a lane all pods are decided one by one."""
 
     def __init__(
         self,
         queue: SchedulingQueue,
+        cache: Cache,
         profiles: Mapping[str, Framework],
         one: ScheduleOne,
         lane: CompiledLane | None,
         *,
-        alone: Callable[[QueuedPodInfo], None],
         dispatch: Callable[[BindingCycle], None],
         clock: Clock,
         stopwatch: Callable[[], float],
         decisions: DecisionLog | None,
     ) -> None:
         self._queue = queue
+        self._cache = cache
         self._profiles = profiles
         self._one = one
         self._lane = lane
-        self._alone = alone
         self._dispatch = dispatch
         self._clock = clock
         self._stopwatch = stopwatch
@@ -108,7 +109,20 @@ class ScheduleBatch:
 
     def _follow(self, queued: QueuedPodInfo, placed: Placement, now: float) -> None:
         framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
-        cycle = self._one.settle_placed(queued, framework, placed, now)
+        self._carry_out(queued, lambda: self._one.settle_placed(queued, framework, placed, now))
+
+    def _alone(self, queued: QueuedPodInfo) -> None:
+        self._carry_out(queued, lambda: self._one.schedule(queued))
+
+    def _carry_out(self, queued: QueuedPodInfo, decide: Callable[[], BindingCycle | None]) -> None:
+        try:
+            cycle = decide()
+        except Exception:
+            # A bug of ours must cost this pod an attempt, not everybody the scheduler.
+            log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
+            self._cache.forget(queued.pod_info.uid)
+            self._queue.requeue_after_error(queued, self._clock.now())
+            return
         if cycle is not None:
             self._dispatch(cycle)
 

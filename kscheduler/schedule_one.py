@@ -124,21 +124,22 @@ class ScheduleOne:
         if isinstance(found, Rejection):
             self._reject(queued, framework, found.status, started, found)
             return None
-        return self._hold(BindingCycle(queued, framework, state, found.node_name, started), is_counted=False)
+        # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
+        self._cache.assume(queued.pod_info, found.node_name)
+        return self._hold(BindingCycle(queued, framework, state, found.node_name, started))
 
     def settle_placed(
         self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
     ) -> BindingCycle | None:
         """The same for a pod that the compiled lane has placed: the node's columns count it already."""
+        self._cache.assume(queued.pod_info, placed.node_name, counted=True)
         if self._decisions is not None:
             self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
-        return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started), is_counted=True)
+        return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started))
 
-    def _hold(self, cycle: BindingCycle, *, is_counted: bool) -> BindingCycle | None:
-        """Hold the room, unless a plugin objects."""
+    def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
+        """Keep the room that is held, unless a plugin objects."""
         pod, framework, state = cycle.pod, cycle.framework, cycle.state
-        # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
-        self._cache.assume(pod, cycle.node_name, counted=is_counted)
         self._nominator.remove(pod.uid)
         # 4. Reserve and Permit.
         status = framework.run_reserve(state, pod, cycle.node_name)

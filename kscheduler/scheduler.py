@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
 from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
+from kscheduler.bindings import Bindings
 from kscheduler.cache.cache import Cache
+from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, wait_event, within
 from kscheduler.client.pod_status import PodStatusLane
@@ -47,10 +49,9 @@ from kscheduler.framework.status import Status
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
-from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_batch import ScheduleBatch
-from kscheduler.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.schedule_one import ScheduleOne
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -148,11 +149,6 @@ class Scheduler:
         )
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
-        self.bindings = BindingTasks(
-            options.bind_concurrency,
-            self._work.set,
-            lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
-        )
         watches = self._build_watches(client, stopwatch)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
@@ -177,6 +173,17 @@ class Scheduler:
             current_pod=self.pods.store.get,
             decisions=self.decisions,
             bind_outside=outside.bind if self.extenders.binders else None,
+        )
+        self.bindings = Bindings(
+            self._schedule_one,
+            BindingTasks(
+                options.bind_concurrency,
+                self._work.set,
+                lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
+            ),
+            BindLane(client, self.binder, limit=options.bind_concurrency),
+            options.bind_concurrency,
+            self._work.set,
         )
         self._batch = self._build_batch(stopwatch, options)
         self.lanes = self._build_lanes(client, stopwatch)
@@ -272,11 +279,11 @@ class Scheduler:
             lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
         return ScheduleBatch(
             self.queue,
+            self.cache,
             self.profiles,
             self._schedule_one,
             lane,
-            alone=self._schedule,
-            dispatch=self._dispatch,
+            dispatch=self.bindings.start,
             clock=self._clock,
             stopwatch=stopwatch,
             decisions=self.decisions,
@@ -292,9 +299,7 @@ class Scheduler:
             stopwatch=stopwatch,
             measurements=self.measurements,
         )
-        return ExtenderLanes(
-            self.queue, self.cache, cycle, self._schedule_one, self.bindings, self._clock, self._work.set
-        )
+        return ExtenderLanes(self.queue, self.cache, cycle, self.bindings, self._clock, self._work.set)
 
     def _pods_on(self, node_name: str) -> Mapping[str, PodInfo] | None:
         """Pod uid -> pod on the node; None if there is no such node."""
@@ -416,9 +421,10 @@ class Scheduler:
             self.lanes.start_next(now)
         left = SLICE_PODS
         while left > 0 and now < end:
-            if not self.bindings.has_room:
+            room = self.bindings.room
+            if room <= 0:
                 return False
-            tried = self._batch.run(now, min(left, self.bindings.room))
+            tried = self._batch.run(now, min(left, room))
             if not tried:
                 self.lanes.start_next(now)  # whose pods may leave their backoff early now
                 return False
@@ -431,21 +437,6 @@ class Scheduler:
         for pod in self.cache.expire(now):
             log.warning("binding was written but never seen; its room is free again", extra={"pod": pod.key})
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
-
-    def _schedule(self, queued: QueuedPodInfo) -> None:
-        try:
-            cycle = self._schedule_one.schedule(queued)
-        except Exception:
-            # A bug of ours must cost this pod an attempt, not everybody the scheduler.
-            log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
-            self.cache.forget(queued.pod_info.uid)
-            self.queue.requeue_after_error(queued, self._clock.now())
-            return
-        if cycle is not None:
-            self._dispatch(cycle)
-
-    def _dispatch(self, cycle: BindingCycle) -> None:
-        self.bindings.start(self._schedule_one.bind(cycle))
 
     async def _wait_for_work(self) -> None:
         now = self._clock.now()

@@ -11,6 +11,8 @@ from kscheduler.clock import ManualClock
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.compiled_lane import CompiledLane, Placements
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.status import Status
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.schedule_batch import MOST_PODS, ScheduleBatch
 from kscheduler.schedule_one import BindingCycle
@@ -52,26 +54,27 @@ class BatchBench(Bench):
         self.dispatched: list[str] = []
         self.after_alone: Callable[[], None] = lambda: None
         self.spent = ManualClock()
+        self.schedule_one = self.one.schedule
+        self.one.schedule = self._decide_alone  # type: ignore[method-assign]
         log = DecisionLog(DecisionLogOptions(), self.cache.table, self.clock, self.spent.now) if explains else None
         self.batch = ScheduleBatch(
             self.queue,
+            self.cache,
             {NAME: self.framework},
             self.one,
             self.lane,
-            alone=self._decide_alone,
             dispatch=self._dispatch,
             clock=self.clock,
             stopwatch=self.spent.now,
             decisions=log,
         )
 
-    def _decide_alone(self, queued: QueuedPodInfo) -> None:
+    def _decide_alone(self, queued: QueuedPodInfo) -> BindingCycle | None:
         self.alone.append(queued.pod_info.pod.metadata.name)
         self.spent.advance(0.001)
-        cycle = self.one.schedule(queued)
-        if cycle is not None:
-            self._dispatch(cycle)
+        cycle = self.schedule_one(queued)
         self.after_alone()
+        return cycle
 
     def _dispatch(self, cycle: BindingCycle) -> None:
         self.dispatched.append(cycle.pod.pod.metadata.name)
@@ -192,6 +195,30 @@ def test_now_and_then_a_pod_is_decided_alone_so_that_it_can_be_explained() -> No
     bench.run_all()
     assert len(bench.alone) > explained
     assert len(bench.dispatched) == 15
+
+
+def test_a_bug_in_what_follows_a_placement_costs_its_pod_an_attempt(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = BatchBench()
+    reserve = bench.framework.run_reserve
+
+    def fail_once(state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if pod.key == "default/unlucky":
+            raise ZeroDivisionError
+        return reserve(state, pod, node_name)
+
+    monkeypatch.setattr(bench.framework, "run_reserve", fail_once)
+    bench.enqueue(easy("unlucky"), easy("lucky"))
+    bench.run_all()
+    assert bench.dispatched == ["lucky"]
+    (record,) = (record for record in caplog.records if record.message == "scheduling cycle failed")
+    assert record.__dict__["pod"] == "default/unlucky"
+    waiting = bench.queue.get("uid-default-unlucky")
+    assert waiting is not None
+    assert waiting.pool is Pool.ERROR_BACKOFF
+    bench.cache.check()
+    assert bench.cache.table.columns.pod_count(0) == 1
 
 
 def test_a_pod_that_fits_nowhere_waits_and_the_others_go_on() -> None:

@@ -187,7 +187,7 @@ def test_a_bug_in_a_cycle_costs_its_pod_an_attempt_and_nobody_else(
 ) -> None:
     @in_virtual_time
     async def scenario() -> None:
-        async with World() as world:
+        async with World(options=Options(compiled_lane=False)) as world:
             one = world.scheduler._schedule_one
             schedule: Callable[[QueuedPodInfo], Any] = one.schedule
             failures = iter([True])

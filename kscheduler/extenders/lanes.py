@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kscheduler.binding_tasks import BackgroundTasks, BindingTasks
+from kscheduler.binding_tasks import BackgroundTasks
+from kscheduler.bindings import Bindings
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.queue.pod_info import Lane, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.schedule_one import ScheduleOne
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +29,13 @@ class ExtenderLanes:
         queue: SchedulingQueue,
         cache: Cache,
         cycle: ExtenderCycle,
-        one: ScheduleOne,
-        bindings: BindingTasks,
+        bindings: Bindings,
         clock: Clock,
         on_change: Callable[[], None],
     ) -> None:
         self._queue = queue
         self._cache = cache
         self._cycle = cycle
-        self._one = one
         self._bindings = bindings
         self._clock = clock
         self._tasks = BackgroundTasks("a cycle with extenders", on_change)
@@ -72,7 +70,7 @@ class ExtenderLanes:
             self._queue.requeue_after_error(queued, self._clock.now())
         else:
             if cycle is not None:
-                self._bindings.start(self._one.bind(cycle))
+                self._bindings.start(cycle)
         finally:
             self._busy.difference_update(lane)
 
