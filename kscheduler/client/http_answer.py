@@ -23,16 +23,16 @@ class Answer(NamedTuple):
     reusable: bool  # whether the connection may carry another request
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
     status: int
-    length: int  # of the body; _CHUNKED, or _TO_THE_END
+    length: int  # of the body; CHUNKED, or TO_THE_END
     retry_after: str
     reusable: bool
     start: int  # of the body in the buffer
 
 
-_CHUNKED = -1
-_TO_THE_END = -2
+CHUNKED = -1
+TO_THE_END = -2
 
 
 class AnswerReader:
@@ -40,7 +40,7 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self._buffer = b""
-        self._head: _Head | None = None
+        self._head: Head | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -63,34 +63,39 @@ class AnswerReader:
             return self._complete(head, buffer[head.start : end], end) if len(buffer) >= end else None
         if len(buffer) - head.start > MAX_BODY_BYTES:
             raise BadAnswer(f"a body of more than {MAX_BODY_BYTES} bytes")
-        if head.length == _CHUNKED and (chunked := _join_chunks(buffer, head.start)) is not None:
+        if head.length == CHUNKED and (chunked := _join_chunks(buffer, head.start)) is not None:
             return self._complete(head, *chunked)
         return None
 
     def end(self) -> Answer | None:
         """The answer that the end of the connection completes."""
         head = self._head
-        if head is None or head.length != _TO_THE_END:
+        if head is None or head.length != TO_THE_END:
             return None
         return self._complete(head, self._buffer[head.start :], len(self._buffer))
 
-    def _complete(self, head: _Head, body: bytes, end: int) -> Answer:
+    def _complete(self, head: Head, body: bytes, end: int) -> Answer:
         # Bytes beyond the end answer nothing we asked: such a connection is not to be trusted further.
         reusable = head.reusable and len(self._buffer) == end
         self._buffer, self._head = b"", None
         return Answer(head.status, body, head.retry_after, reusable)
 
-    def _read_head(self) -> _Head | None:
-        while True:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                if len(self._buffer) > MAX_HEAD_BYTES:
-                    raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
-                return None
-            head = _parse_head(self._buffer[: end + 2].lower(), end + 4)
-            if head.status >= 200:
-                return head
-            self._buffer = self._buffer[end + 4 :]  # 100 Continue and its like come before the answer
+    def _read_head(self) -> Head | None:
+        head = read_head(self._buffer)
+        if head is None and len(self._buffer) > MAX_HEAD_BYTES:
+            raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
+        return head
+
+
+def read_head(data: bytes) -> Head | None:
+    """The headers at the start of `data`, if all of them are there. Raises BadAnswer."""
+    start = 0
+    while (end := data.find(b"\r\n\r\n", start)) >= 0:
+        head = _parse_head(data[start : end + 2].lower(), end + 4)
+        if head.status >= 200:
+            return head
+        start = end + 4  # 100 Continue and its like come before the answer
+    return None
 
 
 _is_special = re.compile(rb"\r\n(?:Connection|Transfer-Encoding|Retry-After):").search
@@ -111,7 +116,7 @@ def _read_plain(data: bytes) -> Answer | None:
     return Answer(int(status), data[end + 2 :], "", True)
 
 
-def _parse_head(text: bytes, start: int) -> _Head:
+def _parse_head(text: bytes, start: int) -> Head:
     status = text[9:12]
     if not text.startswith(b"http/1.") or not status.isdigit():
         raise BadAnswer(f"not an HTTP/1 answer: {text[:60]!r}")
@@ -119,15 +124,15 @@ def _parse_head(text: bytes, start: int) -> _Head:
     reusable = text.startswith(b"http/1.1") and b"close" not in _header(text, b"connection")
     retry_after = _header(text, b"retry-after").decode("ascii", "replace")
     if code in (204, 304):
-        return _Head(code, 0, retry_after, reusable, start)
+        return Head(code, 0, retry_after, reusable, start)
     if b"chunked" in _header(text, b"transfer-encoding"):
-        return _Head(code, _CHUNKED, retry_after, reusable, start)
+        return Head(code, CHUNKED, retry_after, reusable, start)
     length = _header(text, b"content-length")
     if not length:
-        return _Head(code, _TO_THE_END, retry_after, False, start)
+        return Head(code, TO_THE_END, retry_after, False, start)
     if not length.isdigit() or int(length) > MAX_BODY_BYTES:
         raise BadAnswer(f"Content-Length: {length!r}")
-    return _Head(code, int(length), retry_after, reusable, start)
+    return Head(code, int(length), retry_after, reusable, start)
 
 
 def _header(text: bytes, name: bytes) -> bytes:

@@ -40,7 +40,7 @@ from kscheduler.client.protocol import (
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import ByteStream, RequestObserver, Transport, raise_error
+from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -154,7 +154,8 @@ class KubeClient:
         }
         decode = LineDecoder(resource)
         async with self._transport.stream(_with_query(resource.path, query), timeout_s=REQUEST_TIMEOUT_S) as stream:
-            async for lines in _lines(stream, timeout_s + WATCH_GRACE_S):
+            stream.idle_s = timeout_s + WATCH_GRACE_S
+            while (lines := await stream.next_lines()) is not None:
                 events, error = _decode_lines(decode, lines)
                 if events:
                     if events[-1].type is EventType.BOOKMARK:
@@ -376,21 +377,6 @@ def _condition(condition: PodCondition) -> dict[str, object]:
     if condition.observed_generation:
         fields["observedGeneration"] = condition.observed_generation
     return fields
-
-
-async def _lines(stream: ByteStream, idle_s: float) -> AsyncIterator[list[bytes]]:
-    """Whole lines, as many as each chunk completes."""
-    tail: list[bytes] = []  # the pieces of a line whose end has not come yet
-    async for chunk in stream.chunks(idle_s):
-        lines = chunk.split(b"\n")
-        if len(lines) == 1:
-            tail.append(chunk)
-            continue
-        if tail:
-            lines[0] = b"".join((*tail, lines[0]))
-        last = lines.pop()
-        tail = [last] if last else []
-        yield lines
 
 
 def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:

@@ -106,7 +106,9 @@ class EventType(enum.Enum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. `object` is None for a bookmark, and for an object that could not be decoded (already logged)."""
+    """One change. `object` is None for a bookmark, for a change of nothing that is read, and for an object that could
+    not be decoded (already logged).
+    """
 
     type: EventType
     object: T | None

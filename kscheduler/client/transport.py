@@ -2,15 +2,13 @@
 
 Every answer that is not 2xx becomes an error of the `APIError` family with the message of its metav1.Status; every
 broken connection becomes Unreachable. A 401 makes the credentials be read again and the request be tried once
-more. Small writes, which are nearly all requests, travel on connections of our own; lists, watches and everything
+more. Small writes, which are nearly all requests, and watches travel on connections of our own; lists and everything
 behind a proxy on aiohttp's. Knows HTTP, and nothing of Kubernetes objects.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,13 +22,12 @@ from yarl import URL
 from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import Connection, ConnectionPool
+from kscheduler.client.connections import Connection, ConnectionPool, open_connection
 from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
+from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
-
-log = logging.getLogger(__name__)
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
@@ -38,8 +35,8 @@ OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the
 
 # The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
 KEEPALIVE_S = 60.0
-# A dead peer is found after 30 + 3 * 10 s, also on a watch that has nothing to say.
-_TCP_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+# What can happen to a stream.
+_BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent)
 
 
 class RequestObserver(Protocol):
@@ -202,8 +199,8 @@ class Transport:
         finally:
             self._observer.observe(verb, self.host, code, self._clock.now() - start)
 
-    def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int) -> bytes:
-        """A request up to its body. The part that seldom changes is kept."""
+    def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
+        """A request up to its body, or all of one that has none. The part that seldom changes is kept."""
         key = (header, content_type, accept)
         fixed = self._fixed_heads.get(key)
         if fixed is None:
@@ -212,46 +209,68 @@ class Transport:
             lines = {"Host": self.host, "User-Agent": self._user_agent, **_headers(header, accept, content_type)}
             fixed = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             self._fixed_heads[key] = fixed
+        if length is None:
+            return f"{verb} {path} HTTP/1.1\r\n{fixed}\r\n".encode("latin-1")
         return f"{verb} {path} HTTP/1.1\r\n{fixed}Content-Length: {length}\r\n\r\n".encode("latin-1")
 
-    @asynccontextmanager
-    async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[ByteStream]:
-        """A long answer read as it arrives. `timeout_s` is for its headers; the stream guards itself."""
-        response = await self._open_stream(path, timeout_s)
-        connection = response.connection
-        try:
-            if connection is not None and connection.transport is not None:
-                _keep_alive(connection.transport)
-            if connection is not None and connection.protocol is not None:
-                connection.protocol.read_timeout = None  # was for the headers
-                connection.protocol.start_timeout()  # ends the one that runs
-            yield ByteStream(self, path, response)
-        finally:
-            if connection is not None and connection.transport is not None:
-                connection.transport.abort()  # no TLS farewell to a server that may be gone
-            response.close()
+    # --- streams ------------------------------------------------------------------------------------------------
 
-    async def _open_stream(self, path: str, timeout_s: float) -> aiohttp.ClientResponse:
+    @asynccontextmanager
+    async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[LineStream]:
+        """A long answer read as it arrives, line by line. `timeout_s` is for its headers; the stream guards itself."""
+        stream = await self._open_stream(path, timeout_s)
+        try:
+            yield stream
+        except _BROKEN as error:
+            raise self._unreachable("WATCH", path, error) from error
+        finally:
+            stream.close()
+
+    async def _open_stream(self, path: str, timeout_s: float) -> LineStream:
         """A 2xx answer whose body is still to come."""
         credentials = self._credentials
-        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
             start = self._clock.now()
             code = "<error>"
             try:
-                response = await self._ask("GET", path, timeout, _headers(header, JSON))
-                code = str(response.status)
-                if response.status < 300:
-                    return response
-                body = await response.read()
-            except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+                begin = self._begin_stream if self._endpoint.proxy is None else self._begin_proxied_stream
+                stream, status, refusal = await begin(path, header, timeout_s)
+                code = str(status)
+            except _BROKEN as error:
                 raise self._unreachable("WATCH", path, error) from error
             finally:
-                self._observer.observe("GET", self.host, code, self._clock.now() - start)
-            if response.status != 401 or is_last or not await credentials.refused(header):
-                raise_status("WATCH", path, response.status, body, response.headers.get("Retry-After", ""))
+                self._observer.observe("GET", self._host, code, self._clock.now() - start)
+            if refusal is None:
+                return stream
+            if refusal.status != 401 or is_last or not await credentials.refused(header):
+                raise_status("WATCH", path, refusal.status, refusal.body, refusal.retry_after)
         raise AssertionError("the second answer was returned or raised")
+
+    async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
+        """A stream, its HTTP status, and what the answer says if that is no 2xx."""
+        self._check_open()
+        connection = await asyncio.wait_for(open_connection(self._endpoint, LineConnection), CONNECT_TIMEOUT_S)
+        try:
+            refusal = await connection.ask(self._head("GET", path, header, "", JSON, None), timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        if refusal is None:
+            return connection, 200, None
+        connection.close()
+        return connection, refusal.status, refusal
+
+    async def _begin_proxied_stream(
+        self, path: str, header: str, timeout_s: float
+    ) -> tuple[LineStream, int, Answer | None]:
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
+        response = await self._ask("GET", path, timeout, _headers(header, JSON))
+        if response.status < 300:
+            return ProxiedLines(response), response.status, None
+        retry_after = response.headers.get("Retry-After", "")
+        refusal = Answer(response.status, await response.read(), retry_after, False)
+        return ProxiedLines(response), response.status, refusal
 
     async def close(self) -> None:
         self._closed = True
@@ -317,66 +336,6 @@ def _headers(authorization: str, accept: str, content_type: str = "") -> dict[st
     if content_type:
         headers["Content-Type"] = content_type
     return headers
-
-
-class ByteStream:
-    """The chunks of a watch, watched over: silence beyond a limit closes it."""
-
-    def __init__(self, transport: Transport, path: str, response: aiohttp.ClientResponse) -> None:
-        self._transport = transport
-        self._path = path
-        self._response = response
-        self._last_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._silent = False
-        self.idle_s = float("inf")  # allowed between two chunks; may be changed while reading
-
-    async def chunks(self, idle_s: float) -> AsyncIterator[bytes]:
-        """What has arrived, whenever something has. Raises Unreachable on a break, or on `idle_s` of silence."""
-        self.idle_s = idle_s
-        loop = asyncio.get_running_loop()
-        self._last_s = loop.time()
-        self._guard()
-        try:
-            async for chunk in self._response.content.iter_any():
-                self._last_s = loop.time()
-                yield chunk
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            if self._silent:
-                raise self._silence() from error
-            raise self._transport._unreachable("WATCH", self._path, error) from error
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
-        if self._silent:
-            raise self._silence()
-
-    def _silence(self) -> Unreachable:
-        host = self._transport._endpoint.host
-        return Unreachable(f"apiserver {host}: WATCH {self._path.partition('?')[0]}: silent for {self.idle_s:.0f} s")
-
-    def _guard(self) -> None:
-        """Instead of a timer per chunk, one that looks a few times per limit."""
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._last_s >= self.idle_s:
-            self._silent = True
-            self._response.close()
-            return
-        self._timer = loop.call_later(min(self.idle_s / 4, 15.0), self._guard)
-
-
-def _keep_alive(transport: asyncio.BaseTransport) -> None:
-    """TCP keepalive; not all platforms have all options."""
-    sock = transport.get_extra_info("socket")
-    if sock is None:
-        return
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, seconds in _TCP_KEEPALIVE:
-            if (option := getattr(socket, name, None)) is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
-    except OSError as error:
-        log.debug("TCP keepalive could not be set", extra={"error": str(error)})
 
 
 # --- errors -----------------------------------------------------------------------------------------------------

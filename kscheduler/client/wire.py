@@ -25,6 +25,7 @@ from kscheduler.api.decode import (
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
+from kscheduler.client.repeats import repeats_of
 from kscheduler.errors import DecodeError
 
 log = logging.getLogger(__name__)
@@ -116,14 +117,17 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 
 
 class LineDecoder(Generic[T]):
-    """Decodes the lines of one watch."""
+    """Decodes the lines of one watch, in their order. Of an event that says nothing new only the version is left."""
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
+        self._repeats = repeats_of(resource.type)
         self._decode = _decoder(_Line[resource.type]).decode  # type: ignore[name-defined]
 
     def __call__(self, raw: bytes) -> WatchEvent[T] | None:
         """One event; None when not even its type can be read (logged). Raises WatchError for an ERROR event."""
+        if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
+            return WatchEvent(EventType.MODIFIED, None, version)
         try:
             line = self._decode(raw)
         except (msgspec.MsgspecError, RecursionError):

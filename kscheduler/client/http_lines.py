@@ -1,0 +1,158 @@
+"""Reads the lines of one long HTTP/1.1 answer: what a watch sends. No I/O: bytes in, whole lines out.
+
+An apiserver writes each event as one chunk that is one line, so that is what is quick; any other way to cut the same
+bytes gives the same lines.
+"""
+
+from __future__ import annotations
+
+from kscheduler.client.http_answer import (
+    CHUNKED,
+    MAX_HEAD_BYTES,
+    TO_THE_END,
+    Answer,
+    AnswerReader,
+    BadAnswer,
+    read_head,
+)
+
+MAX_LINE_BYTES = 1 << 26  # etcd takes no object of more than a few megabytes
+_MAX_SIZE_LINE = 1 << 10  # a chunk's size and its extensions
+
+
+class LineReader:
+    """Feed it what arrives; first `status` is known, then lines come, then `is_over`.
+
+    An answer that is not 2xx is read whole instead: `refusal`.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.refusal: Answer | None = None
+        self.is_over = False
+        self._whole: AnswerReader | None = None
+        self._rest = b""  # of the head, or of a chunk's size, whose end has not come yet
+        self._length = TO_THE_END  # of the body, less what has come
+        self._chunk_left = 0  # of the chunk we are in, with the line end behind it
+        self._trailers = False  # after the last chunk
+        self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
+        self._tail_bytes = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that these bytes complete, without their ends. Raises BadAnswer."""
+        if self._whole is not None:
+            self.refusal = self._whole.feed(data)
+            return []
+        if not self.status:
+            data = self._read_head(data)
+        lines: list[bytes] = []
+        if self.status and not self.is_over and data:
+            self._read_body(data, lines)
+        return lines
+
+    def end(self) -> bool:
+        """The connection has ended; whether that was to be."""
+        if self._whole is not None:
+            self.refusal = self._whole.end()
+            return self.refusal is not None
+        if self.status and self._length == TO_THE_END:
+            self.is_over = True
+        return self.is_over
+
+    def _read_head(self, data: bytes) -> bytes:
+        """What of these bytes belongs to the body."""
+        data = self._rest + data
+        head = read_head(data)
+        if head is None:
+            if len(data) > MAX_HEAD_BYTES:
+                raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
+            self._rest = data
+            return b""
+        self._rest = b""
+        if head.status >= 300:
+            self._whole = AnswerReader()
+            self.refusal = self._whole.feed(data)
+            return b""
+        self.status, self._length = head.status, head.length
+        self.is_over = head.length == 0
+        return data[head.start :]
+
+    def _read_body(self, data: bytes, lines: list[bytes]) -> None:
+        if self._length == CHUNKED:
+            self._read_chunks(data, lines)
+        else:
+            self._split(data, lines)
+            if self._length != TO_THE_END:
+                self._length = max(0, self._length - len(data))
+                self.is_over = self._length == 0
+
+    def _read_chunks(self, data: bytes, lines: list[bytes]) -> None:
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        at, end = 0, len(data)
+        while at < end and not self.is_over:
+            if self._trailers:
+                at = self._read_trailer(data, at)
+            elif self._chunk_left:
+                at = self._read_piece(data, at, lines)
+            else:
+                line_end = data.find(b"\r\n", at)
+                if line_end < 0:
+                    self._keep(data[at:])
+                    return
+                size = _chunk_size(data[at:line_end])
+                at = line_end + 2
+                stop = at + size
+                if not size:
+                    self._trailers = True
+                elif stop + 2 <= end and not self._tail and data.find(b"\n", at, stop) == stop - 1:
+                    lines.append(data[at : stop - 1])
+                    at = stop + 2
+                else:
+                    self._chunk_left = size + 2
+
+    def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
+        """What is there of the chunk we are in. The last two bytes of `_chunk_left` are its line end."""
+        piece = data[at : at + self._chunk_left]
+        body = max(0, self._chunk_left - 2)
+        self._split(piece[:body], lines)
+        self._chunk_left -= len(piece)
+        return at + len(piece)
+
+    def _read_trailer(self, data: bytes, at: int) -> int:
+        """Headers after the last chunk, up to an empty line."""
+        line_end = data.find(b"\r\n", at)
+        if line_end < 0:
+            self._keep(data[at:])
+            return len(data)
+        self.is_over = line_end == at
+        return line_end + 2
+
+    def _keep(self, rest: bytes) -> None:
+        if len(rest) > _MAX_SIZE_LINE:
+            raise BadAnswer(f"a chunk of size {rest[:20]!r}")
+        self._rest = rest
+
+    def _split(self, piece: bytes, lines: list[bytes]) -> None:
+        """Add a piece of the body to the line we are in."""
+        found = piece.split(b"\n")
+        if len(found) > 1 and self._tail:
+            found[0] = b"".join((*self._tail, found[0]))
+            self._tail, self._tail_bytes = [], 0
+        last = found.pop()
+        lines += found
+        if last:
+            self._tail.append(last)
+            self._tail_bytes += len(last)
+            if self._tail_bytes > MAX_LINE_BYTES:
+                raise BadAnswer(f"a line of more than {MAX_LINE_BYTES} bytes")
+
+
+def _chunk_size(line: bytes) -> int:
+    try:
+        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
+    except ValueError as error:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
+    if size < 0:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}")
+    return size

@@ -1,0 +1,266 @@
+"""Watches as streams of lines, handed over in the batches they arrived in.
+
+Ordinarily on a connection of our own, which costs a few microseconds a batch; behind a proxy on aiohttp's. Either is
+watched over: silence beyond a limit ends it. Errors are OSError, asyncio.TimeoutError, BadAnswer, aiohttp's own, or
+`Silent`; the transport above knows what they mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import aiohttp
+
+from kscheduler.client.http_answer import Answer, BadAnswer
+from kscheduler.client.http_lines import LineReader
+
+log = logging.getLogger(__name__)
+
+# A dead peer is found after 30 + 3 * 10 s, also on a watch that has nothing to say.
+_TCP_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+_BUFFER_BYTES = 1 << 17  # what one look at a busy watch brings: some dozens of events
+_QUEUE_BYTES = 1 << 22  # beyond it the apiserver has to wait for us
+
+
+class Silent(Exception):
+    """Nothing came for as long as may be."""
+
+    def __init__(self, idle_s: float) -> None:
+        super().__init__(f"silent for {idle_s:.0f} s")
+
+
+class LineStream(Protocol):
+    """The lines of one watch."""
+
+    idle_s: float  # silence allowed, from when it is set; may be changed while reading
+
+    async def next_lines(self) -> list[bytes] | None:
+        """The lines that have come, without their ends; at least one. None when the apiserver has ended the watch."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _Guard:
+    """Notices silence. Instead of a timer for each batch, one that looks a few times per limit."""
+
+    def __init__(self, on_silence: Callable[[], None]) -> None:
+        self._on_silence = on_silence
+        self._loop = asyncio.get_running_loop()
+        self._idle_s = float("inf")
+        self._last_s = self._loop.time()  # when something was heard
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def idle_s(self) -> float:
+        return self._idle_s
+
+    @idle_s.setter
+    def idle_s(self, seconds: float) -> None:
+        if self._timer is None:
+            self._last_s = self._loop.time()
+        self._idle_s = seconds
+        self.stop()
+        self._look()
+
+    def heard(self) -> None:
+        self._last_s = self._loop.time()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._loop.time() - self._last_s >= self._idle_s:
+            self._on_silence()
+        else:
+            self._timer = self._loop.call_later(min(self._idle_s / 4, 15.0), self._look)
+
+
+class LineConnection(asyncio.BufferedProtocol):
+    """One watch on a TCP or TLS connection of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._guard = _Guard(self._went_silent)
+        self._transport: asyncio.Transport | None = None
+        self._reader = LineReader()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._lines: list[bytes] = []  # read, and not handed over
+        self._queued = 0  # bytes of them
+        self._error: Exception | None = None
+        self._woken: asyncio.Future[None] | None = None  # somebody waits for anything to happen
+
+    @property
+    def idle_s(self) -> float:
+        return self._guard.idle_s
+
+    @idle_s.setter
+    def idle_s(self, seconds: float) -> None:
+        self._guard.idle_s = seconds
+
+    async def ask(self, request: bytes, timeout_s: float) -> Answer | None:
+        """Send the request. None when lines will come; else the apiserver's refusal."""
+        if self._transport is not None:
+            self._transport.write(request)
+        timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
+        try:
+            while not self._reader.status:
+                if self._reader.refusal is not None:
+                    return self._reader.refusal
+                if self._error is not None:
+                    raise self._error
+                await self._wait()
+        finally:
+            timer.cancel()
+        return None
+
+    async def next_lines(self) -> list[bytes] | None:
+        while not self._lines:
+            if self._reader.is_over:
+                return None
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        lines, self._lines = self._lines, []
+        self._resume()
+        return lines
+
+    def close(self) -> None:
+        self._guard.stop()
+        if self._transport is not None:
+            self._transport.abort()  # no TLS farewell to a server that may be gone
+
+    async def _wait(self) -> None:
+        self._woken = self._loop.create_future()
+        try:
+            await self._woken
+        finally:
+            self._woken = None
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    def _went_silent(self) -> None:
+        self._fail(Silent(self.idle_s))
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self.close()
+        self._wake()
+
+    def _resume(self) -> None:
+        if self._queued > _QUEUE_BYTES and self._transport is not None:
+            self._transport.resume_reading()
+        self._queued = 0
+
+    # --- asyncio.BufferedProtocol -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        keep_alive(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._guard.heard()
+        try:
+            lines = self._reader.feed(self._buffer[:nbytes].tobytes())
+        except BadAnswer as error:
+            self._fail(error)
+            return
+        self._lines += lines
+        was = self._queued
+        self._queued += nbytes
+        if was <= _QUEUE_BYTES < self._queued and self._transport is not None:
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if not self._reader.end() and self._error is None:
+            self._error = error or ConnectionResetError("the server hung up in the middle of its answer")
+        self._wake()
+
+
+class ProxiedLines:
+    """One watch as aiohttp reads it."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._guard = _Guard(self._went_silent)
+        self._silent = False
+        self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
+        # The response forgets it at its end.
+        self._connection = response.connection
+        if (connection := self._connection) is not None:
+            if connection.transport is not None:
+                keep_alive(connection.transport)
+            if connection.protocol is not None:
+                connection.protocol.read_timeout = None  # was for the headers
+                connection.protocol.start_timeout()  # ends the one that runs
+
+    @property
+    def idle_s(self) -> float:
+        return self._guard.idle_s
+
+    @idle_s.setter
+    def idle_s(self, seconds: float) -> None:
+        self._guard.idle_s = seconds
+
+    async def next_lines(self) -> list[bytes] | None:
+        lines: list[bytes] = []
+        while not lines:
+            try:
+                chunk = await self._response.content.readany()
+            except (aiohttp.ClientError, OSError) as error:
+                if self._silent:
+                    raise Silent(self.idle_s) from error
+                raise
+            if self._silent:
+                raise Silent(self.idle_s)
+            if not chunk:
+                return None
+            self._guard.heard()
+            lines = self._split(chunk)
+        return lines
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        lines = chunk.split(b"\n")
+        if len(lines) > 1 and self._tail:
+            lines[0] = b"".join((*self._tail, lines[0]))
+            self._tail = []
+        if last := lines.pop():
+            self._tail.append(last)
+        return lines
+
+    def close(self) -> None:
+        self._guard.stop()
+        if self._connection is not None and self._connection.transport is not None:
+            self._connection.transport.abort()
+        self._response.close()
+
+    def _went_silent(self) -> None:
+        self._silent = True
+        self._response.close()
+
+
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """TCP keepalive; not all platforms have all options."""
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, seconds in _TCP_KEEPALIVE:
+            if (option := getattr(socket, name, None)) is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
+    except OSError as error:
+        log.debug("TCP keepalive could not be set", extra={"error": str(error)})

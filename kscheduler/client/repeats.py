@@ -1,0 +1,173 @@
+"""Recognises watch events that tell the scheduler nothing new, before their objects are decoded.
+
+A kubelet writes each of its pods' status many times: readiness, restarts, times of probes; and its node's, with a new
+heartbeat in it. What decisions read of an object has a fingerprint; a MODIFIED with the fingerprint of the one before
+is a repeat. All that a `Pod` or `Node` holds goes into it but
+
+- the resource version,
+- of a pod, the four conditions that only its kubelet writes, and times and states of its containers.
+
+Of each object the first MODIFIED on a watch is passed on without a look, for most pods are changed once, when they are
+bound. Nothing is remembered from one watch to the next.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from kscheduler.api.objects import APIStruct, Node, Pod, PodCondition
+
+_MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
+_DELETED: Final = b'{"type":"DELETED"'
+_UID: Final = b'"uid":"'  # its first place in a line is the object's: only names come before it in the metadata
+# Written by kubelets alone, and read by nobody here.
+_KUBELETS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
+_NOTHING: Final = msgspec.Raw(b"")
+
+
+class _Meta(APIStruct, frozen=True):
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: msgspec.Raw = _NOTHING
+    annotations: msgspec.Raw = _NOTHING
+    owner_references: msgspec.Raw = _NOTHING
+    deletion_timestamp: str | None = None
+
+    def parts(self) -> tuple[object, ...]:
+        return (
+            self.uid,
+            self.generation,
+            bytes(self.labels),
+            bytes(self.annotations),
+            bytes(self.owner_references),
+            self.deletion_timestamp,
+        )
+
+
+class _Container(APIStruct, frozen=True):
+    name: str = ""
+    resources: msgspec.Raw = _NOTHING
+    allocated_resources: msgspec.Raw = _NOTHING
+
+
+class _PodStatus(APIStruct, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[PodCondition] | None = None
+    resources: msgspec.Raw = _NOTHING
+    allocated_resources: msgspec.Raw = _NOTHING
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+
+    def parts(self) -> tuple[object, ...]:
+        return (
+            self.phase,
+            self.nominated_node_name,
+            self.start_time,
+            tuple(condition for condition in self.conditions or () if condition.type not in _KUBELETS),
+            bytes(self.resources),
+            bytes(self.allocated_resources),
+            _resources_of(self.container_statuses),
+            _resources_of(self.init_container_statuses),
+        )
+
+
+def _resources_of(containers: list[_Container] | None) -> tuple[object, ...]:
+    return tuple((one.name, bytes(one.resources), bytes(one.allocated_resources)) for one in containers or ())
+
+
+class _NodeCondition(APIStruct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _NodeStatus(APIStruct, frozen=True):
+    capacity: msgspec.Raw = _NOTHING
+    allocatable: msgspec.Raw = _NOTHING
+    images: msgspec.Raw = _NOTHING
+    conditions: list[_NodeCondition] | None = None
+    declared_features: msgspec.Raw = _NOTHING
+
+    def parts(self) -> tuple[object, ...]:
+        return (
+            bytes(self.capacity),
+            bytes(self.allocatable),
+            bytes(self.images),
+            tuple(self.conditions or ()),
+            bytes(self.declared_features),
+        )
+
+
+class _Status(Protocol):
+    def parts(self) -> tuple[object, ...]: ...
+
+
+S = TypeVar("S", bound=_Status)
+
+
+class _Outline(APIStruct, Generic[S], frozen=True):
+    """An object of which only what changes often is taken apart."""
+
+    metadata: _Meta
+    status: S
+    spec: msgspec.Raw = _NOTHING
+
+
+class _Line(msgspec.Struct, Generic[S], frozen=True, gc=False):
+    object: _Outline[S]
+
+
+# The kinds whose status others write all the time.
+_STATUSES: Final[dict[type, type]] = {Pod: _PodStatus, Node: _NodeStatus}
+
+
+@functools.cache
+def _outliner(kind: type) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(_Line[_STATUSES[kind]]).decode  # type: ignore[valid-type]
+
+
+def repeats_of(kind: type) -> Repeats | None:
+    """None for kinds of which every event is worth decoding."""
+    return Repeats(kind) if kind in _STATUSES else None
+
+
+class Repeats:
+    """What one watch has told. Show it every line, in order."""
+
+    def __init__(self, kind: type) -> None:
+        self._outline = _outliner(kind)
+        self._told: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
+
+    def version_if_repeat(self, line: bytes) -> str:
+        """The resource version of an event that says nothing new; "" for all others, which must be passed on."""
+        if not line.startswith(_MODIFIED):
+            if line.startswith(_DELETED):
+                self._told.pop(_uid(line), None)
+            return ""
+        uid = _uid(line)
+        before = self._told.get(uid)
+        if before is None:
+            self._told[uid] = 0
+            return ""
+        try:
+            outline = self._outline(line).object
+        except (msgspec.MsgspecError, RecursionError):
+            self._told[uid] = 0  # whatever becomes of it, the next one is news
+            return ""
+        now = hash((outline.metadata.parts(), bytes(outline.spec), outline.status.parts()))
+        if now == before and outline.metadata.uid.encode() == uid:
+            version: str = outline.metadata.resource_version
+            return version
+        self._told[uid] = now
+        return ""
+
+
+def _uid(line: bytes) -> bytes:
+    at = line.find(_UID) + len(_UID)
+    return line[at : line.find(b'"', at)]

@@ -1,0 +1,177 @@
+"""Watches on sockets that misbehave, on connections of our own and through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kube import KubeClient
+from kscheduler.client.line_streams import LineStream
+from kscheduler.client.protocol import PODS
+from kscheduler.client.transport import Transport
+from kscheduler.errors import Gone, Unreachable
+from tests.client.certificates import Authority
+from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
+from tests.client.test_connections import Script, Server
+from tests.client.test_kube import CLOCK
+from tests.client.test_tls import write_kubeconfig
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@asynccontextmanager
+async def stream_from(script: Script, *, through_proxy: bool = False) -> AsyncIterator[LineStream]:
+    async with Server(script).pool() as pool:
+        url = pool._endpoint.host
+        endpoint = Endpoint("http://apiserver.example", None, proxy=url) if through_proxy else Endpoint(url, None)
+        transport = Transport(Credentials(endpoint, CLOCK), CLOCK)
+        try:
+            async with transport.stream("/watch", timeout_s=5.0) as stream:
+                yield stream
+        finally:
+            await transport.close()
+
+
+async def all_lines(stream: LineStream) -> list[bytes]:
+    lines: list[bytes] = []
+    while (batch := await stream.next_lines()) is not None:
+        assert batch
+        lines += batch
+    return lines
+
+
+async def read(script: Script, came: list[bytes], *, through_proxy: bool = False, idle_s: float = 60.0) -> None:
+    """Read all lines into `came`."""
+    async with stream_from(script, through_proxy=through_proxy) as stream:
+        stream.idle_s = idle_s
+        while (batch := await stream.next_lines()) is not None:
+            came += batch
+
+
+ways = pytest.mark.parametrize("through_proxy", [False, True])
+
+
+@ways
+async def test_lines_come_in_the_batches_in_which_they_arrive(through_proxy: bool) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(b"a\n") + chunk(b"b\n"))
+        await asyncio.sleep(0.05)
+        writer.write(chunk(b"c\nd") + chunk(b"d\n") + END)
+        await reader.read()
+
+    async with stream_from(script, through_proxy=through_proxy) as stream:
+        assert await stream.next_lines() == [b"a", b"b"]
+        assert await all_lines(stream) == [b"c", b"dd"]
+
+
+@ways
+@pytest.mark.parametrize("rest", [b"", b"5\r\nab", chunk(b"ab")])
+async def test_a_server_that_hangs_up_has_broken_the_watch_but_not_what_came(rest: bytes, through_proxy: bool) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(b"a\n") + rest)
+
+    came: list[bytes] = []
+    with pytest.raises(Unreachable, match="WATCH /watch"):
+        await read(script, came, through_proxy=through_proxy)
+    assert came == [b"a"]
+
+
+@ways
+async def test_silence_beyond_the_limit_breaks_the_watch(through_proxy: bool) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(b"a\n"))
+        await reader.read()
+
+    came: list[bytes] = []
+    with pytest.raises(Unreachable, match="silent for 0 s"):
+        await read(script, came, through_proxy=through_proxy, idle_s=0.1)
+    assert came == [b"a"]
+
+
+@ways
+async def test_a_refusal_is_raised_with_its_words(through_proxy: bool) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 410 Gone\r\nContent-Length: 21\r\n\r\n{"message":"too old"}')
+        await reader.read()
+
+    with pytest.raises(Gone, match="too old"):
+        async with stream_from(script, through_proxy=through_proxy):
+            pass
+
+
+async def test_garbage_breaks_the_watch_after_what_came_before_it() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(b"a\n"))
+        await asyncio.sleep(0.02)
+        writer.write(b"no size\r\n")
+        await reader.read()
+
+    came: list[bytes] = []
+    with pytest.raises(Unreachable, match="a chunk of size b'no size'"):
+        await read(script, came)
+    assert came == [b"a"]
+
+
+async def test_headers_that_do_not_come_are_not_waited_for() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD[:10])
+        await reader.read()
+
+    async with Server(script).pool() as pool:
+        transport = Transport(Credentials(pool._endpoint, CLOCK), CLOCK)
+        with pytest.raises(Unreachable, match="timed out"):
+            async with transport.stream("/watch", timeout_s=0.05):
+                pass
+        await transport.close()
+
+
+async def test_a_server_faster_than_its_reader_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.client.line_streams._QUEUE_BYTES", 100_000)
+    sent = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD)
+        for _ in range(400):
+            writer.write(chunk(b"x" * 99_999 + b"\n"))
+            await writer.drain()
+            sent += 1
+        writer.write(END)
+        await reader.read()
+
+    async with stream_from(script) as stream:
+        first = await stream.next_lines()
+        assert first is not None
+        await asyncio.sleep(0.5)
+        assert sent < 400  # 40 MB; sockets hold a few
+        lines = first + await all_lines(stream)
+    assert len(lines) == 400
+    assert set(map(len, lines)) == {99_999}
+
+
+async def test_a_watch_goes_over_tls(tmp_path: Path) -> None:
+    authority = Authority()
+    authority.issue(tmp_path, "me")
+    async with FakeAPIServer().running(authority.server_context(tmp_path)) as server:
+        user = {"client-certificate": "me.crt", "client-key": "me.key"}
+        client = await KubeClient.connect(CLOCK, kubeconfig=write_kubeconfig(tmp_path, server.url, authority, user))
+        server.watches = [WatchScript([line("ADDED", pod(f"p{number}", number)) for number in range(5)])]
+        events = [event async for batch in client.watch(PODS, resource_version="1") for event in batch]
+        assert len(events) == 5
+        await client.close()
