@@ -1,0 +1,162 @@
+"""One cluster twice: on one side pods are decided one by one, on the other by the compiled lane as far as it can."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.config.load import default_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.framework.algorithm import Decision
+from kscheduler.framework.compiled_lane import CompiledLane
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.observer import NoObserver, Observer
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.nominator import Nominator
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.owners import Owners
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`node` is "" for a pod that goes nowhere, and `text` says why."""
+
+    node: str
+    feasible: int
+    evaluated: int
+    text: str = ""
+
+
+async def _no_bind(pod: PodInfo, node: str) -> None:
+    raise AssertionError("nothing is bound here")
+
+
+def _bind(pod: PodInfo, node: str) -> Awaitable[None]:
+    return _no_bind(pod, node)
+
+
+class Side:
+    """A cluster with the frameworks of all profiles. Nobody is preempted."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig | None = None,
+        *,
+        seed: int = 1,
+        first_on_tie: bool = False,
+        observer: Observer | None = None,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+        max_bytes: int = 1 << 20,
+    ) -> None:
+        config = config or default_config()
+        self.cache = Cache()
+        self.namespaces, self.owners, self.nominator = Namespaces(), Owners(), Nominator()
+        self.handle = Handle(
+            table=self.cache.table,
+            rng=random.Random(seed),
+            bind=_bind,
+            namespaces=self.namespaces,
+            owners=self.owners,
+            nominations=self.nominator,
+        )
+        observer = observer or NoObserver()
+        self.profiles: dict[str, Framework] = {}
+        for profile in config.profiles:
+            own = profile.percentage_of_nodes_to_score
+            self.profiles[profile.scheduler_name] = Framework(
+                profile.scheduler_name,
+                {**build(profile, self.handle), "postFilter": []},
+                self.handle,
+                observer=observer,
+                stopwatch=stopwatch,
+                percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if own is None else own,
+                first_on_tie=first_on_tie,
+            )
+        self.lane = CompiledLane(self.profiles, self.handle, observer, stopwatch, threads=2, max_bytes=max_bytes)
+
+    def one_by_one(self, pods: Sequence[Pod]) -> list[Outcome]:
+        return [self._decide(PodInfo(pod)) for pod in pods]
+
+    def by_lane(self, pods: Sequence[Pod]) -> tuple[list[Outcome], int]:
+        """And how many of them the lane has decided."""
+        infos, outcomes, placed = [PodInfo(pod) for pod in pods], list[Outcome](), 0
+        while len(outcomes) < len(infos):
+            placements = self.lane.place(infos[len(outcomes) :])
+            placed += len(placements)
+            for placement in placements:
+                info = infos[len(outcomes)]
+                assert self.cache.table.at(placement.row).name == placement.node_name
+                self.cache.assume(info, placement.node_name, counted=True)
+                outcomes.append(Outcome(placement.node_name, placement.feasible, len(self.cache.table)))
+            if not placements and len(outcomes) < len(infos):
+                outcomes.append(self._decide(infos[len(outcomes)]))
+        return outcomes, placed
+
+    def _decide(self, pod: PodInfo) -> Outcome:
+        found = self.profiles[pod.pod.spec.scheduler_name].schedule_pod(CycleState(), pod)
+        if not isinstance(found, Decision):
+            return Outcome("", 0, 0, found.message)
+        self.cache.assume(pod, found.node_name)
+        return Outcome(found.node_name, found.feasible, found.evaluated)
+
+
+class TwoLanes:
+    """Whatever happens, happens on both sides."""
+
+    def __init__(self, config: SchedulerConfig | None = None, **options: bool) -> None:
+        self.general = Side(config, **options)  # type: ignore[arg-type]
+        self.compiled = Side(config, **options)  # type: ignore[arg-type]
+        self.decided_by_lane = 0
+        self.placed: dict[str, str] = {}  # pod uid -> node, of pods that were decided and are still there
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.general, self.compiled
+
+    def schedule(self, *pods: Pod) -> list[Outcome]:
+        """Decide on both sides; they must agree about each pod."""
+        expected = self.general.one_by_one(pods)
+        found, placed = self.compiled.by_lane(pods)
+        assert found == expected
+        self.decided_by_lane += placed
+        for pod, outcome in zip(pods, found, strict=True):
+            if outcome.node:
+                self.placed[pod.metadata.uid] = outcome.node
+        for side in self.sides:
+            side.cache.check()
+        return found
+
+    def set_node(self, node: Node) -> None:
+        for side in self.sides:
+            side.cache.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        for side in self.sides:
+            side.cache.remove_node(name)
+
+    def set_pod(self, pod: Pod) -> None:
+        for side in self.sides:
+            side.cache.set_pod(PodInfo(pod))
+
+    def remove_pod(self, uid: str) -> None:
+        self.placed.pop(uid, None)
+        for side in self.sides:
+            side.cache.remove_pod(uid)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        for side in self.sides:
+            side.nominator.nominate(PodInfo(pod), node_name)
+
+    def set_service(self, name: str, selector: Mapping[str, str] | None) -> None:
+        for side in self.sides:
+            side.owners.set_service("default", name, selector)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        for side in self.sides:
+            side.namespaces.set(name, labels)
