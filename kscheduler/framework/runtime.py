@@ -79,9 +79,12 @@ class Framework:
         self._pre_bind = cast(list[PreBindPlugin], at("preBind"))
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
-        # Asked with each pod: most profiles have none of them but VolumeBinding.
-        self._after_decision = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
-        self._binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
+        after: list[Plugin] = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
+        # Those that say for which pods they have something to do after the decision: as a rule VolumeBinding alone.
+        selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
+        self._selective = list(selective.values())
+        binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
+        self._may_only_bind = binds_by_default and all(plugin.name in selective for plugin in after)
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
         pre_filter = cast(list[PreFilterPlugin], at("preFilter"))
@@ -250,7 +253,7 @@ class Framework:
 
     def only_binds(self, pod: PodInfo) -> bool:
         """Once its room is held, is there nothing to do for the pod but to write the default binding?"""
-        return self._binds_by_default and not any(_concerns(plugin, pod) for plugin in self._after_decision)
+        return self._may_only_bind and not any(plugin.concerns(pod) for plugin in self._selective)
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Ask Bind plugins in order until one does not skip. All skipping is a failure."""
@@ -272,8 +275,3 @@ class Framework:
             except Exception as error:
                 faults.append(raised(plugin, "PostBind", error))
         return faults
-
-
-def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
-    """A plugin that does not say may have to do with any pod."""
-    return not isinstance(plugin, SelectivePlugin) or plugin.concerns(pod)
