@@ -19,13 +19,18 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from kscheduler.api.objects import APIStruct, Node, Pod, PodCondition
+from kscheduler.api.objects import APIStruct, Node, Pod
 
 _MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
 _DELETED: Final = b'{"type":"DELETED"'
 _UID: Final = b'"uid":"'  # its first place in a line is the object's: only names come before it in the metadata
-# Written by kubelets alone, and read by nobody here.
-_KUBELETS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
+# How conditions begin that are written by kubelets alone, and read by nobody here.
+_KUBELETS: Final = (
+    b'{"type":"PodReadyToStartContainers"',
+    b'{"type":"Initialized"',
+    b'{"type":"ContainersReady"',
+    b'{"type":"Ready"',
+)
 _NOTHING: Final = msgspec.Raw(b"")
 
 
@@ -59,7 +64,7 @@ class _PodStatus(APIStruct, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
-    conditions: list[PodCondition] | None = None
+    conditions: list[msgspec.Raw] | None = None
     resources: msgspec.Raw = _NOTHING
     allocated_resources: msgspec.Raw = _NOTHING
     container_statuses: list[_Container] | None = None
@@ -70,7 +75,7 @@ class _PodStatus(APIStruct, frozen=True):
             self.phase,
             self.nominated_node_name,
             self.start_time,
-            tuple(condition for condition in self.conditions or () if condition.type not in _KUBELETS),
+            tuple([raw for raw in map(bytes, self.conditions or ()) if not raw.startswith(_KUBELETS)]),
             bytes(self.resources),
             bytes(self.allocated_resources),
             _resources_of(self.container_statuses),
@@ -79,7 +84,7 @@ class _PodStatus(APIStruct, frozen=True):
 
 
 def _resources_of(containers: list[_Container] | None) -> tuple[object, ...]:
-    return tuple((one.name, bytes(one.resources), bytes(one.allocated_resources)) for one in containers or ())
+    return tuple([(one.name, bytes(one.resources), bytes(one.allocated_resources)) for one in containers or ()])
 
 
 class _NodeCondition(APIStruct, frozen=True):
