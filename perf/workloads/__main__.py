@@ -1,12 +1,12 @@
-"""Workloads of scheduler_perf's shapes under kscheduler and kube-scheduler, paired and interleaved in one run.
+"""Workloads of scheduler_perf's shapes: kscheduler and kube-scheduler, paired and interleaved in one run.
 
     python -m perf.workloads --list
-    python -m perf.workloads --workload PreemptionBasic --nodes 500 --rounds 3
-    python -m perf.workloads --size medium --output results.json     # all of them
-    python -m perf.workloads --file my-case.yaml --size 500Nodes
+    python -m perf.workloads PreemptionBasic --nodes 500 --rounds 3
+    python -m perf.workloads --size medium --rounds 2 --half-rate --output results/       # all of them
+    python -m perf.workloads --file my-case.yaml --size 500Nodes --targets embedded,kscheduler
 
 A size is a name or a label of the file (small, medium, large); `--nodes 500` is short for `--size 500Nodes`. Ratios are
-taken within a round. Ctrl-C stops all servers, and prints and keeps what is complete.
+taken within a round. Ctrl-C stops all servers, and prints and keeps what is complete. perf/README.md says more.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from perf.control_plane_run import Peer
-from perf.pairs import OURS, THEIRS
-from perf.workloads.comparison import Comparison, Run, compare, write
-from perf.workloads.execution import TIMEOUT_S, measure
+from perf.ratios import ratios_of, write_ratios
+from perf.result_table import whole_table
+from perf.workloads.comparison import Comparison, compare, now, results_of, write_all
+from perf.workloads.execution import TIMEOUT_S
 from perf.workloads.faults import WorkloadError
-from perf.workloads.suite import Suite
-from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
-from tests.controlplane.harness.kscheduler import KScheduler
+from perf.workloads.suite import Plan, Suite
+from perf.workloads.targets import TARGETS, Run, runner
+from tests.controlplane.harness import HarnessError
 
 INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
 SHOWN_PROBLEMS = 10
@@ -38,25 +38,36 @@ def main(argv: Sequence[str] | None = None, run: Run | None = None) -> int:
         if options.list:
             print(_listed(suite))
             return 0
-        names = options.workload or [case.name for case in suite.cases]
-        plans = [suite.plan(name, options.size) for name in names]
+        plans = _plans(suite, options)
     except WorkloadError as error:
         print(f"perf.workloads: error: {error}", file=sys.stderr)
         return 2
-    results: list[Comparison] = []
+    started = now()
+    comparisons: list[Comparison] = []
 
-    def keep(comparisons: Sequence[Comparison]) -> None:
-        results[:] = comparisons
+    def keep(until_now: Sequence[Comparison]) -> None:
+        comparisons[:] = until_now
         if options.output:
-            write(options.output, comparisons)
+            write_all(options.output, results_of(comparisons, started))
 
-    code = _guarded(lambda: compare(plans, options.rounds, run or _runner(options), keep))
-    for comparison in results:
-        print(comparison.shown(), end="\n\n")
-    problems = [problem for comparison in results for problem in comparison.problems]
-    for problem in problems[:SHOWN_PROBLEMS]:
+    carry_out = run or runner(options.qps, options.timeout)
+    code = _guarded(lambda: compare(plans, options.targets, options.rounds, carry_out, keep, at_half=options.half_rate))
+    return _told(comparisons, options, started) or code
+
+
+def _told(comparisons: Sequence[Comparison], options: argparse.Namespace, started: str) -> int:
+    """Print what came of it; 1 when something is missing or wrong."""
+    if not comparisons:
+        return 1
+    results = results_of(comparisons, started)
+    print(whole_table(results))
+    for name, failure in results.facts.failures.items():
+        print(f"PARTIAL: {name}: {failure}")
+    if options.baseline and not results.facts.partial:
+        write_ratios(options.baseline, ratios_of(results))
+    for problem in results.facts.problems[:SHOWN_PROBLEMS]:
         print(f"perf.workloads: error: {problem}", file=sys.stderr)
-    return code or int(bool(problems))
+    return int(bool(results.facts.problems) or any(each.failure for each in comparisons))
 
 
 def _guarded(work: Callable[[], None]) -> int:
@@ -79,32 +90,52 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _runner(options: argparse.Namespace) -> Run:
-    starts: dict[str, Callable[[ControlPlane], Peer]] = {
-        OURS: lambda plane: KScheduler(plane, qps=options.qps, burst=options.qps),
-        THEIRS: lambda plane: KubeScheduler(plane, qps=options.qps, burst=options.qps),
-    }
-    return lambda name, plan: measure(name, starts[name], plan, options.timeout)
+def _plans(suite: Suite, options: argparse.Namespace) -> list[Plan]:
+    names = options.names or [case.name for case in suite.cases]
+    plans = [suite.plan(name, options.size) for name in names]
+    return [plan.at_rate(options.rate, f"{options.rate:g} pods/s") for plan in plans] if options.rate else plans
 
 
 def _listed(suite: Suite) -> str:
     return "\n".join(f"{case.name}: {', '.join(size.name for size in case.workloads)}" for case in suite.cases)
 
 
+def _targets(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    for target in found:
+        if target not in TARGETS:
+            raise argparse.ArgumentTypeError(f"there is no target {target!r}, expected some of {', '.join(TARGETS)}")
+    return found
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"expected more than zero, got {text}")
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m perf.workloads", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workload", action="append", metavar="NAME", help="a case; may be repeated (default all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases (default all)")
+    parser.add_argument("--list", action="store_true", help="print cases and sizes")
+    parser.add_argument("--targets", type=_targets, default=TARGETS, metavar="A,B", help=f"of {', '.join(TARGETS)}")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--size", default="500Nodes", help="name or label of a size (default 500Nodes)")
     size.add_argument("--nodes", type=lambda text: f"{int(text)}Nodes", dest="size", metavar="N", help="size NNodes")
     parser.add_argument("--rounds", type=int, default=3)
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--rate", type=_positive, help="create the measured pods at this rate, pods/s, evenly spaced")
+    rate.add_argument(
+        "--half-rate", action="store_true", help="then once more, at half the rate of the slowest target's peak"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write results, ratios and plot, after each round")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="write the ratios there too, if all is complete")
     parser.add_argument("--file", action="append", type=Path, default=[], help="workload files instead of our own")
     parser.add_argument("--qps", type=int, default=10_000, help="client qps and burst of both (default 10000)")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for the pods of one step")
-    parser.add_argument("--output", type=Path, help="write all results as JSON, after each round")
-    parser.add_argument("--list", action="store_true", help="print cases and sizes")
+    parser.add_argument("--timeout", type=_positive, default=TIMEOUT_S, help="seconds for the pods of one step")
     return parser
 
 

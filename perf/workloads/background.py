@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from perf.workloads.object_template import Object
 from perf.workloads.operations import Churn
-from perf.workloads.suite import Object
+from perf.workloads.site import Connection
 from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.api import KeptApi
 
 
 class Background:
     """The threads of a run. Leaving the context ends them."""
 
-    def __init__(self, connect: Callable[[], KeptApi]) -> None:
+    def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -35,7 +35,7 @@ class Background:
     ) -> None:
         self.end()
 
-    def repeat(self, name: str, step: Callable[[KeptApi], bool], interval_s: float) -> None:
+    def repeat(self, name: str, step: Callable[[Connection], bool], interval_s: float) -> None:
         """Call `step` every interval until it says there is no more, or the run ends."""
         thread = threading.Thread(target=self._repeat, args=(step, interval_s), name=name, daemon=True)
         self._threads.append(thread)
@@ -52,7 +52,7 @@ class Background:
         for thread in self._threads:
             thread.join()
 
-    def _repeat(self, step: Callable[[KeptApi], bool], interval_s: float) -> None:
+    def _repeat(self, step: Callable[[Connection], bool], interval_s: float) -> None:
         try:
             with contextlib.closing(self._connect()) as api:
                 due = time.monotonic() + interval_s
@@ -75,7 +75,7 @@ class Churning:
         self._steps = 0
         self.created = 0
 
-    def step(self, api: KeptApi) -> bool:
+    def step(self, api: Connection) -> bool:
         """One interval's part; False when that was the last."""
         for source, alive in zip(self._sources, self._alive, strict=True):
             path, template = source
@@ -86,7 +86,7 @@ class Churning:
         self._steps += 1
         return bool(self._alive[0]) or not self._operation.number or self._steps < self._operation.number
 
-    def _create_or_delete(self, api: KeptApi, path: str, template: Object, alive: list[str]) -> None:
+    def _create_or_delete(self, api: Connection, path: str, template: Object, alive: list[str]) -> None:
         slot = self._steps % len(alive)
         if alive[slot]:
             delete(api, f"{path}/{alive[slot]}")
@@ -94,7 +94,7 @@ class Churning:
         else:
             alive[slot] = self._create(api, path, template)
 
-    def _create(self, api: KeptApi, path: str, template: Object) -> str:
+    def _create(self, api: Connection, path: str, template: Object) -> str:
         self.created += 1
         return str(api.create(path, template)["metadata"]["name"])
 
@@ -105,14 +105,31 @@ class Deleting:
     def __init__(self, paths: Sequence[str]) -> None:
         self._left = list(reversed(paths))
 
-    def step(self, api: KeptApi) -> bool:
+    def step(self, api: Connection) -> bool:
         """Delete one; False when that was the last."""
         if self._left:
             delete(api, self._left.pop())
         return bool(self._left)
 
 
-def delete(api: KeptApi, path: str) -> None:
+class Updating:
+    """Objects put in the place of those of the same name, one a step, with their status or other parts of them."""
+
+    def __init__(self, path: str, objects: Sequence[Object], subresources: Sequence[str] = ()) -> None:
+        self._path = path
+        self._parts = list(subresources) or ["", "status"]
+        self._left = list(reversed(objects))
+
+    def step(self, api: Connection) -> bool:
+        """Replace one; False when that was the last."""
+        if self._left:
+            made = self._left.pop()
+            for part in self._parts:
+                api.replace(f"{self._path}/{made['metadata']['name']}{'/' + part if part else ''}", made)
+        return bool(self._left)
+
+
+def delete(api: Connection, path: str) -> None:
     """Delete with the object's own grace period; what is gone already is no fault."""
     try:
         api.request("DELETE", path)

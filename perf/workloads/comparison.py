@@ -1,121 +1,177 @@
-"""Both schedulers over the same plans, interleaved: a round is one run of each, on a fresh control plane each time.
+"""All targets over the same plans, interleaved: a round is one run of each, on a fresh cluster each time.
 
-What is complete is kept, whatever happens to the rest, and is marked as a part.
+What is complete is kept, whatever happens to the rest, and is marked as a part. A workload that fails does not keep the
+next from being run.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import platform
+import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from perf.pairs import OURS, THEIRS, Measure, table
-from perf.workloads.execution import Result
+from perf.ratio_plot import to_svg
+from perf.ratios import ratios_of, write_ratios
+from perf.result_table import ratio_table
+from perf.results import Data, Facts, Record, Results, write
+from perf.workloads.execution import Outcome
 from perf.workloads.suite import Plan
+from perf.workloads.targets import Run
+from tests.controlplane.harness import HarnessError
 
-Run = Callable[[str, Plan], Result]
-
-MEASURES: tuple[Measure[Result], ...] = (
-    Measure("pods/s", lambda result: result.pods_per_s, True),
-    Measure("last created to last bound, s", lambda result: result.collected.behind_s, False),
-    Measure("scheduler CPU, ms a pod", lambda result: result.cpu_ms_per_pod, False),
-    Measure("scheduler peak memory, MiB", lambda result: result.peak_memory_mib, False),
-    Measure("apiserver CPU, ms a pod", lambda result: result.apiserver_cpu_ms_per_pod, False),
-    Measure("pods evicted", lambda result: result.evicted, False),
-)
+MEBIBYTE = 1024 * 1024
+HALF = "half of the peak"
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The results of one plan."""
+    """The runs of one plan."""
 
     plan: Plan
     wanted: int  # rounds
-    rounds: list[dict[str, Result]] = field(default_factory=list)  # complete ones: scheduler -> its result
-    unpaired: dict[str, Result] = field(default_factory=dict)  # of the round that is under way
+    targets: Sequence[str]
+    records: list[Record] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # what any run found wrong
+    failure: str = ""  # why no further round was run
+    rounds: int = 0  # that are complete
 
     def run_round(self, run: Run) -> None:
-        """One run of each, the order turned round every time."""
-        number = len(self.rounds)
-        for name in (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS):
-            result = self.unpaired[name] = run(name, self.plan)
-            print(f"{self.plan.name}: round {number + 1}: {line(result)}", file=sys.stderr, flush=True)
-        self.rounds.append(self.unpaired)
-        self.unpaired = {}
+        """One run of each, another one first every time."""
+        first = self.rounds % len(self.targets)
+        for target in (*self.targets[first:], *self.targets[:first]):
+            outcome = run(target, self.plan)
+            record = record_of(outcome, self.plan, target, self.rounds + 1)
+            self.records.append(record)
+            self.problems += [f"{self.plan.full_name}: {target}: {problem}" for problem in outcome.problems]
+            print(f"{record.title}: round {record.round}: {line(target, outcome)}", file=sys.stderr, flush=True)
+        self.rounds += 1
+
+    def run_all(self, run: Run, keep: Callable[[], None]) -> None:
+        """Every round that is wanted, or those before a failure."""
+        try:
+            while self.rounds < self.wanted:
+                self.run_round(run)
+                keep()
+        except HarnessError as error:
+            self.failure = str(error)
+            print(f"perf.workloads: error: {self.plan.full_name}: {error}", file=sys.stderr, flush=True)
 
     @property
     def is_complete(self) -> bool:
         """Whether there are as many rounds as were wanted."""
-        return len(self.rounds) >= self.wanted
+        return self.rounds >= self.wanted
 
-    @property
-    def problems(self) -> list[str]:
-        """What any run found wrong."""
-        runs = [result for entry in (*self.rounds, self.unpaired) for result in entry.values()]
-        return [f"{result.workload}: {result.scheduler}: {problem}" for result in runs for problem in result.problems]
-
-    def shown(self) -> str:
-        """A table of the complete rounds."""
-        title = f"{self.plan.name}; median of {len(self.rounds)} interleaved rounds"
-        if not self.is_complete:
-            title = f"PARTIAL, {len(self.rounds)} of {self.wanted} rounds: {title}"
-        return table(self.rounds, MEASURES, title) if self.rounds else title
-
-    def document(self) -> dict[str, object]:
-        """All of it, for a file."""
-        return {
-            "workload": self.plan.name,
-            "partial": not self.is_complete,
-            "rounds": [_plain(entry) for entry in self.rounds],
-            "unpaired": _plain(self.unpaired),
-        }
+    def half_of_peak(self) -> float:
+        """Half the rate of the slowest target, which none is beyond; 0.0 when there is none."""
+        peaks = [
+            statistics.median(values)
+            for target in self.targets
+            if (values := [rate for rate in (_rate(record, target) for record in self.records) if rate])
+        ]
+        return min(peaks) / 2 if peaks else 0.0
 
 
-def line(result: Result) -> str:
+def compare(
+    plans: Sequence[Plan],
+    targets: Sequence[str],
+    rounds: int,
+    run: Run,
+    keep: Callable[[Sequence[Comparison]], None],
+    *,
+    at_half: bool = False,
+) -> None:
+    """Run all plans; `keep` is told after each round, and at the end of it all, also when that is a fault.
+
+    `at_half`: each plan once more, with its measured pods created at half the rate of the slowest target.
+    """
+    comparisons = [Comparison(plan, rounds, targets) for plan in plans]
+    try:
+        for comparison in list(comparisons):
+            comparison.run_all(run, lambda: keep(comparisons))
+            rate = comparison.half_of_peak()
+            if at_half and comparison.is_complete and rate:
+                rated = Comparison(comparison.plan.at_rate(rate, HALF), rounds, targets)
+                comparisons.insert(comparisons.index(comparison) + 1, rated)
+                rated.run_all(run, lambda: keep(comparisons))
+    finally:
+        keep(comparisons)
+
+
+def results_of(comparisons: Sequence[Comparison], started: str) -> Results:
+    """All there is until now."""
+    unfinished = [each for each in comparisons if not each.is_complete]
+    facts = Facts(
+        partial=bool(unfinished),
+        rounds=max(each.wanted for each in comparisons),
+        targets=tuple(comparisons[0].targets),
+        started=started,
+        machine={"python": platform.python_version(), "cpus": str(os.cpu_count()), "system": platform.release()},
+        failures={each.plan.full_name: each.failure or "not reached" for each in unfinished},
+        problems=tuple(problem for each in comparisons for problem in each.problems),
+    )
+    return Results([record for each in comparisons for record in each.records], facts)
+
+
+def write_all(directory: Path, results: Results) -> None:
+    """Figures, ratios, both as text, and the picture."""
+    directory.mkdir(parents=True, exist_ok=True)
+    write(directory / "results.json", results)
+    ratios = ratios_of(results)
+    write_ratios(directory / "ratios.json", ratios)
+    (directory / "ratios.txt").write_text(ratio_table(ratios) + "\n")
+    (directory / "ratios.svg").write_text(to_svg(ratios))
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def record_of(outcome: Outcome, plan: Plan, target: str, number: int) -> Record:
+    """A run's figures under the names of the results' metrics."""
+    collected = outcome.collected
+    metrics: dict[str, Data] = {
+        "PodsPerSecond": {"Average": collected.pods / collected.seconds},
+        "SchedulingThroughput": collected.throughput,
+        "CreateToBound": collected.latency_ms,
+        "LastBinding": {"Duration": collected.behind_s},
+        "SchedulingDuration": {"Duration": collected.seconds},
+        "SchedulerCPU": {"Average": 1000 * collected.scheduler_cpu_s / collected.pods},
+        "SchedulerPeakMemory": {"Max": collected.peak_memory_bytes / MEBIBYTE},
+        "PodsEvicted": {"Total": float(outcome.evicted)} if outcome.evicted else {},
+        "CreatedPerSecond": {"Average": collected.created_per_s} if collected.created_per_s else {},
+        "ApiserverCPU": (
+            {"Average": 1000 * collected.apiserver_cpu_s / collected.pods} if collected.apiserver_cpu_s else {}
+        ),
+    }
+    return Record(plan.name, target, number, metrics, plan.load)
+
+
+def line(target: str, outcome: Outcome) -> str:
     """One run in a line."""
-    collected = result.collected
+    collected = outcome.collected
     came = (
         f" (created at {collected.created_per_s:.0f}/s, {collected.behind_s:.2f} s behind)"
         if collected.created_per_s
         else ""
     )
-    beside = [f"{result.evicted} evicted"] if result.evicted else []
-    beside += [f"{result.churned} churned"] if result.churned else []
-    beside += [f"{len(result.problems)} PROBLEMS"] if result.problems else []
+    beside = [f"{outcome.evicted} evicted"] if outcome.evicted else []
+    beside += [f"{outcome.churned} churned"] if outcome.churned else []
+    beside += [f"{len(outcome.problems)} PROBLEMS"] if outcome.problems else []
     return ", ".join(
         [
-            f"{result.scheduler}: {result.pods_per_s:.0f} pods/s{came}",
-            f"{result.cpu_ms_per_pod:.2f} ms CPU a pod",
-            f"{result.peak_memory_mib:.0f} MiB",
+            f"{target}: {collected.pods / collected.seconds:.0f} pods/s{came}",
+            f"{1000 * collected.scheduler_cpu_s / collected.pods:.2f} ms CPU a pod",
+            f"p99 {collected.latency_ms['Perc99']:.0f} ms",
+            f"{collected.peak_memory_bytes / MEBIBYTE:.0f} MiB",
             *beside,
         ]
     )
 
 
-def compare(plans: Sequence[Plan], rounds: int, run: Run, keep: Callable[[Sequence[Comparison]], None]) -> None:
-    """Run all plans; `keep` is told after each round, and at the end of it all, also when that is a fault."""
-    comparisons = [Comparison(plan, rounds) for plan in plans]
-    try:
-        for comparison in comparisons:
-            while not comparison.is_complete:
-                comparison.run_round(run)
-                keep(comparisons)
-    finally:
-        keep(comparisons)
-
-
-def write(path: Path, comparisons: Sequence[Comparison]) -> None:
-    """All results as JSON, in the place of those before."""
-    document = {
-        "partial": not all(comparison.is_complete for comparison in comparisons),
-        "workloads": [comparison.document() for comparison in comparisons],
-    }
-    whole = path.with_name(f"{path.name}.new")
-    whole.write_text(json.dumps(document, indent=1))
-    whole.replace(path)
-
-
-def _plain(entry: Mapping[str, Result]) -> dict[str, object]:
-    return {name: asdict(result) for name, result in entry.items()}
+def _rate(record: Record, target: str) -> float:
+    return record.metrics["PodsPerSecond"]["Average"] if record.target == target else 0.0

@@ -19,7 +19,7 @@ class Ledger:
 
     created: dict[str, int] = field(default_factory=dict)  # namespace/name of a pod -> priority
     deleted: set[str] = field(default_factory=set)  # namespace/name
-    waited_for: set[str] = field(default_factory=set)  # namespaces all of whose pods had a node
+    waited_for: set[str] = field(default_factory=set)  # namespace/name of pods that had a node
     highest_priority: int = 0  # of any pod
 
 
@@ -36,11 +36,7 @@ def judge(ledger: Ledger, nodes: Sequence[Object], pods: Sequence[Object], sched
     present = {_key(pod) for pod in pods}
     gone = [key for key in ledger.created if key not in present and key not in ledger.deleted]
     lost = [key for key in gone if ledger.created[key] >= ledger.highest_priority]
-    unbound = [
-        _key(pod)
-        for pod in pods
-        if pod["metadata"]["namespace"] in ledger.waited_for and not pod["spec"].get("nodeName")
-    ]
+    unbound = [key for pod in pods if (key := _key(pod)) in ledger.waited_for and not pod["spec"].get("nodeName")]
     return Verdict(
         evicted=len(gone) - len(lost),
         problems=[

@@ -7,8 +7,8 @@ understood is an error that names the file, the place and the field. Nothing is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,23 @@ import msgspec
 import yaml
 
 from perf.workloads.faults import WorkloadError
+from perf.workloads.object_template import BadObject, ObjectTemplate
 from perf.workloads.operations import (
+    ELSEWHERE,
     OPCODES,
     AnyOperation,
     Barrier,
     Churn,
+    CreateAny,
     CreateNamespaces,
     CreateNodes,
     CreatePods,
+    CreatePodSets,
     DeletePods,
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
+    UpdateAny,
 )
 
 FOLDER = Path(__file__).parent
@@ -35,7 +40,6 @@ FOLDER = Path(__file__).parent
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-Object = dict[str, Any]
 Parameter = bool | int | float | str
 
 
@@ -45,6 +49,9 @@ class Size(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     name: str
     params: dict[str, Parameter] = {}
     labels: tuple[str, ...] = ()
+    feature_gates: dict[str, bool] = {}
+    threshold: float | dict[str, float] = 0.0  # read for its sake of being there: we compare in the same run instead
+    threshold_metric_selector: dict[str, Any] = {}
 
 
 class Case(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -55,6 +62,10 @@ class Case(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     workloads: tuple[Size, ...]
     default_pod_template_path: str = ""
     labels: tuple[str, ...] = ()
+    feature_gates: dict[str, bool] = {}
+    scheduler_config_path: str = ""
+    metrics_collector_config: dict[str, Any] = {}  # of scheduler_perf's own metrics; the ones measured here are fixed
+    default_threshold_metric_selector: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +74,26 @@ class Plan:
 
     case: str
     size: str
-    operations: tuple[AnyOperation, ...]  # without parameters; every namespace is named
-    templates: Mapping[str, Object]  # path, as an operation writes it -> object
+    operations: tuple[AnyOperation, ...]  # without parameters and sets; every namespace is named
+    templates: Mapping[str, ObjectTemplate]  # path, as an operation writes it -> what is made of it
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    scheduler_config: Mapping[str, Any] = field(default_factory=dict)  # fields of KubeSchedulerConfiguration
+    rate_per_s: float | None = None  # of the measured pods; as fast as possible when None
+    load: str = "peak"  # what that rate is, in words
 
     @property
     def name(self) -> str:
         """Case and size."""
         return f"{self.case}/{self.size}"
+
+    @property
+    def full_name(self) -> str:
+        """With the rate, if it is not the highest possible."""
+        return self.name if self.rate_per_s is None else f"{self.name} at {self.load}"
+
+    def at_rate(self, rate_per_s: float, load: str) -> Plan:
+        """The same with the measured pods evenly spaced."""
+        return replace(self, rate_per_s=rate_per_s, load=load)
 
 
 class Suite:
@@ -119,7 +143,7 @@ def _yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text())
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise WorkloadError(f"{path}: no YAML: {error}") from None
 
 
@@ -129,59 +153,101 @@ def _check_opcodes(path: Path, document: Any) -> None:
         operations = case.get("workloadTemplate") if isinstance(case, dict) else None
         for index, operation in enumerate(operations if isinstance(operations, list) else ()):
             opcode = operation.get("opcode") if isinstance(operation, dict) else None
-            if opcode is not None and opcode not in OPCODES:
-                where = f"{case.get('name')}.workloadTemplate[{index}].opcode"
-                raise WorkloadError(f"{path}: {where}: {opcode!r} is not known, expected one of {', '.join(OPCODES)}")
+            if opcode is None or opcode in OPCODES:
+                continue
+            where = f"{path}: {case.get('name')}.workloadTemplate[{index}].opcode"
+            if opcode in ELSEWHERE:
+                raise WorkloadError(f"{where}: {opcode} needs {ELSEWHERE[opcode]}, which is not there")
+            raise WorkloadError(f"{where}: {opcode!r} is not known, expected one of {', '.join(OPCODES)}")
 
 
 def _plan(path: Path, case: Case, size: Size) -> Plan:
-    templates = _Templates(path)
-    operations = []
+    templates = _Templates(path.parent)
+    operations: list[AnyOperation] = []
     for index, operation in enumerate(case.workload_template):
         where = f"{path}: {case.name}/{size.name}: workloadTemplate[{index}]"
         try:
-            operations.append(_filled_in(operation, index, case, size.params))
-            for template in _template_paths(operations[-1]):
-                templates.read(template)
-        except _Wrong as wrong:
+            for filled_in in _filled_in(operation, index, case, size.params):
+                for template in _template_paths(filled_in):
+                    templates.read(template)
+                operations.append(filled_in)
+        except (_Wrong, BadObject) as wrong:
             raise WorkloadError(f"{where}.{wrong}") from None
     _check_order(f"{path}: {case.name}", operations)
-    return Plan(case.name, size.name, tuple(operations), templates.objects)
+    configuration = _yaml(path.parent / case.scheduler_config_path) if case.scheduler_config_path else {}
+    if not isinstance(configuration, dict):
+        raise WorkloadError(f"{path.parent / case.scheduler_config_path}: expected a KubeSchedulerConfiguration")
+    return Plan(
+        case.name,
+        size.name,
+        tuple(operations),
+        templates.found,
+        feature_gates={**case.feature_gates, **size.feature_gates},
+        scheduler_config=configuration,
+    )
 
 
 class _Wrong(Exception):
     """Field and fault; the caller knows where."""
 
 
-def _filled_in(operation: AnyOperation, index: int, case: Case, parameters: Mapping[str, Parameter]) -> AnyOperation:
-    """The operation with numbers in place of parameters and with its own namespace, if it needs one."""
+def _filled_in(
+    operation: AnyOperation, index: int, case: Case, parameters: Mapping[str, Parameter]
+) -> Iterator[AnyOperation]:
+    """The operation with numbers in place of parameters and a namespace, if it needs one; sets one by one."""
     own_namespace = f"namespace-{index}"
-    if isinstance(operation, CreateNodes | CreateNamespaces | CreatePods):
-        count = operation.count
-        if operation.count_param:
-            count = _whole_number("countParam", _parameter("countParam", operation.count_param, parameters))
-        if count < (0 if operation.count_param else 1):
-            raise _Wrong(f"count: expected at least 1, or countParam, got {count}")
-        operation = msgspec.structs.replace(operation, count=count, count_param="")
-    if isinstance(operation, CreatePods):
-        if operation.collect_metrics and operation.skip_wait_to_completion:
-            raise _Wrong("collectMetrics: pods that nobody waits for cannot be measured (skipWaitToCompletion)")
-        return msgspec.structs.replace(
-            operation,
-            namespace=operation.namespace or own_namespace,
-            pod_template_path=operation.pod_template_path or case.default_pod_template_path,
-        )
-    if isinstance(operation, DeletePods) and operation.delete_pods_per_second < 0:
+    if isinstance(operation, CreatePodSets):
+        for number in range(_count(operation, parameters)):
+            pods = msgspec.structs.replace(operation.create_pods_op, namespace=f"{operation.namespace_prefix}-{number}")
+            yield _pods(pods, own_namespace, case, parameters)
+    elif isinstance(operation, CreatePods):
+        yield _pods(operation, own_namespace, case, parameters)
+    elif isinstance(operation, CreateNodes | CreateNamespaces):
+        yield msgspec.structs.replace(operation, count=_count(operation, parameters), count_param="")
+    elif isinstance(operation, CreateAny | UpdateAny):
+        count = _count(operation, parameters) if operation.count_param or operation.count else 1
+        yield msgspec.structs.replace(operation, count=count, count_param="")
+    elif isinstance(operation, DeletePods) and operation.delete_pods_per_second < 0:
         raise _Wrong(f"deletePodsPerSecond: expected no negative number, got {operation.delete_pods_per_second}")
-    if isinstance(operation, Churn):
-        return _churn(operation, own_namespace)
-    if isinstance(operation, Sleep):
-        written = operation.duration
-        if operation.duration_param:
-            written = str(_parameter("durationParam", operation.duration_param, parameters))
+    elif isinstance(operation, Churn):
+        yield _churn(operation, own_namespace)
+    elif isinstance(operation, Sleep):
+        written = _duration(operation, parameters)
         seconds(written)
-        return msgspec.structs.replace(operation, duration=written, duration_param="")
-    return operation
+        yield msgspec.structs.replace(operation, duration=written, duration_param="")
+    else:
+        yield operation
+
+
+def _count(
+    operation: CreateNodes | CreateNamespaces | CreatePods | CreatePodSets | CreateAny | UpdateAny,
+    parameters: Mapping[str, Parameter],
+) -> int:
+    if operation.count_param:
+        count = _whole_number("countParam", _parameter("countParam", operation.count_param, parameters))
+    else:
+        count = operation.count
+    if count < (0 if operation.count_param else 1):
+        raise _Wrong(f"count: expected at least 1, or countParam, got {count}")
+    return count
+
+
+def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Mapping[str, Parameter]) -> CreatePods:
+    if operation.collect_metrics and operation.skip_wait_to_completion:
+        raise _Wrong("collectMetrics: pods that nobody waits for cannot be measured (skipWaitToCompletion)")
+    if operation.steady_state or (
+        operation.steady_state_param and _parameter("steadyStateParam", operation.steady_state_param, parameters)
+    ):
+        raise _Wrong("steadyState: pods that are replaced when they are bound are not carried out here")
+    if bool(operation.persistent_volume_template_path) != bool(operation.persistent_volume_claim_template_path):
+        raise _Wrong("persistentVolumeTemplatePath: expected with persistentVolumeClaimTemplatePath, or neither")
+    return msgspec.structs.replace(
+        operation,
+        count=_count(operation, parameters),
+        count_param="",
+        namespace=operation.namespace or own_namespace,
+        pod_template_path=operation.pod_template_path or case.default_pod_template_path,
+    )
 
 
 def _churn(operation: Churn, own_namespace: str) -> Churn:
@@ -192,6 +258,12 @@ def _churn(operation: Churn, own_namespace: str) -> Churn:
     if operation.interval_milliseconds < 1:
         raise _Wrong(f"intervalMilliseconds: expected at least 1, got {operation.interval_milliseconds}")
     return msgspec.structs.replace(operation, namespace=operation.namespace or own_namespace)
+
+
+def _duration(operation: Sleep, parameters: Mapping[str, Parameter]) -> str:
+    if operation.duration_param:
+        return str(_parameter("durationParam", operation.duration_param, parameters))
+    return operation.duration
 
 
 def _parameter(field: str, name: str, parameters: Mapping[str, Parameter]) -> Parameter:
@@ -238,37 +310,38 @@ def _check_order(where: str, operations: Iterable[AnyOperation]) -> None:
         raise WorkloadError(f"{where}: expected one measurement (collectMetrics, or start and stop), got {began}")
 
 
-def _template_paths(operation: AnyOperation) -> Iterable[str]:
+def _template_paths(operation: AnyOperation) -> tuple[tuple[str, str], ...]:
+    """The files an operation names: path, and the kind that is expected there ("" for any)."""
     if isinstance(operation, CreateNodes):
-        return filter(None, (operation.node_template_path,))
-    if isinstance(operation, CreatePods):
-        return filter(None, (operation.pod_template_path,))
-    return operation.template_paths if isinstance(operation, Churn) else ()
+        found = [(operation.node_template_path, "Node")]
+    elif isinstance(operation, CreateNamespaces):
+        found = [(operation.namespace_template_path, "Namespace")]
+    elif isinstance(operation, CreatePods):
+        found = [
+            (operation.pod_template_path, "Pod"),
+            (operation.persistent_volume_template_path, "PersistentVolume"),
+            (operation.persistent_volume_claim_template_path, "PersistentVolumeClaim"),
+        ]
+    elif isinstance(operation, CreateAny | UpdateAny):
+        if not operation.template_path:
+            raise _Wrong("templatePath: expected a path")
+        found = [(operation.template_path, "")]
+    else:
+        found = [(path, "") for path in operation.template_paths] if isinstance(operation, Churn) else []
+    return tuple((path, kind) for path, kind in found if path)
 
 
 class _Templates:
-    """The objects of a plan, read from paths that are relative to the file of the case."""
+    """The templates of a plan, read from paths that are relative to the file of the case."""
 
-    def __init__(self, path: Path) -> None:
-        self._folder = path.parent
-        self.objects: dict[str, Object] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.found: dict[str, ObjectTemplate] = {}
 
-    def read(self, written: str) -> None:
-        path = self._folder / written
-        try:
-            text = path.read_text()
-            template = yaml.safe_load(text)
-        except OSError as error:
-            raise _Wrong(f"template {path}: {error.strerror}") from None
-        except yaml.YAMLError as error:
-            raise _Wrong(f"template {path}: no YAML: {error}") from None
-        if "{{" in text:
-            raise _Wrong(f"template {path}: actions of Go templates ({{{{ }}}}) are not supported")
-        if not isinstance(template, dict) or not isinstance(template.get("metadata"), dict):
-            raise _Wrong(f"template {path}: expected an object with apiVersion, kind and metadata")
-        for field in ("apiVersion", "kind"):
-            if not isinstance(template.get(field), str):
-                raise _Wrong(f"template {path}: {field} is missing")
-        if not template["metadata"].keys() & {"name", "generateName"}:
-            raise _Wrong(f"template {path}: metadata.name or metadata.generateName is missing")
-        self.objects[written] = template
+    def read(self, wanted: tuple[str, str]) -> None:
+        written, kind = wanted
+        if written not in self.found:
+            self.found[written] = ObjectTemplate(self._folder / written)
+        got = self.found[written].kind
+        if kind and got != kind:
+            raise BadObject(f"template {self._folder / written}: expected kind {kind}, got {got}")

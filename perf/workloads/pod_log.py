@@ -1,0 +1,58 @@
+"""When each pod was created and when it got a node, as the cluster tells it; what waits for pods reads it.
+
+Times are those of time.monotonic(), which all processes of a machine share. A pod counts once: a later one under the
+same name is not looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from tests.controlplane.harness import HarnessError
+
+LOOK_PERIOD_S = 0.05  # how often those who wait look again
+CHECK_PERIOD_S = 1.0  # and how often they ask whether it can still come
+
+
+class PodLog:
+    """Written by one thread, read by others."""
+
+    def __init__(self) -> None:
+        self._created_s: dict[str, float] = {}  # namespace/name -> when it was created
+        self._bound_s: dict[str, float] = {}  # namespace/name -> when it got a node
+
+    def note(self, key: str, now_s: float, has_node: bool) -> None:
+        """A pod was created, or was bound; the two may be told in either order."""
+        times = self._bound_s if has_node else self._created_s
+        times.setdefault(key, now_s)
+
+    def created_s(self, key: str) -> float | None:
+        return self._created_s.get(key)
+
+    def bound_s(self, key: str) -> float | None:
+        return self._bound_s.get(key)
+
+    def is_bound(self, key: str) -> bool:
+        """Whether it has had a node."""
+        return key in self._bound_s
+
+    def bound(self) -> list[str]:
+        """The pods that have had a node."""
+        return list(self._bound_s)
+
+    def wait_bound(self, keys: Iterable[str], timeout_s: float, check: Callable[[], None]) -> None:
+        """Wait until all have had a node. `check` is asked meanwhile and raises when that will never be."""
+        missing = wanted = list(keys)
+        started_s = checked_s = time.monotonic()
+        while missing := [key for key in missing if key not in self._bound_s]:
+            now_s = time.monotonic()
+            if now_s - checked_s >= CHECK_PERIOD_S:
+                checked_s = now_s
+                check()
+            if now_s - started_s >= timeout_s:
+                done = len(wanted) - len(missing)
+                raise HarnessError(
+                    f"{done} of {len(wanted)} pods were bound within {timeout_s:.0f} s; {missing[0]} was not"
+                )
+            time.sleep(LOOK_PERIOD_S)
