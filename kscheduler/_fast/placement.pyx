@@ -464,27 +464,26 @@ cdef class Placer:
         cdef unsigned long threads[MAX_THREADS]
         cdef bint started[MAX_THREADS]
         cdef Py_ssize_t part, count = min(<Py_ssize_t>self.threads, 1 + self.table.rows // WORTH_A_THREAD)
-        cdef row_t row, share = ((self.table.rows + count - 1) // count + BATCH - 1) // BATCH * BATCH
+        cdef row_t row, next = 0
         cdef bint has_alone = False
         self.rebuilds = self.rebuilds + 1
         assume_all_feasible(c)
         memset(c.feasible_in, 0, c.profile_count * sizeof(Py_ssize_t))
         c.feasible = 0
-        # 1. The others begin, 2. this thread does its part, and those for which there was no thread.
+        # 1. The others begin, 2. this thread takes part, too. Rows that others come too late for are its own.
         for part in range(count):
             parts[part].c = c
             parts[part].table = &self.table
-            parts[part].first = min(part * share, self.table.rows)
-            parts[part].end = min((part + 1) * share, self.table.rows)
+            parts[part].next = &next
             parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * BATCH
             parts[part].feasible_in = c.feasible_in
             started[part] = part > 0 and begin_part(&threads[part], &parts[part])
-        for part in range(count):
-            if not started[part]:
-                look_at_part(&parts[part])
+        look_at_part(&parts[0])
         # 3. Put the parts together.
         c.must_rebuild = False
         for part in range(count):
+            if part > 0 and not started[part]:
+                continue
             if started[part]:
                 end_part(threads[part], &parts[part])
             c.feasible = c.feasible + parts[part].feasible

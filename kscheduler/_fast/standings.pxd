@@ -22,16 +22,16 @@ cdef struct TableC:
 
 
 cdef struct PartC:
-    # Some rows of a class, for one thread to look at.
+    # What one thread needs to look at rows of a class, a share at a time until none is left, and what it has found.
     ClassC* c
     const TableC* table
-    row_t first
-    row_t end
+    row_t* next  # the first row that nobody has taken; of all threads
     double* numbers  # a batch
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
     bint is_bad  # some row's profile has no verdict
+    char apart[64]  # what threads write is never in one cache line
 
 
 cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil

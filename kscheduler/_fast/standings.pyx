@@ -24,6 +24,8 @@ cdef extern from *:
     #endif
     """
     void fetch "ks_fetch"(const void* address) noexcept nogil
+    row_t take_rows "__atomic_fetch_add"(row_t* next, row_t count, int order) noexcept nogil
+    int RELAXED "__ATOMIC_RELAXED"
     ctypedef unsigned long pthread_t
     int pthread_create(
         pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* argument
@@ -33,6 +35,7 @@ cdef extern from *:
 
 cdef enum:
     LINE = 16  # totals in a cache line
+    SHARE = 16 * BATCH  # rows, some 15 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # --- all rows ---
@@ -41,7 +44,8 @@ cdef enum:
 cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil:
     """Begin a part in a thread of its own, with tallies of its own; False if that cannot be."""
     cdef Py_ssize_t* shared = part.feasible_in
-    part.feasible_in = <Py_ssize_t*>calloc(max(<Py_ssize_t>1, part.c.profile_count), sizeof(Py_ssize_t))
+    # With a cache line to spare: the tallies are written at every row.
+    part.feasible_in = <Py_ssize_t*>calloc(part.c.profile_count + 2 * LINE, sizeof(Py_ssize_t))
     if part.feasible_in is not NULL and pthread_create(<pthread_t*>thread, NULL, look_at_part, part) == 0:
         return True
     free(part.feasible_in)
@@ -60,14 +64,18 @@ cdef int end_part(unsigned long thread, PartC* part) noexcept nogil:
 
 
 cdef void* look_at_part(void* argument) noexcept nogil:
-    """May run in a thread of its own: writes only its own rows and its own tallies."""
+    """May run in a thread of its own: writes only the rows that it has taken and its own tallies."""
     cdef PartC* part = <PartC*>argument
-    cdef row_t start = part.first
+    cdef row_t start, end, rows = part.table.rows
     part.feasible = 0
     part.has_alone = part.is_bad = False
-    while start < part.end:
-        _look_at_batch(part, start, min(<row_t>BATCH, part.end - start))
-        start += BATCH
+    start = take_rows(part.next, SHARE, RELAXED)
+    while start < rows:
+        end = min(start + SHARE, rows)
+        while start < end:
+            _look_at_batch(part, start, min(<row_t>BATCH, end - start))
+            start += BATCH
+        start = take_rows(part.next, SHARE, RELAXED)
     return NULL
 
 
