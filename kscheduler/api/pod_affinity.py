@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from kscheduler.api.labels import CompiledLabelSelector, Token, compile_label_selector
 from kscheduler.api.objects import Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
@@ -27,6 +30,9 @@ ALL_NAMESPACES = CompiledLabelSelector(())
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _KEPT_TERMS = 16_384
+_KEPT_LISTS = 4_096  # of all terms of a pod
+
+_encode = msgspec.json.Encoder().encode
 
 T = TypeVar("T", bound=Hashable)
 
@@ -121,6 +127,14 @@ class PodAffinityTerms:
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred: tuple[tuple[int, AffinityTerm], ...] = ()  # (weight, term); anti-affinity weighs negative
     fault: DecodeError | None = None  # why some terms are missing here
+    _held: tuple[tuple[HeldTerm, int], ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def held_counts(self) -> tuple[tuple[HeldTerm, int], ...]:
+        """(term, how often it is stated); worked out once for all pods that share this."""
+        if self._held is None:
+            object.__setattr__(self, "_held", tuple(Counter(self.held()).items()))
+        return self._held or ()
 
     def held(self) -> tuple[HeldTerm, ...]:
         return (
@@ -147,9 +161,32 @@ def compile_pod_affinity(pod: Pod) -> PodAffinityTerms:
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    compiling = _Compiling(pod.metadata.namespace)
-    required, preferred = compiling.both(affinity.pod_affinity, "spec.affinity.podAffinity", 1)
-    required_anti, preferred_anti = compiling.both(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", -1)
+    return _compile(_Stated(affinity.pod_affinity, affinity.pod_anti_affinity, pod.metadata.namespace))
+
+
+class _Stated:
+    """Terms as pods state them, as a key: pods made from one template share what is compiled from them."""
+
+    __slots__ = ("affinity", "anti_affinity", "key", "namespace")
+
+    def __init__(self, affinity: PodAffinity | None, anti_affinity: PodAffinity | None, namespace: str) -> None:
+        self.affinity = affinity
+        self.anti_affinity = anti_affinity
+        self.namespace = namespace
+        self.key: Hashable = (_encode((affinity, anti_affinity)), namespace)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stated) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@functools.lru_cache(maxsize=_KEPT_LISTS)
+def _compile(stated: _Stated) -> PodAffinityTerms:
+    compiling = _Compiling(stated.namespace)
+    required, preferred = compiling.both(stated.affinity, "spec.affinity.podAffinity", 1)
+    required_anti, preferred_anti = compiling.both(stated.anti_affinity, "spec.affinity.podAntiAffinity", -1)
     return PodAffinityTerms(required, required_anti, preferred + preferred_anti, compiling.fault)
 
 

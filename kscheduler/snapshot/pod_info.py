@@ -5,7 +5,6 @@ Building a PodInfo parses its quantities: a malformed pod fails here, with the p
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from kscheduler._fast import MAX_ENTRIES
@@ -66,7 +65,7 @@ class PodInfo:
     def held_terms(self) -> tuple[tuple[HeldTerm, int], ...]:
         """(term, how often the pod states it): what pods that come later are held against."""
         if self._held_terms is None:
-            self._held_terms = tuple(Counter(self.affinity.held()).items())
+            self._held_terms = self.affinity.held_counts
         return self._held_terms
 
     def __repr__(self) -> str:
