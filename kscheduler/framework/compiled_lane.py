@@ -26,6 +26,8 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
+# For what classes know of the rows, 4 bytes a row: 12,000 classes at 5,000 nodes, 600 at 100,000. Of those above that,
+# whoever was not used for the longest time reads the table anew.
 MAX_BYTES = 256 << 20
 
 
@@ -148,15 +150,19 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """One pod whose class has terms; False, and nothing done, if it fits nowhere."""
+        """One pod whose class has terms; False, and nothing done, if it fits nowhere or cannot be placed here."""
         terms: JoinedTerms | None = joined.terms
         if terms is None:
             return False
         bits = None if self._first_on_tie else self._ties.ahead(1)[0]
-        row, fitting = terms.place(self._placer, joined.pod_class, bits)
-        if row < 0:
+        try:
+            row, fitting = terms.place(self._placer, joined.pod_class, bits)
+            if row < 0:
+                return False
+            self._table.columns.add_pod(row, joined.pod_class.request)
+        except Exception:
+            log.exception("a pod could not be placed by the compiled core")
             return False
-        self._table.columns.add_pod(row, joined.pod_class.request)
         if bits is not None and fitting > 1:
             self._ties.use(1)
         rows.append(row)
