@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kscheduler.api.sharing import NodeSharing, PodSharing
+from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.protocol import (
@@ -137,16 +137,16 @@ class Watches:
     def _of_groups(self) -> Iterator[Informer[Any]]:
         """What groups pods and namespaces, or protects them: few, seldom changing, and waking no pod."""
         to = self._listeners
+        yield self._informer(NAMESPACES, NamespaceEvents(to.namespaces))
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
-            (NAMESPACES, NamespaceEvents(to.namespaces)),
             (SERVICES, ServiceEvents(to.owners)),
             (REPLICATION_CONTROLLERS, ControllerEvents(to.owners, REPLICATION_CONTROLLER)),
             (REPLICA_SETS, ControllerEvents(to.owners, REPLICA_SET)),
             (STATEFUL_SETS, ControllerEvents(to.owners, STATEFUL_SET)),
-            (POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets)),
         )
         for resource, handler in handlers:
-            yield self._informer(resource, handler)
+            yield self._informer(resource, handler, keep=keep_selector)
+        yield self._informer(POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets))
 
     def _of_storage(self) -> Iterator[Informer[Any]]:
         """Volumes, and what is said of them."""

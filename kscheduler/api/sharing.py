@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
+from msgspec import structs
 
 from kscheduler.api.objects import (
     ContainerImage,
@@ -32,7 +33,10 @@ from kscheduler.api.objects import (
     PodCondition,
     PodSpec,
     PodStatus,
+    ReplicationController,
+    Service,
     Volume,
+    Workload,
 )
 
 T = TypeVar("T")
@@ -280,3 +284,15 @@ class NodeSharing:
         """A node's labels are its own as a whole; most of them are the same on others."""
         text = self._strings.get
         return None if pairs is None else {text(name): text(value) for name, value in pairs.items()}
+
+
+# --- controllers and services -----------------------------------------------------------------------------------
+
+C = TypeVar("C", Service, ReplicationController, Workload)
+
+
+def keep_selector(controller: C) -> C:
+    """What says which pods are its own. A Deployment leaves ten old ReplicaSets behind, with annotations and labels."""
+    meta = controller.metadata
+    identity = ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)
+    return structs.replace(controller, metadata=identity)

@@ -15,6 +15,7 @@ from kscheduler.api.objects import (
     Container,
     ContainerImage,
     ContainerStatus,
+    LabelSelector,
     Node,
     NodeCondition,
     NodeStatus,
@@ -26,9 +27,11 @@ from kscheduler.api.objects import (
     PodStatus,
     ResourceRequirements,
     Volume,
+    Workload,
+    WorkloadSpec,
 )
 from kscheduler.api.resources import pod_resources
-from kscheduler.api.sharing import LAST_APPLIED, NodeSharing, PodSharing, Shared, Strings
+from kscheduler.api.sharing import LAST_APPLIED, NodeSharing, PodSharing, Shared, Strings, keep_selector
 from kscheduler.framework.events import Action, pod_events
 from kscheduler.testing import make_node
 
@@ -139,6 +142,7 @@ CONTAINERS = st.builds(
 )
 STATUSES = st.builds(
     ContainerStatus,
+    LabelSelector,
     name=st.sampled_from("cd"),
     resources=st.none() | st.builds(ResourceRequirements, requests=REQUESTS),
 )
@@ -240,3 +244,15 @@ def test_values_that_are_written_differently_are_told_apart() -> None:
     shared: Shared[Any] = Shared()
     values = [{"cpu": 1}, {"cpu": "1"}, {"cpu": 1.0}, {}, None, [], {"a": None}]
     assert all(shared.get(value) is value for value in values)
+
+
+# --- controllers and services -----------------------------------------------------------------------------------
+
+
+def test_a_controller_keeps_what_says_which_pods_are_its_own() -> None:
+    selector = LabelSelector({"app": "web"})
+    whole = Workload(
+        ObjectMeta("rs", "ns", "u", "7", 3, {"app": "web"}, {"revision": "4"}, "2026-01-01T00:00:00Z"),
+        WorkloadSpec(selector),
+    )
+    assert keep_selector(whole) == Workload(ObjectMeta("rs", "ns", "u", "7"), WorkloadSpec(selector))

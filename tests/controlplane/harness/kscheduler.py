@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.controlplane.harness.binaries import cache_directory
 from tests.controlplane.harness.cluster import ControlPlane
 from tests.controlplane.harness.scheduler_process import SchedulerProcess
 
@@ -41,6 +42,8 @@ class KScheduler(SchedulerProcess):
         )
         command = [sys.executable, "-m", "kscheduler", "run", *self.flags, *extra_flags]
         environment = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
+        environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}
         self.process = control_plane.start_process(name, command, environment=environment, directory=REPOSITORY)
         if wait:
             self.wait_ready()
