@@ -142,7 +142,6 @@ CONTAINERS = st.builds(
 )
 STATUSES = st.builds(
     ContainerStatus,
-    LabelSelector,
     name=st.sampled_from("cd"),
     resources=st.none() | st.builds(ResourceRequirements, requests=REQUESTS),
 )
