@@ -194,9 +194,9 @@ TABLE_KERNELS = (
         lambda scene: lambda: scene.fast.filter_skew(scene.verdicts, scene.by_host, scene.hosts, CODE, 1 << 40, 1, 2),
     ),
     Kernel(
-        "filter_inside, zones",
+        "filter_outside, zones",
         2 * (1 + 4),
-        lambda scene: lambda: scene.fast.filter_inside(scene.verdicts, scene.by_zone, scene.zones, CODE, 1),
+        lambda scene: lambda: scene.fast.filter_outside(scene.verdicts, scene.by_zone, scene.zones, CODE, 1),
     ),
     Kernel(
         "filter_without_domain",

@@ -41,6 +41,7 @@ from kscheduler._fast.standings cimport (
     clear_rest,
     end_part,
     find_best,
+    join_thread,
     look_at_part,
     nth_best,
     put_in,
@@ -95,6 +96,7 @@ cdef class Placer:
         self.held = set()
 
     def __dealloc__(self):
+        self.join_ended()
         free(self.parts)
         free(self.recent)
         free(self.recent_profiles)
@@ -467,6 +469,7 @@ cdef class Placer:
         cdef row_t row, next = 0
         cdef bint has_alone = False
         self.rebuilds = self.rebuilds + 1
+        self.join_ended()
         assume_all_feasible(c)
         memset(c.feasible_in, 0, c.profile_count * sizeof(Py_ssize_t))
         c.feasible = 0
@@ -484,8 +487,9 @@ cdef class Placer:
         for part in range(count):
             if part > 0 and not started[part]:
                 continue
-            if started[part]:
-                end_part(threads[part], &parts[part])
+            if started[part] and end_part(threads[part], &parts[part]):
+                self.ended[self.ended_count] = threads[part]
+                self.ended_count = self.ended_count + 1
             c.feasible = c.feasible + parts[part].feasible
             has_alone = has_alone or parts[part].has_alone
             c.must_rebuild = c.must_rebuild or parts[part].is_bad
@@ -498,3 +502,9 @@ cdef class Placer:
                 if c.totals[row] == ALONE:
                     put_in(c, row, self.score_row(c, row), self.columns.profiles[row])
         return DONE
+
+    cdef int join_ended(self) noexcept nogil:
+        while self.ended_count:
+            self.ended_count = self.ended_count - 1
+            join_thread(self.ended[self.ended_count])
+        return 0

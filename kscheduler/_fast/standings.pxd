@@ -31,11 +31,13 @@ cdef struct PartC:
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
     bint is_bad  # some row's profile has no verdict
+    int is_done  # written last, by a thread of its own, which then touches nothing here
     char apart[64]  # what threads write is never in one cache line
 
 
 cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil
-cdef int end_part(unsigned long thread, PartC* part) noexcept nogil
+cdef bint end_part(unsigned long thread, PartC* part) noexcept nogil
+cdef int join_thread(unsigned long thread) noexcept nogil
 cdef void* look_at_part(void* part) noexcept nogil
 cdef int assume_all_feasible(ClassC* c) noexcept nogil
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil

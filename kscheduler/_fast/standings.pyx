@@ -22,10 +22,20 @@ cdef extern from *:
     #else
     #define ks_fetch(address) ((void)(address))
     #endif
+    #if defined(__x86_64__) || defined(__i386__)
+    #define ks_pause() __builtin_ia32_pause()
+    #else
+    #define ks_pause() ((void)0)
+    #endif
     """
     void fetch "ks_fetch"(const void* address) noexcept nogil
     row_t take_rows "__atomic_fetch_add"(row_t* next, row_t count, int order) noexcept nogil
+    void say "__atomic_store_n"(int* flag, int value, int order) noexcept nogil
+    int heard "__atomic_load_n"(int* flag, int order) noexcept nogil
+    void pause "ks_pause"() noexcept nogil
     int RELAXED "__ATOMIC_RELAXED"
+    int ACQUIRE "__ATOMIC_ACQUIRE"
+    int RELEASE "__ATOMIC_RELEASE"
     ctypedef unsigned long pthread_t
     int pthread_create(
         pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* argument
@@ -36,6 +46,7 @@ cdef extern from *:
 cdef enum:
     LINE = 16  # totals in a cache line
     SHARE = 16 * BATCH  # rows, some 15 us; a thread that begins late or is held up leaves the rest to others
+    PATIENCE = 2_000  # pauses, some 50 us: longer than a share takes
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # --- all rows ---
@@ -44,23 +55,41 @@ cdef enum:
 cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil:
     """Begin a part in a thread of its own, with tallies of its own; False if that cannot be."""
     cdef Py_ssize_t* shared = part.feasible_in
+    part.is_done = 0
     # With a cache line to spare: the tallies are written at every row.
     part.feasible_in = <Py_ssize_t*>calloc(part.c.profile_count + 2 * LINE, sizeof(Py_ssize_t))
-    if part.feasible_in is not NULL and pthread_create(<pthread_t*>thread, NULL, look_at_part, part) == 0:
+    if part.feasible_in is not NULL and pthread_create(<pthread_t*>thread, NULL, _look_apart, part) == 0:
         return True
     free(part.feasible_in)
     part.feasible_in = shared
     return False
 
 
-cdef int end_part(unsigned long thread, PartC* part) noexcept nogil:
-    """Wait for a part that has begun, and add its tallies to those of the class."""
-    cdef Py_ssize_t profile
-    pthread_join(<pthread_t>thread, NULL)
+cdef bint end_part(unsigned long thread, PartC* part) noexcept nogil:
+    """Wait for a part that has begun, and add its tallies to those of the class. True: its thread is to be joined yet.
+
+    A thread takes longer to end than to say that it has done its part, and longer to be woken than to be told.
+    """
+    cdef Py_ssize_t profile, pauses = 0
+    while pauses < PATIENCE and not heard(&part.is_done, ACQUIRE):
+        pause()
+        pauses += 1
+    if pauses == PATIENCE:
+        join_thread(thread)
     for profile in range(part.c.profile_count):
         part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
     free(part.feasible_in)
-    return 0
+    return pauses < PATIENCE
+
+
+cdef int join_thread(unsigned long thread) noexcept nogil:
+    return pthread_join(<pthread_t>thread, NULL)
+
+
+cdef void* _look_apart(void* argument) noexcept nogil:
+    look_at_part(argument)
+    say(&(<PartC*>argument).is_done, 1, RELEASE)
+    return NULL
 
 
 cdef void* look_at_part(void* argument) noexcept nogil:
