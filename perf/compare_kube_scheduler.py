@@ -3,18 +3,22 @@
     python -m perf.compare_kube_scheduler --nodes 5000 --pods 10000 --rounds 3
 
 Both get the same client qps and burst, high enough not to decide the result. Ratios are taken within a round, since
-machines drift; their median is printed with the lowest and the highest.
+machines drift; their median is printed with the lowest and the highest. With `--bare` a client that decides nothing
+runs as well, and says how much of what the control plane can take kscheduler reaches.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from perf.bare_client import NAME as BARE
+from perf.bare_client import BareClient
 from perf.control_plane_run import Load, Peer, Result, measure
 from perf.pairs import OURS, THEIRS, Measure, table
 from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
@@ -35,12 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--qps", type=int, default=10_000, help="client qps and burst of both (default 10000)")
+    parser.add_argument("--bare", action="store_true", help="run a client that decides nothing, too")
     parser.add_argument("--output", type=Path, help="write all results as JSON")
     options = parser.parse_args(argv)
     starts: dict[str, Callable[[ControlPlane], Peer]] = {
         OURS: lambda plane: KScheduler(plane, qps=options.qps, burst=options.qps),
         THEIRS: lambda plane: KubeScheduler(plane, qps=options.qps, burst=options.qps),
     }
+    if options.bare:
+        starts[BARE] = BareClient
     rounds: list[dict[str, Result]] = []
     try:
         for number in range(options.rounds):
@@ -50,10 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if rounds:
         title = f"{options.nodes} nodes, {options.pods} pods, qps and burst {options.qps}"
         print(table(rounds, MEASURES, f"{title}; median of {len(rounds)} interleaved rounds"))
+        if options.bare:
+            print(_room_used(rounds))
     if options.output:
         document = {"partial": len(rounds) < options.rounds, "rounds": [_plain(entry) for entry in rounds]}
         options.output.write_text(json.dumps(document, indent=1))
-    wrong = [problem for entry in rounds for result in entry.values() for problem in result.problems]
+    wrong = [
+        problem
+        for entry in rounds
+        for name, result in entry.items()
+        for problem in result.problems
+        if name != BARE  # which knows no capacity and writes no Events
+    ]
     for problem in wrong[:10]:
         print(f"perf: error: {problem}", file=sys.stderr)
     return 1 if wrong or len(rounds) < options.rounds else 0
@@ -71,6 +86,14 @@ def _round(number: int, starts: dict[str, Callable[[ControlPlane], Peer]], load:
             file=sys.stderr,
         )
     return results
+
+
+def _room_used(rounds: Sequence[dict[str, Result]]) -> str:
+    """kscheduler's rate as a share of the bare client's."""
+    shares = [entry[OURS].pods_per_s / entry[BARE].pods_per_s for entry in rounds]
+    bare = statistics.median(entry[BARE].pods_per_s for entry in rounds)
+    spread = f"{statistics.median(shares):.2f} ({min(shares):.2f} .. {max(shares):.2f})"
+    return f"a bare client binds {bare:.0f} pods/s; of these kscheduler reaches {spread}"
 
 
 def _plain(entry: dict[str, Result]) -> dict[str, dict[str, object]]:
