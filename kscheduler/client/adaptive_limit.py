@@ -3,11 +3,11 @@
 The rule, applied once a round (as many answers as the limit):
 - The floor is the lowest mean latency of a round; it is let up slowly, so that a cluster that became slower for good
   gets a new one. A round is fast up to twice the floor, or NEAR_S; slow above four times the floor, and FAR_S.
-- Fast, and all of the limit was used: the limit grows by its square root. Slow: it shrinks by a fifth. In between,
-  or when less was asked for than the limit allows, it stays.
+- Fast, and all of the limit was used: the limit grows by its square root; up to the first round that is not fast, it
+  doubles. Slow: it shrinks by a fifth. In between, or when less was asked for than the limit allows, it stays.
 - The apiserver pushes back (429, a fault of its own, no answer): half, at most once a round; what it says in
   Retry-After is waited for by whoever holds this limit.
-The square root reaches the ceiling in a dozen rounds and overshoots by little. The absolute bounds are there because
+It starts low, so that the floor is seen before a queue is. The absolute bounds are there because
 a few milliseconds more mean nothing: a write waits that long for etcd's disk, and many share one flush.
 
 Numbers in, a number out: no clock and no loop.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 MINIMUM = 4
-START = 32
+START = 8
 NEAR_S = 0.02
 FAR_S = 0.1
 _NEAR, _FAR = 2.0, 4.0  # times the floor
@@ -36,6 +36,7 @@ class AdaptiveLimit:
         self._answers = 0  # of this round
         self._sum_s = 0.0
         self._was_full = False
+        self._is_starting = True
         self._refusals_to_pass = 0  # answers until a refusal counts again
 
     def bound(self, ceiling: int) -> None:
@@ -58,6 +59,7 @@ class AdaptiveLimit:
         if self._refusals_to_pass:
             self._refusals_to_pass -= 1
             return
+        self._is_starting = False
         self._refusals_to_pass = self.value  # those under way were sent under the old limit
         self.value = max(min(MINIMUM, self.ceiling), self.value // 2)
         self._begin_round()
@@ -70,9 +72,12 @@ class AdaptiveLimit:
             self._floor_s += (mean_s - self._floor_s) * _FLOOR_DRIFT
         if mean_s <= max(_NEAR * self._floor_s, NEAR_S):
             if self._was_full:
-                self.value = min(self.ceiling, self.value + max(1, math.isqrt(self.value)))
-        elif mean_s > max(_FAR * self._floor_s, FAR_S):
-            self.value = max(min(MINIMUM, self.ceiling), int(self.value * _SHRINK))
+                more = self.value if self._is_starting else max(1, math.isqrt(self.value))
+                self.value = min(self.ceiling, self.value + more)
+        else:
+            self._is_starting = False
+            if mean_s > max(_FAR * self._floor_s, FAR_S):
+                self.value = max(min(MINIMUM, self.ceiling), int(self.value * _SHRINK))
         self._begin_round()
 
     def _begin_round(self) -> None:

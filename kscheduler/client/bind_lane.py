@@ -50,7 +50,8 @@ class BindLane:
 
     @property
     def has_room(self) -> bool:
-        return self._open < self.limit
+        """Whether to decide about more pods: those under way, and as many that wait behind them, are enough."""
+        return self._open < (self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit))
 
     def submit(self, binding: Binding, on_done: OnBound) -> None:
         """Bind, and call `on_done` once, from the event loop: with None when the pod is bound to that node, with an

@@ -1,11 +1,13 @@
 """Recognises watch events that tell the scheduler nothing new, before their objects are decoded.
 
-A kubelet writes each of its pods' status many times: readiness, restarts, times of probes; and its node's, with a new
+A kubelet writes each of its pods' status many times: restarts, states, times of probes; and its node's, with a new
 heartbeat in it. What decisions read of an object has a fingerprint; a MODIFIED with the fingerprint of the one before
 is a repeat. All that a `Pod` or `Node` holds goes into it but
 
 - the resource version,
-- of a pod, the four conditions that only its kubelet writes, and times and states of its containers.
+- of a pod, the times and texts in the four conditions that only its kubelet writes.
+
+States and restarts of containers, addresses, heartbeats and managedFields are not held in the first place.
 
 Of each object the first MODIFIED on a watch is passed on without a look, for most pods are changed once, when they are
 bound. Nothing is remembered from one watch to the next.
@@ -24,13 +26,14 @@ from kscheduler.api.objects import APIStruct, Node, Pod
 _MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
 _DELETED: Final = b'{"type":"DELETED"'
 _UID: Final = b'"uid":"'  # its first place in a line is the object's: only names come before it in the metadata
-# How conditions begin that are written by kubelets alone, and read by nobody here.
+# How conditions begin that are written by kubelets alone: their times and texts are read by nobody here.
 _KUBELETS: Final = (
     b'{"type":"PodReadyToStartContainers"',
     b'{"type":"Initialized"',
     b'{"type":"ContainersReady"',
     b'{"type":"Ready"',
 )
+_TIMES: Final = b'"lastProbeTime"'  # of a condition, and behind it all but its type, generation and status
 _NOTHING: Final = msgspec.Raw(b"")
 
 
@@ -75,12 +78,17 @@ class _PodStatus(APIStruct, frozen=True):
             self.phase,
             self.nominated_node_name,
             self.start_time,
-            tuple([raw for raw in map(bytes, self.conditions or ()) if not raw.startswith(_KUBELETS)]),
+            tuple(map(_condition, self.conditions or ())),
             bytes(self.resources),
             bytes(self.allocated_resources),
             _resources_of(self.container_statuses),
             _resources_of(self.init_container_statuses),
         )
+
+
+def _condition(raw: msgspec.Raw) -> bytes:
+    condition = bytes(raw)
+    return condition.partition(_TIMES)[0] if condition.startswith(_KUBELETS) else condition
 
 
 def _resources_of(containers: list[_Container] | None) -> tuple[object, ...]:

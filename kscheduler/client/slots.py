@@ -50,8 +50,12 @@ class Slots:
         """A slot for as long as the block runs; what ends the block is learnt from."""
         if not self.try_take(priority):
             await self._wait(priority)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             yield
+            if priority is Priority.BIND:
+                self.answered(loop.time() - started)
         except APIError as error:
             self.learn(error)
             raise

@@ -128,6 +128,9 @@ class Transport:
 
         `on_answer` is called once, from the event loop.
         """
+        if self._closed:
+            asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
+            return
         request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
         answered = partial(self._answered, verb, path, self._clock.now(), on_answer)
         connection = self._open_pool().take_idle()
@@ -143,11 +146,11 @@ class Transport:
     ) -> None:
         try:
             connection = await self._open_pool().connect()
-        except (asyncio.TimeoutError, OSError) as error:
-            answered(None, error)
         except asyncio.CancelledError:
             answered(None, ConnectionAbortedError("the client was closed"))
             raise
+        except Exception as error:  # a host name that is none, too: whoever waits must hear of it
+            answered(None, error)
         else:
             connection.send(request, timeout_s, partial(answered, connection))
 
@@ -322,7 +325,10 @@ class Transport:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
+            raise self._is_closed()
+
+    def _is_closed(self) -> Unreachable:
+        return Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
 
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__

@@ -20,6 +20,16 @@ def test_it_grows_to_the_ceiling_while_answers_come_as_fast_as_ever() -> None:
     assert limit.value == 100
 
 
+def test_it_doubles_until_answers_get_slower() -> None:
+    limit = AdaptiveLimit(1000)
+    play(limit, 0.015, 3)
+    assert limit.value == 8 * START
+    play(limit, 0.06, 1)
+    assert limit.value == 8 * START
+    play(limit, 0.015, 1)
+    assert limit.value == 8 * START + 8
+
+
 def test_it_does_not_grow_when_less_is_asked_for() -> None:
     limit = AdaptiveLimit(100)
     play(limit, 0.005, 20, is_full=False)

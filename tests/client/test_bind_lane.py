@@ -303,6 +303,16 @@ async def test_closing_the_client_leaves_nothing_behind(server: FakeAPIServer) -
     assert list(bench.outcomes.values()) == [[], []]
 
 
+async def test_what_waits_when_the_client_is_closed_is_not_lost(server: FakeAPIServer) -> None:
+    server.fail("POST", "/binding", times=2, hang_s=5)
+    async with lane_to(server, limit=2) as bench:
+        bench.submit("a", "b", "c", "d")
+        await asyncio.sleep(0.02)
+    assert await bench.lane.drain(0.05) == 4  # undecided: each is with the binder
+    assert len(bench.lane._tasks) == 4
+    await bench.lane.cancel()
+
+
 # --- in memory --------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.client.protocol import NAMESPACES, NODE_DOCUMENTS, NODES, PODS, EventType, Resource, WatchEvent
 from kscheduler.client.wire import LineDecoder
 
@@ -39,7 +39,10 @@ def pod() -> Object:
         "status": {
             "phase": "Running",
             "startTime": "2026-01-01T00:00:00Z",
-            "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}],
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "False", "lastProbeTime": None},
+            ],
             "containerStatuses": [
                 {"name": "c", "restartCount": 1, "resources": {"requests": {"cpu": "1"}}, "state": {"running": {}}}
             ],
@@ -96,7 +99,8 @@ def set_in(*path: str | int, to: Any) -> Change:
 
 NOTHING_NEW: list[tuple[Resource[Any], Change]] = [
     (PODS, set_in("metadata", "managedFields", to=[])),
-    (PODS, set_in("status", "conditions", 1, "status", to="True")),
+    (PODS, set_in("status", "conditions", 1, "message", to="containers with unready status")),
+    (PODS, set_in("status", "conditions", 1, "lastProbeTime", to="2026-01-02T00:00:00Z")),
     (PODS, set_in("status", "conditions", 1, "lastTransitionTime", to="2026-01-02T00:00:00Z")),
     (PODS, set_in("status", "containerStatuses", 0, "restartCount", to=2)),
     (PODS, set_in("status", "containerStatuses", 0, "state", to={"waiting": {"reason": "CrashLoopBackOff"}})),
@@ -119,6 +123,7 @@ NEWS: list[tuple[Resource[Any], Change]] = [
     (PODS, set_in("status", "startTime", to="2026-01-02T00:00:00Z")),
     (PODS, set_in("status", "nominatedNodeName", to="n3")),
     (PODS, set_in("status", "conditions", 0, "status", to="False")),
+    (PODS, set_in("status", "conditions", 1, "status", to="True")),
     (PODS, set_in("status", "conditions", 0, "message", to="0/1 nodes are available")),
     (PODS, set_in("status", "conditions", to=[{"type": "PodResizePending", "reason": "Infeasible"}])),
     (PODS, set_in("status", "conditions", to=[{"type": "DisruptionTarget", "status": "True"}])),
@@ -246,5 +251,8 @@ def settled(obj: Pod | Node) -> Pod | Node:
     if not isinstance(obj, Pod):
         return obj
     status = obj.status
-    conditions = [condition for condition in status.conditions or () if condition.type not in KUBELETS]
+    conditions = [
+        PodCondition(condition.type, condition.status) if condition.type in KUBELETS else condition
+        for condition in status.conditions or ()
+    ]
     return structs.replace(obj, status=structs.replace(status, conditions=conditions))

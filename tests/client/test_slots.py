@@ -114,14 +114,25 @@ def test_what_a_block_meets_is_learnt_from() -> None:
     async def scenario() -> None:
         slots = Slots(AdaptiveLimit(32))
         for error, limit in (
-            (Conflict("bound already", status=409), 32),
-            (APIError("no etcd", status=500), 16),
+            (Conflict("bound already", status=409), 8),
+            (APIError("no etcd", status=500), 4),
         ):
             with pytest.raises(APIError):
                 async with slots.taken(Priority.STATUS):
                     raise error
             assert slots.limit.value == limit
             assert not slots.is_paused
+
+    run_virtual(scenario())
+
+
+def test_the_limit_grows_with_awaited_bindings_too() -> None:
+    async def scenario() -> None:
+        bench = Bench(100)
+        for number in range(2000):
+            bench.want(f"b{number}", Priority.BIND, 0.005)
+        await bench.all()
+        assert bench.slots.limit.value == 100
 
     run_virtual(scenario())
 
