@@ -33,7 +33,6 @@ cdef class DomainTally:
 
     cdef int _allocate(self, row_t rows, Py_ssize_t size) except -1
     cdef int _release(self) except -1
-    cdef bint _share_none(self, const int[::1] ids) except -1
 
 
 cdef int32_t least(TallyC* c) noexcept nogil

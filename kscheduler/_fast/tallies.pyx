@@ -5,7 +5,7 @@ Where no two rows share a domain, as with hostnames, a row stands for its domain
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from kscheduler._fast.checks cimport within
@@ -40,11 +40,13 @@ cdef class DomainTally:
             if ids[row] >= size:
                 raise IndexError(f"row {row} is in domain {ids[row]}, there are sums for {size}")
         c.is_good = False
-        self._allocate(rows, max(rows, size))
-        c.rows = rows
         c.each_row = each_row
-        c.by_row = each_row or self._share_none(ids)
-        c.size = rows if c.by_row else size
+        c.by_row = each_row or _share_none(ids, rows, size)
+        if c.by_row:
+            size = rows
+        self._allocate(rows, size)
+        c.rows = rows
+        c.size = size
         memset(c.sums - 1, 0, (1 + c.size) * sizeof(int32_t))
         memset(c.marks, 0, c.size)
         c.present = c.occupied = c.at_lowest = 0
@@ -100,17 +102,6 @@ cdef class DomainTally:
 
     # --- inside ---
 
-    cdef bint _share_none(self, const int[::1] ids) except -1:
-        """Has no domain two rows? Leaves marks behind."""
-        cdef row_t row
-        memset(self.c.marks, 0, self.capacity)
-        for row in range(self.c.rows):
-            if ids[row] >= 0:
-                if self.c.marks[ids[row]]:
-                    return False
-                self.c.marks[ids[row]] = 1
-        return True
-
     cdef int _allocate(self, row_t rows, Py_ssize_t size) except -1:
         if self.c.slots is not NULL and rows <= self.row_capacity and size <= self.capacity:
             return 0
@@ -139,6 +130,23 @@ cdef class DomainTally:
         self.c.rows = self.c.size = self.row_capacity = self.capacity = 0
         self.c.is_good = False
         return 0
+
+
+cdef bint _share_none(const int[::1] ids, row_t rows, Py_ssize_t domains) except -1:
+    """Has no domain two rows?"""
+    cdef row_t row
+    cdef bint found = True
+    cdef unsigned char* seen = <unsigned char*>calloc(max(1, domains), 1)
+    if seen is NULL:
+        raise MemoryError()
+    for row in range(rows):
+        if ids[row] >= 0:
+            if seen[ids[row]]:
+                found = False
+                break
+            seen[ids[row]] = 1
+    free(seen)
+    return found
 
 
 cdef int _add(TallyC* c, row_t row, int64_t amount) noexcept nogil:

@@ -211,5 +211,5 @@ class NodeTable:
                 for term, count in pod.held_terms:
                     rows = by_terms.setdefault(term, {})
                     rows[info.row] = rows.get(info.row, 0) + count
-        self.counters.by_labels.check(by_labels)
-        self.counters.by_terms.check(by_terms)
+        self.counters.by_labels.check(by_labels, self.static_generation)
+        self.counters.by_terms.check(by_terms, self.static_generation)

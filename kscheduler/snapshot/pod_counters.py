@@ -25,10 +25,12 @@ from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermHolders, label_key
 
-# Room for the counters of each kind: 64 MiB are 1,600 of them at 5,000 nodes; a few are kept whatever their size.
-MAX_BYTES = 64 << 20
+# Room for the counters of each kind and their sums by domain: at 5,000 nodes 1,491 of them, each summed in one way; a
+# few are kept whatever their size.
+MAX_BYTES = 128 << 20
 MIN_KEPT = 64
 BYTES_PER_ROW = 8
+BYTES_WITH_TALLY = BYTES_PER_ROW + 10
 MAX_TALLIES = 8  # of one counter: ways in which one question is summed by domain
 
 # Lists of tokens; what a question counts has at least one token of each.
@@ -48,7 +50,7 @@ class RowCounter:
         self.total = 0  # of all rows
         self.groups: set[PodGroup] = set()  # what is counted
         self.seen = -1  # id of the last group this question was asked about
-        self._tallies: dict[Hashable, tuple[DomainTally, int]] = {}  # way to sum -> sums, state of the nodes
+        self._tallies: dict[Hashable, _Kept] = {}  # way to sum -> sums
         self._told: list[Callable[[int, int], None]] = []  # `add` of each tally
 
     def add(self, row: int, amount: int) -> None:
@@ -59,22 +61,28 @@ class RowCounter:
         for tell in self._told:
             tell(row, amount)
 
+    def reach(self, rows: int) -> None:
+        """Make `values` at least so long."""
+        if rows > len(self.values):
+            missing = max(rows, 2 * len(self.values)) - len(self.values)
+            self.values.frombytes(bytes(BYTES_PER_ROW * missing))
+
     def tally(self, way: Hashable, nodes: int, build: Callable[[DomainTally], None]) -> DomainTally:
         """This question's sums by domain, kept up to date. `way` says by which domains and on which nodes.
 
         `build` sums anew, which is needed when `nodes`, the table's static generation, is another. A tally that was
         given up for room is no longer good: ask again.
         """
-        found, built = self._tallies.get(way, (None, -1))
+        found = self._tallies.get(way)
         if found is None:
             if len(self._tallies) >= MAX_TALLIES:
                 self._give_up(next(iter(self._tallies)))
-            found = DomainTally()
-            self._told.append(found.add)
-        if built != nodes or not found.is_good:
-            build(found)
-            self._tallies[way] = found, nodes
-        return found
+            found = self._tallies[way] = _Kept(DomainTally(), nodes - 1, build)
+            self._told.append(found.tally.add)
+        if found.nodes != nodes or not found.tally.is_good:
+            build(found.tally)
+            found.nodes, found.build = nodes, build
+        return found.tally
 
     def give_up(self) -> None:
         """Nobody keeps this counter up to date any more."""
@@ -82,15 +90,35 @@ class RowCounter:
             self._give_up(way)
 
     def _give_up(self, way: Hashable) -> None:
-        tally, _ = self._tallies.pop(way)
+        tally = self._tallies.pop(way).tally
         self._told.remove(tally.add)
         tally.give_up()
 
-    def reach(self, rows: int) -> None:
-        """Make `values` at least so long."""
-        if rows > len(self.values):
-            missing = max(rows, 2 * len(self.values)) - len(self.values)
-            self.values.frombytes(bytes(BYTES_PER_ROW * missing))
+    def check_tallies(self, nodes: int) -> None:
+        """Assert that they say what summing anew would. Raises InternalError."""
+        for way, kept in self._tallies.items():
+            if kept.nodes != nodes or not kept.tally.is_good:
+                continue  # nobody asks it before it is built again
+            fresh = DomainTally()
+            kept.build(fresh)
+            found, expected = _told_by(kept.tally), _told_by(fresh)
+            if found != expected:
+                raise InternalError(f"sums by {way}: {found} kept, anew they are {expected}")
+
+
+class _Kept:
+    """A tally, the state of the nodes that it was built for, and how."""
+
+    __slots__ = ("build", "nodes", "tally")
+
+    def __init__(self, tally: DomainTally, nodes: int, build: Callable[[DomainTally], None]) -> None:
+        self.tally = tally
+        self.nodes = nodes
+        self.build = build
+
+
+def _told_by(tally: DomainTally) -> tuple[int, int, int, list[int | None]]:
+    return tally.present, tally.occupied, tally.minimum, [tally.sum_of(row) for row in range(tally.rows)]
 
 
 @final
@@ -220,7 +248,7 @@ class GroupCounters(Generic[G]):
         return min(narrowings, key=lambda tokens: sum(len(self._index.get(token, ())) for token in tokens))
 
     def _make_room(self) -> None:
-        most = max(MIN_KEPT, MAX_BYTES // (BYTES_PER_ROW * max(self._columns.rows, 1)))
+        most = max(MIN_KEPT, MAX_BYTES // (BYTES_WITH_TALLY * max(self._columns.rows, 1)))
         while len(self._kept) >= most:
             _, given_up = self._kept.popitem(last=False)
             given_up.give_up()
@@ -229,8 +257,11 @@ class GroupCounters(Generic[G]):
 
     # --- self-test ---
 
-    def check(self, expected: dict[Hashable, dict[int, int]]) -> None:
-        """Assert that groups hold `expected` (key -> row -> count) and counters their groups. Raises InternalError."""
+    def check(self, expected: dict[Hashable, dict[int, int]], nodes: int) -> None:
+        """Assert that groups hold `expected` (key -> row -> count) and counters their groups. Raises InternalError.
+
+        `nodes`: the table's static generation.
+        """
         found = {key: group.rows for key, group in self._groups.items()}
         if found != expected:
             wrong = next(key for key in {**found, **expected} if found.get(key) != expected.get(key))
@@ -248,6 +279,7 @@ class GroupCounters(Generic[G]):
             counted = {row: value for row, value in enumerate(counter.values) if value}
             if counted != {row: value for row, value in sums.items() if value} or counter.total != sum(sums.values()):
                 raise InternalError(f"counter {question}: {counted} counted, its pods sum to {sums}")
+            counter.check_tallies(nodes)
 
 
 @final

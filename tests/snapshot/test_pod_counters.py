@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler._fast import DomainTally, RowMask
 from kscheduler.cache.cache import Cache
 from kscheduler.errors import InternalError
 from kscheduler.snapshot import pod_counters
@@ -213,3 +214,73 @@ def test_counters_always_say_what_the_pods_say(sequence: list[tuple[str, int, in
     pods = {node.name: [info.pod.metadata.labels or {} for info in node.pods.values()] for node in cache.table}
     expected = {name: sum(labels.get("app") == "web" for labels in there) for name, there in pods.items()}
     assert ask(cache.table) == expected
+
+
+# --- sums by domain ---------------------------------------------------------------------------------------------
+
+
+def by_zone(table: NodeTable, counter: RowCounter, way: str = "zone") -> DomainTally:
+    def build(tally: DomainTally) -> None:
+        mask, column = RowMask(), table.topology.column("zone")
+        mask.take_alive(table.columns)
+        tally.rebuild(counter.values, column.ids, column.size, mask)
+
+    return counter.tally(way, table.static_generation, build)
+
+
+def zoned_table() -> NodeTable:
+    table = NodeTable()
+    for name, zone in (("n0", "a"), ("n1", "a"), ("n2", "b")):
+        table.set_node(make_node(name).label(zone=zone).obj())
+    return table
+
+
+def test_sums_by_domain_follow_pods_that_come_and_go() -> None:
+    table = zoned_table()
+    counter = table.counters.counter("all", lambda group: 1)
+    tally = by_zone(table, counter)
+    gone = place(table, make_pod("a").uid("a"), "n0")
+    place(table, make_pod("b").uid("b"), "n1")
+    counter = table.counters.counter("all", lambda group: 1)
+    assert by_zone(table, counter) is tally
+    assert [tally.sum_of(row) for row in range(3)] == [2, 2, 0]
+    node = table.get("n0")
+    assert node is not None
+    table.remove_pod(node, gone)
+    assert [tally.sum_of(row) for row in range(3)] == [1, 1, 0]
+    table.check()
+
+
+def test_sums_are_made_anew_when_nodes_have_changed() -> None:
+    table = zoned_table()
+    place(table, make_pod("a").uid("a"), "n0")
+    counter = table.counters.counter("all", lambda group: 1)
+    tally = by_zone(table, counter)
+    table.set_node(make_node("n2").label(zone="a").obj())
+    table.set_node(make_node("n3").label(zone="b").obj())
+    table.check()
+    counter = table.counters.counter("all", lambda group: 1)
+    assert by_zone(table, counter) is tally
+    assert [tally.sum_of(row) for row in range(4)] == [1, 1, 1, 0]
+
+
+def test_sums_and_counters_that_are_given_up_are_no_longer_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_counters, "MAX_TALLIES", 2)
+    monkeypatch.setattr(pod_counters, "MIN_KEPT", 2)
+    monkeypatch.setattr(pod_counters, "MAX_BYTES", 0)
+    table = zoned_table()
+    counter = table.counters.counter("all", lambda group: 1)
+    tallies = [by_zone(table, counter, way) for way in ("first", "second", "third")]
+    assert [tally.is_good for tally in tallies] == [False, True, True]
+    for question in ("others", "and more"):
+        table.counters.counter(question, lambda group: 0)
+    assert not any(tally.is_good for tally in tallies)
+    place(table, make_pod("a").uid("a"), "n0")
+    table.check()
+
+
+def test_the_check_tells_of_sums_that_are_wrong() -> None:
+    table = zoned_table()
+    by_zone(table, table.counters.counter("all", lambda group: 1)).add(0, 1)
+    with pytest.raises(InternalError, match=r"^sums by zone: .* kept, anew they are "):
+        table.check()
