@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.config import default_config
 from kscheduler.logs import QUIET, configure
+from kscheduler.memory import Collections
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
@@ -135,6 +136,8 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
         stopwatch=time.perf_counter,
         options=Options(compiled_lane=lane == "compiled"),
     )
+    collections = Collections()  # as a replica has it
+    collections.start()
     spent = _timed(scheduler)
     observing = asyncio.ensure_future(scheduler.observe())
     await scheduler.wait_for_sync()
@@ -143,6 +146,7 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     while len(scheduler.queue) < pods:  # noqa: ASYNC110 -- nobody tells
         await asyncio.sleep(0.01)
     gc.collect()
+    gc.freeze()
     lags: list[float] = []
     watching = asyncio.ensure_future(_watch_loop(lags))
     started = time.process_time()
@@ -153,6 +157,7 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     for task in (watching, scheduling, observing):
         task.cancel()
     await asyncio.gather(watching, scheduling, observing, return_exceptions=True)
+    collections.stop()
     _verify(cluster, pods)
     lags.sort()
     return Result(
