@@ -36,13 +36,15 @@ class ClassSpec:
     balanced: tuple[list[int], int] | None
     lists: list[tuple[list[int], bool, int]]
     row_scores: tuple[bytes, int] | None
+    scored_by: tuple[tuple[tuple[int, int], ...], int, int] | None = None  # None: the request itself
 
     def make(self, fast: Any, columns: Any) -> Any:
         made = fast.PodClass(columns, fast.PodRequest(*self.request), self.verdicts)
+        scored_by = None if self.scored_by is None else fast.PodRequest(*self.scored_by)
         if self.strategy == "ratio":
-            made.score_requested_to_capacity_ratio(self.fit[0], self.shape, self.fit[1])
+            made.score_requested_to_capacity_ratio(self.fit[0], self.shape, self.fit[1], scored_by)
         elif self.strategy is not None:
-            getattr(made, self.strategy)(*self.fit)
+            getattr(made, self.strategy)(*self.fit, scored_by)
         if self.balanced is not None:
             made.score_balanced(*self.balanced)
         for values, reverse, weight in self.lists:
@@ -62,6 +64,7 @@ specs = st.builds(
     balanced=st.none() | st.tuples(st.lists(st.integers(0, RESOURCES - 1), max_size=4), weights),
     lists=st.lists(st.tuples(by_profile, st.booleans(), weights), max_size=2),
     row_scores=st.none() | st.tuples(st.lists(st.integers(0, 100), max_size=9).map(bytes), weights),
+    scored_by=st.none() | st.none() | pods,
 )
 which = st.integers(0, 3)
 row = st.integers(0, 8)

@@ -75,6 +75,8 @@ class PlannedScheduler(Scheduler):
 
 
 class World:
+    default_options = Options()
+
     def __init__(
         self,
         *,
@@ -106,7 +108,7 @@ class World:
             rng=random.Random(seed),
             metrics=self.metrics,
             stopwatch=self.clock.now,
-            options=options or Options(),
+            options=options or self.default_options,
             extender_endpoint=extender_endpoint,
         )
         self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)

@@ -112,6 +112,23 @@ def test_the_size_is_what_the_first_node_reported_while_any_node_has_it() -> Non
     assert index.get("app:1") is None
 
 
+def test_an_image_says_when_it_has_moved() -> None:
+    index = ImageIndex()
+    images = [ContainerImage(names=["app:1"], size_bytes=7)]
+    index.add_node(1, images)
+    state, generation = index.get("app:1"), index.generation
+    assert state is not None
+    version = state.version
+    index.add_node(2, images)
+    assert state.version > version
+    assert index.generation > generation
+    version, generation = state.version, index.generation
+    index.remove_node(1, images)
+    assert state.version > version
+    assert index.generation > generation
+
+
+
 def test_an_image_without_names_or_unknown_is_ignored() -> None:
     index = ImageIndex()
     index.add_node(1, [ContainerImage(None, 100)])

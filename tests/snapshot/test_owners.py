@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kscheduler.api.labels import CompiledLabelSelector
 from kscheduler.api.objects import LabelSelector, Pod, SelectorRequirement
 from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
@@ -87,3 +89,23 @@ def test_a_replication_controller_overrules_services_and_other_controllers_add_t
         owners.set_service("default", "s", {"app": "web"})
         owners.set_controller(kind, "default", "mine", LabelSelector(match_labels={"app": "db"}))
         assert wanted(owners.selector_of(owned(kind))) == expected
+
+
+def test_the_generation_moves_when_an_answer_may_have_changed_and_only_then() -> None:
+    owners = Owners()
+    selector = LabelSelector(match_labels={"app": "web"})
+    steps: tuple[tuple[Callable[[], None], bool], ...] = (
+        (lambda: owners.set_service("default", "s", {"app": "web"}), True),
+        (lambda: owners.set_service("default", "s", {"app": "web"}), False),
+        (lambda: owners.set_service("default", "s", {"app": "db"}), True),
+        (lambda: owners.set_service("default", "s", None), True),
+        (lambda: owners.set_service("default", "s", None), False),
+        (lambda: owners.set_controller(REPLICA_SET, "default", "mine", selector), True),
+        (lambda: owners.set_controller(REPLICA_SET, "default", "mine", selector), False),
+        (lambda: owners.remove_controller(REPLICA_SET, "default", "mine"), True),
+        (lambda: owners.remove_controller(REPLICA_SET, "default", "mine"), False),
+    )
+    for step, (change, moves) in enumerate(steps):
+        before = owners.generation
+        change()
+        assert (owners.generation != before) is moves, step
