@@ -16,7 +16,7 @@ from perf.workloads.object_template import Object
 from perf.workloads.pod_log import PodLog
 from perf.workloads.site import Usage
 from perf.workloads.suite import Plan
-from tests.controlplane.harness import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler
+from tests.controlplane.harness import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
 from tests.controlplane.harness.api import KeptApi
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import Batch, Created, create
@@ -90,9 +90,16 @@ class ControlPlaneSite:
         return Usage(scheduler.cpu_s, apiserver.cpu_s, scheduler.peak_memory_bytes)
 
     def check(self) -> None:
-        for process in (self._plane.etcd.process, self._plane.apiserver.process, self._peer.process):
+        for process in self._processes():
             if not process.is_running:
                 raise HarnessError(f"{process.name} ended by itself with exit code {process.exit_code}")
+
+    def process(self, name: str) -> Process:
+        """One of those that must run, for tests that end it."""
+        return next(process for process in self._processes() if process.name == name)
+
+    def _processes(self) -> tuple[Process, ...]:
+        return self._plane.etcd.process, self._plane.apiserver.process, self._peer.process
 
     def stop_scheduler(self) -> None:
         self._peer.stop()

@@ -21,6 +21,7 @@ import uvloop
 from msgspec.structs import replace
 
 from kscheduler.api.decode import convert_object, decode_object
+from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import NODES, PODS, Event, Resource
 from kscheduler.config.load import parse_config
@@ -133,7 +134,7 @@ class RecordingCluster(Cluster):
             spec = replace(item.spec, node_name=current.spec.node_name)
             return self.update_pod(replace(item, metadata=metadata, spec=spec, status=current.status))
         if where.resource is NODES:
-            return self.update_node(item)
+            return self.update_node(node_with_defaults(item))
         if where.resource in GROUPS:
             raise APIError(f"{where.resource.plural} cannot be changed here", status=405, reason="MethodNotAllowed")
         return self.update_storage(item)

@@ -39,8 +39,9 @@ from tests.controlplane.harness.load import Batch, Created
 
 TIMEOUT_S = 600.0  # scheduler_perf's: what is not bound by then is a failure
 ATTEMPT_POLL_S = 1.0
-EVENTS_POLL_S = 1.0
-EVENTS_POLLS = 120
+EVENTS_POLL_S = 0.25
+EVENTS_QUIET_S = 3.0  # without another Event; those that are missing then will not come
+EVENTS_TIMEOUT_S = 120.0
 # Fewer objects than these are created over a connection that is there; more are worth a process of their own.
 FEW = 100
 
@@ -110,13 +111,15 @@ class Execution:
         self._check()
 
     def let_events_arrive(self) -> None:
-        """Events have a lane of their own and may still be on their way; wait while their number grows."""
-        seen = -1
-        for _ in range(EVENTS_POLLS):
+        """Events have a lane of their own and may still be on their way; wait while some are missing or come."""
+        deadline = time.monotonic() + EVENTS_TIMEOUT_S
+        seen, since_s = -1, time.monotonic()
+        while time.monotonic() < deadline:
             found = len(self._site.scheduled_events())
-            if found == seen:
+            if found != seen:
+                seen, since_s = found, time.monotonic()
+            elif found >= len(self._site.pods.bound()) or time.monotonic() - since_s >= EVENTS_QUIET_S:
                 return
-            seen = found
             time.sleep(EVENTS_POLL_S)
 
     def _carry_out(self, operation: AnyOperation) -> None:

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from perf.workloads.background import Background, Churning, Deleting
+from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.operations import Churn
+from perf.workloads.site import Connection
 from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.api import KeptApi, Object
+from tests.controlplane.harness.api import Object
 
 PODS, NODES = "/api/v1/namespaces/n/pods", "/api/v1/nodes"
 
@@ -22,6 +23,7 @@ class FakeApi:
 
     alive: list[str] = field(default_factory=list)
     made: int = 0
+    replaced: list[str] = field(default_factory=list)
 
     def close(self) -> None:
         pass
@@ -32,6 +34,9 @@ class FakeApi:
         self.alive.append(f"{path}/{name}")
         return {"metadata": {"name": name}}
 
+    def replace(self, path: str, body: Object) -> None:
+        self.replaced.append(path)
+
     def request(self, method: str, path: str) -> None:
         assert method == "DELETE"
         if path not in self.alive:
@@ -39,8 +44,8 @@ class FakeApi:
         self.alive.remove(path)
 
 
-def connect() -> KeptApi:
-    return cast(KeptApi, FakeApi())
+def connect() -> Connection:
+    return cast(Connection, FakeApi())
 
 
 def churning(mode: str, number: int = 0) -> Churning:
@@ -51,8 +56,8 @@ def churning(mode: str, number: int = 0) -> Churning:
     )
 
 
-def steps(churn: Churning | Deleting, api: FakeApi, count: int) -> list[bool]:
-    return [churn.step(cast(KeptApi, api)) for _ in range(count)]
+def steps(churn: Churning | Deleting | Updating, api: FakeApi, count: int) -> list[bool]:
+    return [churn.step(cast(Connection, api)) for _ in range(count)]
 
 
 def test_created_objects_stay() -> None:
@@ -100,12 +105,19 @@ def test_pods_are_deleted_one_a_step_in_order() -> None:
     assert steps(Deleting([]), api, 1) == [False]
 
 
+def test_objects_are_replaced_with_their_status_or_other_parts() -> None:
+    api, objects = FakeApi(), [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
+    assert steps(Updating(PODS, objects), api, 2) == [True, False]
+    steps(Updating(PODS, objects[:1], ["resize"]), api, 1)
+    assert api.replaced == [f"{PODS}/a", f"{PODS}/a/status", f"{PODS}/b", f"{PODS}/b/status", f"{PODS}/a/resize"]
+
+
 def test_steps_are_repeated_until_there_is_no_more() -> None:
     taken = []
     with Background(connect) as background:
         done = threading.Event()
 
-        def step(api: KeptApi) -> bool:
+        def step(api: Connection) -> bool:
             taken.append(api)
             if len(taken) == 3:
                 done.set()
@@ -122,7 +134,7 @@ def test_fault_of_a_step_is_raised_where_the_run_waits() -> None:
     with Background(connect) as background:
         failed = threading.Event()
 
-        def step(api: KeptApi) -> bool:
+        def step(api: Connection) -> bool:
             failed.set()
             raise RequestFailed(500, "InternalError", "no room")
 

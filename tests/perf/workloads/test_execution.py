@@ -1,8 +1,8 @@
-"""Tiny workloads on a real control plane: what both schedulers make of them, and that nothing is left running."""
+"""Whole plans, on the cluster in memory in a process of its own: operations, what is judged, and what goes wrong."""
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from perf.control_plane_run import Peer
-from perf.workloads.execution import Result, measure
-from perf.workloads.suite import Suite
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler, MissingTool, ensure
-from tests.controlplane.harness.kscheduler import KScheduler
+from perf.results import read
+from perf.workloads.embedded_site import EmbeddedSite
+from perf.workloads.execution import Execution, Outcome, measure
+from perf.workloads.suite import Plan, Suite
+from tests.controlplane.harness import HarnessError, RequestFailed
+from tests.controlplane.harness.load import Batch, pods
 from tests.controlplane.harness.patience import eventually
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
-# Every operation that our own files do not have, in one workload.
 OPERATIONS = """
 - name: Operations
+  defaultPodTemplatePath: pod.yaml
   workloadTemplate:
   - {opcode: createNodes, count: 2}
   - {opcode: createNodes, count: 1, nodeTemplatePath: node.yaml}
@@ -34,9 +34,26 @@ OPERATIONS = """
   - {opcode: deletePods, namespace: team-0}
   - {opcode: createPods, count: 3, namespace: team-0}
   - {opcode: deletePods, namespace: team-0, deletePodsPerSecond: 100}
+  - {opcode: createPodSets, count: 2, namespacePrefix: team, createPodsOp: {count: 1}}
+  - {opcode: createAny, templatePath: service.yaml, namespace: team-0, count: 2}
   - {opcode: startCollectingMetrics, name: both, namespaces: [team-0, team-1]}
   - {opcode: createPods, count: 4, namespace: team-1, skipWaitToCompletion: true}
   - {opcode: sleep, duration: 10ms}
+  - {opcode: barrier}
+  - {opcode: stopCollectingMetrics}
+  workloads:
+  - name: tiny
+"""
+
+# A pod that fits nowhere, until its node is opened.
+CLOSED = """
+- name: Closed
+  workloadTemplate:
+  - {opcode: createNodes, count: 1, nodeTemplatePath: closed.yaml}
+  - {opcode: startCollectingMetrics, name: all, namespaces: [n]}
+  - {opcode: createPods, count: 1, namespace: n, podTemplatePath: pod.yaml, skipWaitToCompletion: true}
+  - {opcode: barrier, stageRequirement: Attempted}
+  - {opcode: updateAny, templatePath: open.yaml}
   - {opcode: barrier}
   - {opcode: stopCollectingMetrics}
   workloads:
@@ -53,56 +70,61 @@ HOPELESS = """
   - name: tiny
 """
 
-NODE = """
+FILES = {
+    "node.yaml": """
 apiVersion: v1
 kind: Node
 metadata: {name: full}
 status: {capacity: {pods: "0"}, conditions: [{type: Ready, status: "True"}]}
-"""
-
-# A tombstone of a pod: no kubelet confirms its end.
-POD = """
+""",
+    "closed.yaml": """
+apiVersion: v1
+kind: Node
+metadata: {name: 'gate-{{.Index}}'}
+spec: {unschedulable: true}
+status: {capacity: {cpu: "4", pods: "10"}, conditions: [{type: Ready, status: "True"}]}
+""",
+    "open.yaml": """
+apiVersion: v1
+kind: Node
+metadata: {name: 'gate-{{.Index}}'}
+status: {capacity: {cpu: "4", pods: "10"}, conditions: [{type: Ready, status: "True"}]}
+""",
+    "service.yaml": """
+apiVersion: v1
+kind: Service
+metadata: {name: 'service-{{.Index}}'}
+spec: {selector: {app: any}, ports: [{port: 80}]}
+""",
+    # No kubelet confirms its end.
+    "pod.yaml": """
 apiVersion: v1
 kind: Pod
 metadata: {generateName: pod-}
 spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: pause, image: pause:3.10}]
-"""
-
-
-@pytest.fixture(autouse=True)
-def binaries() -> None:
-    try:
-        ensure()
-    except MissingTool as error:
-        unavailable(str(error))
+""",
+}
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Callable[[str], Suite]:
-    """A suite of the cases in a text."""
-    (tmp_path / "node.yaml").write_text(NODE)
-    (tmp_path / "pod.yaml").write_text(POD)
+def own(tmp_path: Path) -> Callable[[str], Plan]:
+    """The only case of a text, in its only size."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
 
-    def write(text: str) -> Suite:
+    def write(text: str) -> Plan:
         path = tmp_path / "cases.yaml"
         path.write_text(text)
-        return Suite([path])
+        suite = Suite([path])
+        return suite.plan(suite.cases[0].name, "tiny")
 
     return write
 
 
-def ours(control_plane: ControlPlane) -> Peer:
-    return KScheduler(control_plane)
-
-
-def theirs(control_plane: ControlPlane) -> Peer:
-    return KubeScheduler(control_plane)
-
-
-def run(case: str, start: Callable[[ControlPlane], Peer] = ours) -> Result:
-    return measure("any", start, Suite().plan(case, "small"), timeout_s=120.0)
+def run(plan: Plan, timeout_s: float = 30.0) -> Outcome:
+    return measure(EmbeddedSite(plan), plan, timeout_s)
 
 
 def children() -> set[int]:
@@ -117,67 +139,103 @@ def nothing_left() -> Iterator[None]:
     assert children() <= before
 
 
-@pytest.mark.parametrize("start", [ours, theirs])
-def test_preempting_pods_are_bound_in_place_of_three_others_each(start: Callable[[ControlPlane], Peer]) -> None:
-    result = run("PreemptionBasic", start)
-    assert result.problems == []
-    assert result.collected.pods == 5
-    # kube-scheduler now and then evicts for a pod that a node nominated to another would have taken
-    assert result.evicted >= 15
-    assert result.pods_per_s > 0
-    assert result.cpu_ms_per_pod > 0
+# One for each thing that a plan may do; all others are made of the same.
+CASES = (
+    "SchedulingRequiredPodAntiAffinityWithNSSelector",
+    "DefaultTopologySpreading",
+    "SchedulingMigratedInTreePVs",
+    "PreemptionAsync",
+    "MixedChurn",
+    "SchedulingWhileGated",
+    "SchedulingDeletedPodsWithFinalizers",
+)
 
 
-def test_gated_pods_stay_and_deleted_ones_are_not_missed() -> None:
-    result = run("SchedulingWhileGated")
-    assert (result.problems, result.collected.pods, result.evicted) == ([], 10, 0)
+@pytest.mark.parametrize("case", CASES)
+def test_our_workloads_end_well(case: str) -> None:
+    plan = Suite().plan(case, "small")
+    outcome = run(plan)
+    measured = [step.count for step in plan.operations if getattr(step, "collect_metrics", False)]
+    assert (outcome.problems, [outcome.collected.pods]) == ([], measured)
+    assert outcome.collected.seconds > 0
+    assert outcome.collected.latency_ms["Perc50"] <= outcome.collected.latency_ms["Max"]
 
 
-def test_objects_come_and_go_beside_the_measured_pods() -> None:
-    result = run("MixedChurn")
-    assert (result.problems, result.collected.pods) == ([], 100)
+def test_preempting_pods_are_bound_in_place_of_three_others_each() -> None:
+    assert run(Suite().plan("PreemptionBasic", "small")).evicted == 15
 
 
-def test_every_other_operation_is_carried_out(own: Callable[[str], Suite]) -> None:
-    suite = own(OPERATIONS.replace("{opcode: createPods,", "{opcode: createPods, podTemplatePath: pod.yaml,"))
-    result = measure("kscheduler", ours, suite.plan("Operations", "tiny"), timeout_s=60.0)
-    assert (result.problems, result.collected.pods, result.evicted) == ([], 4, 0)
+def test_every_other_operation_is_carried_out(own: Callable[[str], Plan]) -> None:
+    outcome = run(own(OPERATIONS))
+    assert (outcome.problems, outcome.collected.pods, outcome.evicted) == ([], 4, 0)
 
 
-def test_pods_that_are_not_bound_in_time_are_counted(own: Callable[[str], Suite]) -> None:
-    with pytest.raises(HarnessError, match="0 of 1 pods were bound within 3 s"):
-        measure("kscheduler", ours, own(HOPELESS).plan("Hopeless", "tiny"), timeout_s=3.0)
+def test_objects_are_updated_in_their_place(own: Callable[[str], Plan]) -> None:
+    outcome = run(own(CLOSED))
+    assert (outcome.problems, outcome.collected.pods) == ([], 1)
 
 
-def test_scheduler_that_ends_in_mid_run_is_named(own: Callable[[str], Suite]) -> None:
-    def killed(control_plane: ControlPlane) -> Peer:
-        peer = KScheduler(control_plane)
-        peer.process.kill()
-        return peer
-
-    with pytest.raises(HarnessError, match="kscheduler ended by itself with exit code -9"):
-        measure("kscheduler", killed, own(HOPELESS).plan("Hopeless", "tiny"), timeout_s=60.0)
+def test_measured_pods_come_at_the_rate_given() -> None:
+    outcome = run(Suite().plan("SchedulingBasic", "small").at_rate(50.0, "50 pods/s"))
+    assert (outcome.problems, outcome.collected.pods) == ([], 10)
+    # The first of ten comes at once, so the last comes after 9 of 50 parts of a second.
+    assert outcome.collected.seconds >= 9 / 50
 
 
-def test_interrupt_stops_all_servers_and_keeps_what_is_complete(tmp_path: Path) -> None:
-    output = tmp_path / "results.json"
-    arguments = ["--workload", "MixedChurn", "--size", "small", "--rounds", "50", "--output", str(output)]
+def test_pods_that_are_not_bound_in_time_are_counted(own: Callable[[str], Plan]) -> None:
+    with pytest.raises(HarnessError, match="0 of 1 pods were bound within 1 s; namespace-1/pod-0 was not"):
+        run(own(HOPELESS), timeout_s=1.0)
+
+
+def test_process_that_ends_in_mid_run_is_named(own: Callable[[str], Plan]) -> None:
+    plan = own(HOPELESS)
+    with EmbeddedSite(plan) as site, Execution(site, plan, 30.0) as execution:
+        os.kill(site.pid, signal.SIGKILL)
+        with pytest.raises(HarnessError, match="the embedded cluster ended by itself with exit code -9"):
+            execution.run()
+
+
+def test_configuration_that_is_wrong_is_told(own: Callable[[str], Plan], tmp_path: Path) -> None:
+    (tmp_path / "scheduler.yaml").write_text("{percentageOfNodesToScore: 700}")
+    plan = own(HOPELESS.replace("  workloadTemplate", "  schedulerConfigPath: scheduler.yaml\n  workloadTemplate"))
+    with pytest.raises(RequestFailed, match="percentageOfNodesToScore"):
+        run(plan)
+
+
+def test_what_the_cluster_has_not_is_refused() -> None:
+    plan = Suite().plan("SchedulingBasic", "small")
+    with EmbeddedSite(plan) as site:
+        connection = site.connect()
+        with pytest.raises(RequestFailed, match="the cluster in memory has no /api/v1/secrets"):
+            connection.list_all("/api/v1/secrets")
+        with pytest.raises(RequestFailed, match="expected"):
+            connection.create("/api/v1/nodes", {"metadata": {"name": 5}})
+        site.create(Batch("/api/v1/nodes", [{"metadata": {"name": "n"}}], 1))
+        with pytest.raises(RequestFailed, match="already exists"):
+            site.create(Batch("/api/v1/nodes", [{"metadata": {"name": "n"}}], 1))
+        assert site.create(pods(3, "n")).count == 3
+        assert len(connection.list_all("/api/v1/namespaces/n/pods")) == 3
+        assert connection.list_all("/api/v1/namespaces/m/pods") == []
+
+
+def test_interrupt_leaves_nothing_running_and_keeps_what_is_complete(tmp_path: Path) -> None:
+    arguments = ["MixedChurn", "--size", "small", "--rounds", "500", "--targets", "embedded", "--output", str(tmp_path)]
     with subprocess.Popen(
         [sys.executable, "-m", "perf.workloads", *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     ) as runner:
-        eventually(output.exists, "a round is complete", limit_s=180.0)
+        eventually((tmp_path / "ratios.svg").exists, "a round is complete", limit_s=60.0)
         servers = _descendants(runner.pid)
         runner.send_signal(signal.SIGTERM)  # SIGINT may be ignored here: a shell's background jobs inherit that
         try:
-            told, _ = runner.communicate(timeout=120.0)
+            told, _ = runner.communicate(timeout=60.0)
         finally:
             runner.kill()
-        assert "PARTIAL, " in told
+    assert "PARTIAL, " in told
     assert runner.returncode == 130
     assert [pid for pid in servers if Path(f"/proc/{pid}").exists()] == []
-    document = json.loads(output.read_text())
-    assert document["partial"] is True
-    assert document["workloads"][0]["rounds"]
+    results = read(tmp_path / "results.json")
+    assert results.facts.partial
+    assert results.records
 
 
 def _descendants(pid: int) -> list[int]:

@@ -21,7 +21,7 @@ def event(name: str, node: str = "a") -> Object:
 
 
 def test_all_is_well_when_every_pod_is_where_its_event_says() -> None:
-    ledger = Ledger(created={"n/one": 0, "n/two": 0}, waited_for={"n"})
+    ledger = Ledger(created={"n/one": 0, "n/two": 0}, waited_for={"n/one", "n/two"})
     verdict = judge(ledger, [NODE], [pod("one", "a"), pod("two", "a")], [event("one"), event("two")])
     assert (verdict.evicted, verdict.problems) == (0, [])
 
@@ -44,8 +44,8 @@ def test_pod_that_the_run_deleted_is_neither_evicted_nor_lost() -> None:
     assert (verdict.evicted, verdict.problems) == (0, [])
 
 
-def test_pod_without_a_node_is_a_fault_only_where_all_were_waited_for() -> None:
-    ledger = Ledger(created={"n/one": 0, "gated/two": 0}, waited_for={"n"})
+def test_pod_without_a_node_is_a_fault_only_when_it_was_waited_for() -> None:
+    ledger = Ledger(created={"n/one": 0, "gated/two": 0}, waited_for={"n/one"})
     verdict = judge(ledger, [NODE], [pod("one"), pod("two", namespace="gated")], [])
     assert verdict.problems == ["n/one is not bound"]
 

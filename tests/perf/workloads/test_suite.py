@@ -9,7 +9,17 @@ from textwrap import dedent, indent
 import pytest
 
 from perf.workloads.faults import WorkloadError
-from perf.workloads.operations import Barrier, Churn, CreateNodes, CreatePods, DeletePods, Sleep
+from perf.workloads.operations import (
+    Barrier,
+    Churn,
+    CreateAny,
+    CreateNodes,
+    CreatePods,
+    DeletePods,
+    LabelNodes,
+    Sleep,
+    UpdateAny,
+)
 from perf.workloads.suite import FOLDER, Plan, Suite, read, seconds
 
 MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
@@ -40,19 +50,45 @@ def plan(path: Path, size: str = "5Nodes") -> Plan:
 # --- our own files ---
 
 
+TOPICS = {
+    "SchedulingBasic": "basic",
+    "SchedulingDaemonset": "daemonset",
+    "SchedulingNodeAffinity": "node affinity",
+    "SchedulingPodAffinity": "pod affinity, required",
+    "SchedulingPreferredPodAffinity": "pod affinity, preferred",
+    "SchedulingPodAntiAffinity": "pod anti-affinity, required",
+    "SchedulingPreferredPodAntiAffinity": "pod anti-affinity, preferred",
+    "SchedulingRequiredPodAffinityWithNSSelector": "namespace selectors",
+    "TopologySpreading": "spreading, hard",
+    "PreferredTopologySpreading": "spreading, soft",
+    "DefaultTopologySpreading": "spreading, by default",
+    "MixedSchedulingBasePod": "mixed",
+    "SchedulingCSIPVs": "volumes",
+    "Unschedulable": "unschedulable",
+    "MixedChurn": "churn",
+    "PreemptionBasic": "preemption",
+    "SchedulingWhileGated": "gated",
+    "SchedulingDeletedPodsWithFinalizers": "deleted pods with finalizers",
+}
+
+
+def test_our_files_cover_every_topic() -> None:
+    assert TOPICS.keys() <= {case.name for case in Suite().cases}
+
+
 def test_our_files_have_every_case_in_three_sizes() -> None:
     suite = Suite()
-    assert [case.name for case in suite.cases] == [
-        "PreemptionBasic",
-        "PreemptionAsync",
-        "Unschedulable",
-        "MixedChurn",
-        "SchedulingWhileGated",
-    ]
     for case in suite.cases:
-        assert [size.labels[0] for size in case.workloads] == ["small", "medium", "large"]
+        assert [size.labels[0] for size in case.workloads if size.labels] == ["small", "medium", "large"]
         for nodes in ("5Nodes", "500Nodes", "5000Nodes"):
             assert suite.plan(case.name, nodes).operations
+
+
+def test_memory_can_be_measured_with_many_pods() -> None:
+    for pods in (10_000, 50_000):
+        plan = Suite().plan("SchedulingBasic", f"5000Nodes_{pods}Pods")
+        counts = [step.count for step in plan.operations if isinstance(step, CreateNodes | CreatePods)]
+        assert counts == [5_000, 0, pods]
 
 
 def test_every_template_is_used() -> None:
@@ -65,9 +101,9 @@ def test_preempting_pods_need_three_victims_each() -> None:
     # The figures of evictions rest on it: 4 CPUs hold four pods of 900m, and 3000m leave room for one of them.
     templates = Suite().plan("PreemptionBasic", "small").templates
     cpu = {
-        name: template["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+        name: template.object()["spec"]["containers"][0]["resources"]["requests"]["cpu"]
         for name, template in templates.items()
-        if template["kind"] == "Pod"
+        if template.kind == "Pod"
     }
     assert cpu == {"templates/pod-low-priority.yaml": "900m", "templates/pod-high-priority.yaml": "3000m"}
 
@@ -97,7 +133,7 @@ def test_pods_are_of_the_case_s_default_template_unless_given(write: Write, tmp_
     found = plan(path)
     paths = [step.pod_template_path for step in found.operations if isinstance(step, CreatePods)]
     assert paths == ["other.yaml", "usual.yaml"]
-    assert found.templates["usual.yaml"]["metadata"]["name"] == "usual"
+    assert found.templates["usual.yaml"].object()["metadata"]["name"] == "usual"
 
 
 def test_size_is_found_by_name_and_by_label(write: Write) -> None:
@@ -125,6 +161,62 @@ def test_every_operation_is_read(write: Write, tmp_path: Path) -> None:
     assert steps[4] == Churn(mode="recreate", template_paths=("pod.yaml",), number=2, namespace="namespace-4")
     assert steps[5] == Sleep(duration="1m30s")
     assert len(steps) == 8
+
+
+def test_pods_of_a_set_are_created_in_every_namespace(write: Write) -> None:
+    path = write(
+        "{opcode: createPodSets, countParam: $sets, namespacePrefix: team, createPodsOp: {countParam: $pods}}",
+        MEASURED,
+        params="{sets: 2, pods: 3}",
+    )
+    assert plan(path).operations[:2] == (
+        CreatePods(count=3, namespace="team-0"),
+        CreatePods(count=3, namespace="team-1"),
+    )
+
+
+def test_any_object_is_one_unless_counted(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "service.yaml").write_text("{apiVersion: v1, kind: Service, metadata: {name: 's-{{.Index}}'}}")
+    path = write(
+        "{opcode: createAny, templatePath: service.yaml, namespace: mine}",
+        "{opcode: updateAny, templatePath: service.yaml, namespace: mine, count: 2}",
+        MEASURED,
+    )
+    found = plan(path)
+    assert [step.count for step in found.operations if isinstance(step, CreateAny | UpdateAny)] == [1, 2]
+    names = [made["metadata"]["name"] for made in found.templates["service.yaml"].objects(2)]
+    assert names == ["s-0", "s-1"]
+
+
+def test_nodes_are_labelled_and_given_amounts_as_strategies_say(write: Write) -> None:
+    path = write(
+        "{opcode: createNodes, count: 1, labelNodePrepareStrategy: {labelKey: zone, labelValues: [a, b]}}",
+        "{opcode: createNodes, count: 1, nodeAllocatableStrategy: {csiNodeAllocatable: {some.driver: {count: 3}}}}",
+        MEASURED,
+    )
+    first, second = (step for step in plan(path).operations if isinstance(step, CreateNodes))
+    assert first.label_node_prepare_strategy == LabelNodes(label_key="zone", label_values=("a", "b"))
+    assert second.node_allocatable_strategy is not None
+    assert second.node_allocatable_strategy.csi_node_allocatable["some.driver"].count == 3
+
+
+def test_feature_gates_of_the_size_win_over_those_of_the_case(write: Write) -> None:
+    path = write(MEASURED, case="featureGates: {One: true, Two: true}", size="featureGates: {Two: false}\nthreshold: 5")
+    assert plan(path).feature_gates == {"One": True, "Two": False}
+
+
+def test_scheduler_configuration_is_read(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "scheduler.yaml").write_text("{percentageOfNodesToScore: 7}")
+    assert plan(write(MEASURED, case="schedulerConfigPath: scheduler.yaml")).scheduler_config == {
+        "percentageOfNodesToScore": 7
+    }
+    with pytest.raises(WorkloadError, match=r"no\.yaml: No such file"):
+        read(write(MEASURED, case="schedulerConfigPath: no.yaml"))
+
+
+def test_rate_is_part_of_the_name(write: Write) -> None:
+    found = plan(write(MEASURED))
+    assert (found.full_name, found.at_rate(9.0, "9 pods/s").full_name) == ("Some/5Nodes", "Some/5Nodes at 9 pods/s")
 
 
 @pytest.mark.parametrize(("written", "expected"), [("2s", 2.0), ("1m30s", 90.0), ("250ms", 0.25), ("1.5h", 5400.0)])
@@ -164,6 +256,12 @@ def test_durations_are_go_s(written: str, expected: float) -> None:
         ("{opcode: deletePods, namespace: n, deletePodsPerSecond: -1}", "expected no negative number, got -1"),
         ("{opcode: sleep, duration: 5}", "Expected `str`, got `int`"),
         ("{opcode: sleep, duration: 5x}", "duration: expected one such as 500ms or 1m30s, got '5x'"),
+        ("{opcode: createAny, templatePath: ''}", "templatePath: expected a path"),
+        ("{opcode: createPodSets, count: 1, createPodsOp: {count: 1}}", "missing required field `namespacePrefix`"),
+        ("{opcode: createPodSets, namespacePrefix: n, count: 1, createPodsOp: {}}", "count: expected at least 1"),
+        ("{opcode: createPods, count: 1, steadyState: true}", "steadyState: pods that are replaced"),
+        ("{opcode: createPods, count: 1, persistentVolumeTemplatePath: a}", "expected with persistentVolumeClaimTem"),
+        ("{opcode: allocResourceClaims}", "allocResourceClaims needs a driver of dynamic resources, which is not ther"),
         ("{opcode: stopCollectingMetrics}", "measurements overlap, or end before they begin"),
         ("{opcode: createPods, count: 1, collectMetrics: true}", "expected one measurement"),
     ],
@@ -179,7 +277,8 @@ def test_what_is_not_understood_names_file_and_field(write: Write, operation: st
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{apiVersion: v1, kind: Pod, metadata: {name: 'p-{{.Index}}'}}", "actions of Go templates"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: 'p-{{range .Index}}'}}", "'range' is not known"),
+        ("{apiVersion: v1, kind: Node, metadata: {name: a}}", "expected kind Pod, got Node"),
         ("[]", "expected an object with apiVersion, kind and metadata"),
         ("{kind: Pod, metadata: {name: a}}", "apiVersion is missing"),
         ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name or metadata.generateName is missing"),
@@ -193,10 +292,10 @@ def test_template_that_is_no_object_is_refused(write: Write, tmp_path: Path, tem
 
 
 def test_unknown_field_of_case_and_size_is_refused(write: Write) -> None:
-    with pytest.raises(WorkloadError, match=r"unknown field `featureGates` - at `\$\[0\]`"):
-        read(write(MEASURED, case="featureGates: {Some: true}"))
-    with pytest.raises(WorkloadError, match=r"unknown field `threshold` - at `\$\[0\]\.workloads\[0\]`"):
-        read(write(MEASURED, size="threshold: 5"))
+    with pytest.raises(WorkloadError, match=r"unknown field `colour` - at `\$\[0\]`"):
+        read(write(MEASURED, case="colour: red"))
+    with pytest.raises(WorkloadError, match=r"unknown field `colour` - at `\$\[0\]\.workloads\[0\]`"):
+        read(write(MEASURED, size="colour: red"))
 
 
 def test_unknown_case_and_size_name_what_there_is(write: Write) -> None:

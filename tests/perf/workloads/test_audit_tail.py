@@ -1,0 +1,54 @@
+"""The audit log as it grows: which entries are pods created and bound, and when."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from perf.workloads.audit_tail import AuditTail
+from perf.workloads.pod_log import PodLog
+
+
+def entry(name: str, unix_s: float, subresource: str = "", code: int = 201) -> str:
+    written = datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    reference = {"resource": "pods", "namespace": "n", "name": name, "subresource": subresource}
+    return json.dumps({"stageTimestamp": written, "objectRef": reference, "responseStatus": {"code": code}}) + "\n"
+
+
+def read(directory: Path, *parts: str) -> PodLog:
+    """The log of pods after the parts were written one after another."""
+    log = PodLog()
+    with AuditTail(directory, log), (directory / "audit.log").open("a") as file:
+        for part in parts:
+            file.write(part)
+            file.flush()
+    return log
+
+
+def test_times_are_those_of_the_answers(tmp_path: Path) -> None:
+    now_s, unix_s = time.monotonic(), time.time()
+    log = read(tmp_path, entry("a", unix_s - 3.0), entry("a", unix_s - 1.0, "binding"))
+    created, bound = log.created_s("n/a"), log.bound_s("n/a")
+    assert created == pytest.approx(now_s - 3.0, abs=0.1)
+    assert bound == pytest.approx(now_s - 1.0, abs=0.1)
+    assert log.bound() == ["n/a"]
+
+
+def test_refused_requests_do_not_count(tmp_path: Path) -> None:
+    log = read(tmp_path, entry("a", time.time(), code=409), entry("b", time.time(), "binding", code=409))
+    assert (log.created_s("n/a"), log.bound_s("n/b")) == (None, None)
+
+
+def test_line_may_come_in_pieces(tmp_path: Path) -> None:
+    line = entry("a", time.time())
+    assert read(tmp_path, line[:20], line[20:]).created_s("n/a") is not None
+
+
+def test_apiserver_is_told_of_policy_and_log(tmp_path: Path) -> None:
+    flags = AuditTail(tmp_path, PodLog()).flags
+    assert f"--audit-log-path={tmp_path}/audit.log" in flags
+    assert "pods/binding" in (tmp_path / "audit-policy.yaml").read_text()

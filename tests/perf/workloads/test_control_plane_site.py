@@ -1,0 +1,66 @@
+"""Tiny workloads on a real control plane: all targets in one run, and a server that dies in mid-run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
+from perf.workloads.__main__ import main
+from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
+from perf.workloads.execution import Execution
+from perf.workloads.suite import Suite
+from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
+from tests.controlplane.conftest import unavailable
+from tests.controlplane.harness import HarnessError, MissingTool, ensure
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def binaries() -> None:
+    try:
+        ensure()
+    except MissingTool as error:
+        unavailable(str(error))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() <= before
+
+
+def children() -> set[int]:
+    return {pid for file in Path("/proc/self/task").glob("*/children") for pid in map(int, file.read_text().split())}
+
+
+def test_all_targets_run_the_same_workload(tmp_path: Path) -> None:
+    names = ["SchedulingCSIPVs", "PreemptionBasic"]
+    assert main([*names, "--size", "small", "--rounds", "1", "--output", str(tmp_path)]) == 0
+    results = read(tmp_path / "results.json")
+    assert not results.facts.partial
+    for title in results.titles():
+        for target in TARGETS:
+            assert results.values(title, target, THROUGHPUT)[0] > 0
+            assert results.values(title, target, LATENCY)[0] > 0
+            assert results.values(title, target, CPU)[0] >= 0
+    evicted = next(figure for figure in FIGURES if figure.metric == "PodsEvicted")
+    for target in (EMBEDDED, OURS, THEIRS):
+        # kube-scheduler now and then evicts for a pod that a node nominated to another would have taken
+        assert results.values("PreemptionBasic/5Nodes", target, evicted)[0] >= 15
+
+
+@pytest.mark.parametrize("server", ["etcd", "kube-apiserver", "kscheduler"])
+def test_server_that_dies_in_mid_run_is_named(server: str) -> None:
+    plan = Suite().plan("SchedulingBasic", "small")
+    with (
+        ControlPlaneSite(start_kscheduler(1_000), plan) as site,
+        Execution(site, plan, 60.0) as execution,
+    ):
+        site.process(server).kill()
+        with pytest.raises(HarnessError, match=f"{server} ended by itself with exit code -9"):
+            execution.run()
