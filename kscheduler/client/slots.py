@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
@@ -45,24 +45,12 @@ class Slots:
         self._under_way[priority] -= 1
         self._serve()
 
-    @asynccontextmanager
-    async def taken(self, priority: Priority) -> AsyncIterator[None]:
-        """A slot for as long as the block runs; what ends the block is learnt from."""
-        if not self.try_take(priority):
-            await self._wait(priority)
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        try:
-            yield
-            if priority is Priority.BIND:
-                self.answered(loop.time() - started)
-        except APIError as error:
-            self.learn(error)
-            raise
-        finally:
-            self.give_back(priority)
+    def taken(self, priority: Priority) -> Taken:
+        """A slot for as long as an `async with` block runs; what ends the block is learnt from."""
+        return Taken(self, priority)
 
-    async def _wait(self, priority: Priority) -> None:
+    async def wait(self, priority: Priority) -> None:
+        """Until a slot has been taken for the caller."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[priority].append(turn)
         try:
@@ -124,6 +112,31 @@ class Slots:
             return False
         under_way[priority] += 1
         return True
+
+
+class Taken:
+    """See `Slots.taken`. Spelled out: a generator would cost as much as all the rest of a request."""
+
+    __slots__ = ("_priority", "_slots", "_started")
+
+    def __init__(self, slots: Slots, priority: Priority) -> None:
+        self._slots = slots
+        self._priority = priority
+        self._started = 0.0
+
+    async def __aenter__(self) -> None:
+        if not self._slots.try_take(self._priority):
+            await self._slots.wait(self._priority)
+        self._started = asyncio.get_running_loop().time()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, APIError):
+            self._slots.learn(error)
+        elif error is None and self._priority is Priority.BIND:
+            self._slots.answered(asyncio.get_running_loop().time() - self._started)
+        self._slots.give_back(self._priority)
 
 
 def _nothing() -> None:
