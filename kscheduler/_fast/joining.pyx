@@ -25,6 +25,7 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
+    STRIDE = 512  # rows that are passed over at once
 
 
 @cython.final
@@ -162,6 +163,8 @@ cdef class JoinTerms:
                 _keep_between(joiner, tally, -MAX_SUM, <int32_t>min(most, <int64_t>MAX_SUM), True)
             elif rule.kind == NEEDED:
                 _keep_between(joiner, tally, -MAX_SUM if is_first else 1, MAX_SUM, True)
+            elif tally.occupied and tally.by_row:  # without a domain the sum is 0
+                _rule_out_occupied(joiner.keep, tally.sums, joiner.rows)
             elif tally.occupied:
                 _keep_between(joiner, tally, -MAX_SUM, 0, False)
         return False
@@ -292,18 +295,22 @@ cdef class Joiner:
 
     def row(self, random_bits):
         """The best row of the pod that was joined last, as select_host would tell; -1 if there is none."""
-        cdef row_t row
-        cdef int32_t skipped = 0
+        cdef row_t row = 0
+        cdef int32_t skipped = 0, found
         if self.ties == 0:
             return -1
         if random_bits is not None and self.ties > 1:
             skipped = random_bits % self.ties
-        for row in range(self.rows):
-            if self.keep[row] == self.best:
-                if skipped == 0:
-                    return row
-                skipped -= 1
-        return -1
+        while row + STRIDE < self.rows:
+            _count_equal(self.keep + row, STRIDE, self.best, &found)
+            if skipped < found:
+                break
+            skipped -= found
+            row += STRIDE
+        while self.keep[row] != self.best or skipped:
+            skipped -= self.keep[row] == self.best
+            row += 1
+        return row
 
     # --- inside ---
 
@@ -455,6 +462,12 @@ cdef cloned _rule_out_rows(
         keep[row] |= (-is_out & ~(slots[row] >> 31)) | (slots[row] >> 31 & missing)
 
 
+cdef cloned _rule_out_occupied(out_ints keep, in_ints sums, row_t rows) noexcept nogil:
+    cdef row_t row
+    for row in range(rows):
+        keep[row] |= -<int32_t>(sums[row] > 0)
+
+
 cdef cloned _rule_out_by_table(out_ints keep, in_ints slots, in_ints table, row_t rows) noexcept nogil:
     cdef row_t row
     for row in range(rows):
@@ -576,3 +589,11 @@ cdef cloned _find_best(in_ints keep, row_t rows, out_ints best, out_ints ties) n
         equal += keep[row] == highest
     best[0] = highest
     ties[0] = equal if highest >= 0 else 0
+
+
+cdef cloned _count_equal(in_ints keep, row_t rows, int32_t wanted, out_ints count) noexcept nogil:
+    cdef row_t row
+    cdef int32_t equal = 0
+    for row in range(rows):
+        equal += keep[row] == wanted
+    count[0] = equal

@@ -311,7 +311,13 @@ class PodCounters:
 
 def counts_alike(old: PodInfo, new: PodInfo) -> bool:
     """Would moving from one to the other change no counter?"""
-    return label_key(old.pod) == label_key(new.pod) and old.held_terms == new.held_terms
+    before, after = old.pod.metadata, new.pod.metadata
+    return (
+        (before.labels or {}) == (after.labels or {})
+        and before.namespace == after.namespace
+        and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
+        and old.held_terms == new.held_terms
+    )
 
 
 def _label_class(id: int, key: Hashable) -> LabelClass:
