@@ -17,13 +17,14 @@ from kscheduler.framework.interface import (
     ScorePlugin,
 )
 from kscheduler.framework.observer import Observer, Tally
+from kscheduler.framework.signatures import split
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Evaluations:
     """Whom a pod of a class counts as an evaluation of, as the general lane would."""
 
@@ -70,25 +71,41 @@ class ClassCompiler:
         everybody = {plugin.name: plugin for plugins in points.values() for plugin in plugins}
         takes_part = all(_takes_part(plugin, self._at) for plugin in everybody.values())
         self.plugins = [cast(CompilingPlugin, plugin) for plugin in everybody.values()] if takes_part else None
+        self._by_spec, self._others = split(self.plugins or ())
+        self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # who had something to say -> who counts
 
-    def compile(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """What the plugins say about pods signed as this one, and whether all can say it."""
+    def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
+        """What plugins say about pods with this spec, and whether all can say it."""
         draft = ClassDraft(self._table.columns, len(self._table.profiles))
-        for plugin in self.plugins or ():
+        return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
+
+    def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """The same of the other plugins, who look at more than the spec."""
+        return self._ask(self._others, draft, pod)
+
+    def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
+        for plugin in plugins:
             draft.begin(plugin.name, filters=plugin.name in self._at["Filter"], weight=self._weights.get(plugin.name))
             try:
                 if not plugin.compile_class(draft, pod):
-                    return draft, False
+                    return False
             except Exception as error:
                 log.error(
                     "plugin could not compile a class of pods",
                     extra={"pod": pod.key, "plugin": plugin.name, "err": repr(error)},
                 )
-                return draft, False
-        return draft, self.plugins is not None
+                return False
+        return True
 
     def evaluations(self, draft: ClassDraft) -> Evaluations:
         """Who has nothing to say skips its Filter, or its Score, if it can tell before."""
+        key = (*draft.filtering, "/", *draft.scoring)
+        found = self._evaluations.get(key)
+        if found is None:
+            found = self._evaluations[key] = self._evaluations_of(draft)
+        return found
+
+    def _evaluations_of(self, draft: ClassDraft) -> Evaluations:
         always = [(name, "PreFilter") for name in self._at["PreFilter"]]
         always += [(n, "Filter") for n in self._at["Filter"] if n in draft.filtering or n not in self._at["PreFilter"]]
         if_scored = [(name, "PreScore") for name in self._at["PreScore"]]

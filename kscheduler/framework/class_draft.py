@@ -60,6 +60,14 @@ class ClassDraft:
         self._filters = False
         self._weight: int | None = None
 
+    def copy(self) -> ClassDraft:
+        """To be gone on with, while this one stays as it is."""
+        other = ClassDraft(self._columns, self._profile_count)
+        other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
+        other._scores, other.sources = list(self._scores), set(self.sources)
+        other.filtering, other.scoring = list(self.filtering), list(self.scoring)
+        return other
+
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
         """What is said from now on is said by this plugin. `weight` is None for one that is not to score."""
         self._plugin, self._filters, self._weight = plugin, filters, weight

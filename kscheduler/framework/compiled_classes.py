@@ -10,17 +10,19 @@ import logging
 from collections.abc import Callable, Hashable, Mapping
 
 from kscheduler._fast import Placer, PodClass
+from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.signatures import Signature, Signer
+from kscheduler.framework.signatures import Signature, Signer, SpecSignature
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
 # Signatures are kept in two generations of so many: what was not used while the young one filled up is forgotten.
 MAX_SIGNATURES = 8_192
+MAX_BEGUN = 512  # drafts that others are copied from
 
 
 class CompiledClass:
@@ -66,6 +68,7 @@ class CompiledClasses:
         self._sampling: set[str] = set()  # profiles that do not look at all nodes
         self._young: dict[Signature, _Known] = {}
         self._old: dict[Signature, _Known] = {}
+        self._begun: dict[SpecSignature, tuple[ClassDraft, bool]] = {}  # good now; False: no class comes of it
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
         # Signatures whose class is good now and can be placed many at a time.
@@ -91,6 +94,7 @@ class CompiledClasses:
         if self._changed[Source.NODES] == self._epoch:
             self._find_sampling()
         self._versions = versions
+        self._begun.clear()
         self.ready.clear()
 
     def _find_sampling(self) -> None:
@@ -103,7 +107,7 @@ class CompiledClasses:
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self._signer.sign(pod)
-        if signature.fragments is None or signature.profile in self._sampling:
+        if signature.spec is None or signature.profile in self._sampling:
             return None
         known = self._recall(signature)
         if known is None or any(self._changed[source] > known.checked for source in known.sources):
@@ -125,9 +129,9 @@ class CompiledClasses:
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
         """Ask the plugins; what they say may be what they said before."""
         compiler = self._profiles[signature.profile].class_compiler
-        draft, can = compiler.compile(pod)
+        draft, can = self._begin(signature, pod)
         compiled = None
-        if can:
+        if can and compiler.compile_rest(draft, pod):
             evaluations = compiler.evaluations(draft)
             compiled = self._class_of((signature.profile, evaluations, draft.key), draft, signature, evaluations)
         known = _Known(compiled, frozenset(draft.sources), self._epoch)
@@ -137,6 +141,19 @@ class CompiledClasses:
             self._give_up(before)
         self._young[signature] = known
         return known
+
+    def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
+        """What plugins say of the spec alone, which they are asked once as long as nothing changes."""
+        if signature.spec is None:
+            raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
+        found = self._begun.get(signature.spec)
+        if found is None:
+            found = self._profiles[signature.profile].class_compiler.compile_spec(pod)
+            if len(self._begun) >= min(MAX_BEGUN, self._max_bytes // found[0].bytes):
+                self._begun.clear()
+            self._begun[signature.spec] = found
+        draft, can = found
+        return draft.copy(), can
 
     def _class_of(
         self, key: Hashable, draft: ClassDraft, signature: Signature, evaluations: Evaluations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, final
 
 import msgspec
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+P = TypeVar("P")
+
 # Looks are written down as some hundred bytes; what is kept is forgotten as a whole when it takes more than this.
 MAX_BYTES = 32 << 20
 PER_SIGNATURE = 1_024  # bytes of a signature beside the look, about
@@ -29,29 +31,48 @@ _encode = msgspec.json.Encoder().encode
 
 
 @final
-class Signature:
-    """One look of pods of one profile; `fragments` is None for pods that have to be decided one by one."""
+class SpecSignature:
+    """What plugins see in a pod's spec: many pods share it that differ in labels or owners."""
 
-    __slots__ = ("fragments", "profile", "signer")
+    __slots__ = ("fragments", "profile")
 
-    def __init__(self, signer: Signer, profile: str, fragments: tuple[Hashable, ...] | None) -> None:
-        self.signer = signer
+    def __init__(self, profile: str, fragments: tuple[Hashable, ...]) -> None:
         self.profile = profile
         self.fragments = fragments
 
     def __repr__(self) -> str:
-        return f"Signature({self.profile}, {self.fragments})"
+        return f"SpecSignature({self.profile}, {self.fragments})"
+
+
+@final
+class Signature:
+    """One look of pods of one profile. `spec` is None for pods that have to be decided one by one."""
+
+    __slots__ = ("fragments", "profile", "signer", "spec")
+
+    def __init__(
+        self, signer: Signer, profile: str, spec: SpecSignature | None, fragments: tuple[Hashable, ...] = ()
+    ) -> None:
+        self.signer = signer
+        self.profile = profile
+        self.spec = spec
+        self.fragments = fragments  # of plugins that look at more than the spec
+
+    def __repr__(self) -> str:
+        return f"Signature({self.spec}, {self.fragments})"
 
 
 class Signer:
     """Signs pods for all profiles. `plugins`: profile -> whom to ask, or None if some plugin there signs nothing."""
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
-        self._plugins = plugins
+        self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
         self._unsigned = {profile: Signature(self, profile, None) for profile in plugins}
-        self._signatures: dict[Hashable, Signature] = {}  # (profile, fragments) -> the one signature
+        self._signatures: dict[Hashable, Signature] = {}  # (spec signature, fragments) -> the one signature
+        self._specs: dict[Hashable, SpecSignature] = {}  # (profile, fragments) -> the one spec signature
         self._by_look: dict[bytes, Signature] = {}
-        self._bytes = 0  # of both, about
+        self._by_spec: dict[bytes, SpecSignature] = {}
+        self._bytes = 0  # of all these, about
 
     def sign(self, pod: PodInfo) -> Signature:
         """The pod's signature, which it keeps. Raises KeyError for a pod of no profile."""
@@ -59,46 +80,77 @@ class Signer:
         if isinstance(signed, Signature) and signed.signer is self:
             return signed
         look = _look(pod.pod)
-        found = None if look is None else self._by_look.get(look)
+        found = None if look is None else self._by_look.get(look.whole)
         if found is None:
-            found = self._ask(pod)
+            found = self._ask(pod, None if look is None else look.spec)
             if look is not None:
-                self._make_room(len(look))
-                self._by_look[look] = found
+                self._make_room(len(look.whole))
+                self._by_look[look.whole] = found
         pod.signature = found
         return found
 
-    def _ask(self, pod: PodInfo) -> Signature:
+    def _ask(self, pod: PodInfo, spec_look: bytes | None) -> Signature:
         profile = pod.pod.spec.scheduler_name
         plugins = self._plugins[profile]
         unsigned = self._unsigned[profile]
         # A nominated pod is tried on its own node first.
         if plugins is None or pod.pod.status.nominated_node_name:
             return unsigned
-        fragments = []
-        for plugin in plugins:
-            fragment = _fragment(plugin, pod)
-            if fragment is None:
-                return unsigned
-            fragments.append(fragment)
-        key = (profile, *fragments)
+        by_spec, others = plugins
+        spec = self._ask_of_spec(pod, by_spec, spec_look)
+        fragments = None if spec is None else _fragments(others, pod)
+        if fragments is None:
+            return unsigned
+        key = (spec, fragments)
         found = self._signatures.get(key)
         if found is None:
             self._make_room(PER_SIGNATURE)
-            found = self._signatures[key] = Signature(self, profile, tuple(fragments))
+            found = self._signatures[key] = Signature(self, profile, spec, fragments)
+        return found
+
+    def _ask_of_spec(
+        self, pod: PodInfo, plugins: Sequence[SigningPlugin], spec_look: bytes | None
+    ) -> SpecSignature | None:
+        found = None if spec_look is None else self._by_spec.get(spec_look)
+        if found is not None:
+            return found
+        fragments = _fragments(plugins, pod)
+        if fragments is None:
+            return None
+        key = (pod.pod.spec.scheduler_name, fragments)
+        found = self._specs.get(key)
+        if found is None:
+            self._make_room(PER_SIGNATURE)
+            found = self._specs[key] = SpecSignature(*key)
+        if spec_look is not None:
+            self._make_room(len(spec_look))
+            self._by_spec[spec_look] = found
         return found
 
     def _make_room(self, needed: int) -> None:
         """Signatures that pods hold stay good; new pods of that look get another one."""
         if self._bytes + needed > MAX_BYTES:
-            self._by_look.clear()
-            self._signatures.clear()
+            for kept in (self._by_look, self._by_spec, self._signatures, self._specs):
+                kept.clear()
             self._bytes = 0
         self._bytes += needed
 
 
-def _look(pod: Pod) -> bytes | None:
-    """All that plugins may sign, written down; None if pods written alike may differ, or it would hardly come again."""
+def split(plugins: Sequence[P]) -> tuple[list[P], list[P]]:
+    """Those that look at a pod's spec alone, and the others."""
+    others = [plugin for plugin in plugins if getattr(plugin, "signs_metadata", True)]
+    return [plugin for plugin in plugins if plugin not in others], others
+
+
+class _Look(NamedTuple):
+    """All that plugins may sign, written down."""
+
+    whole: bytes
+    spec: bytes
+
+
+def _look(pod: Pod) -> _Look | None:
+    """None if pods written alike may differ, or it would hardly come again."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
     if status.nominated_node_name or status.container_statuses or status.resources or status.allocated_resources:
         return None
@@ -106,8 +158,20 @@ def _look(pod: Pod) -> bytes | None:
         if any(volume != Volume(name=volume.name) for volume in spec.volumes):
             return None
         spec = msgspec.structs.replace(spec, volumes=None)  # their names are each pod's own
-    look = _encode((spec, metadata.namespace, metadata.labels, metadata.owner_references))
-    return look if len(look) <= MAX_BYTES // 1_024 else None
+    written = _encode(spec)
+    look = written + _encode((metadata.namespace, metadata.labels, metadata.owner_references))
+    return _Look(look, written) if len(look) <= MAX_BYTES // 1_024 else None
+
+
+def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable, ...] | None:
+    """What each of them signs; None if one of them cannot."""
+    found = []
+    for plugin in plugins:
+        fragment = _fragment(plugin, pod)
+        if fragment is None:
+            return None
+        found.append(fragment)
+    return tuple(found)
 
 
 def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:

@@ -66,7 +66,7 @@ def test_a_pod_that_cannot_be_signed_has_no_fragments(signer: Signer) -> None:
         make_pod("a").label(app="x").nominated_node("n1"),
         make_pod("a").label(app="x").scheduler_name("closed"),
     ):
-        assert signer.sign(info(pod)).fragments is None
+        assert signer.sign(info(pod)).spec is None
 
 
 def test_a_pod_of_no_profile_is_nobodys(signer: Signer) -> None:
@@ -143,7 +143,7 @@ def test_another_signers_signature_is_not_taken_for_ones_own(plugin: ByLabel) ->
 def test_whatever_a_plugin_reads_tells_pods_apart(change: Change) -> None:
     signer = Side().lane._classes._signer
     plain, changed = info(make_pod("a")), info(change(make_pod("a")))
-    assert signer.sign(plain).fragments is not None
+    assert signer.sign(plain).spec is not None
     assert signer.sign(changed) is not signer.sign(plain)
     assert signer.sign(changed) is signer.sign(info(change(make_pod("b"))))
 

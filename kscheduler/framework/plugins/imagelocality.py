@@ -31,6 +31,7 @@ MAX_KEPT_BYTES = 16 * MEBIBYTE  # of scores by row
 
 class ImageLocality:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table

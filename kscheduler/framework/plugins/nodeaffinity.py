@@ -78,6 +78,7 @@ def _added_terms(terms: Sequence[api.NodeSelectorTerm]) -> tuple[NodeTerm, ...]:
 
 class NodeAffinity:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle, added: AddedAffinity = AddedAffinity()) -> None:
         self._added = added

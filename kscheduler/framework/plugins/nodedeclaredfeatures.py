@@ -28,6 +28,7 @@ _NEEDED = "NodeDeclaredFeatures/needed"
 
 class NodeDeclaredFeatures:
     name = NAME
+    signs_metadata = False
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         needed = needed_features(pod.pod.spec)

@@ -20,6 +20,7 @@ REASON = "node(s) didn't match the requested node name"
 
 class NodeName:
     name = NAME
+    signs_metadata = False
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         wanted = pod.pod.spec.node_name

@@ -26,6 +26,7 @@ _CLASH = 1  # detail of a verdict
 
 class NodePorts:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table

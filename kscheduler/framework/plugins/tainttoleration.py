@@ -31,6 +31,7 @@ KEEP_OFF = ("NoSchedule", "NoExecute")
 
 class TaintToleration:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._verdicts = handle.table.profiles.verdict_memo()

@@ -21,6 +21,7 @@ NAME = "Unsupported"
 
 class Unsupported:
     name = NAME
+    signs_metadata = False
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         needs = list(_unsupported(pod.pod))

@@ -45,6 +45,7 @@ class _Needs:
 
 class VolumeRestrictions:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._volumes = handle.volumes

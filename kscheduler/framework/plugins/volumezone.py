@@ -45,6 +45,7 @@ _Demand = tuple[str, frozenset[str]]  # (label, the values a node may have there
 
 class VolumeZone:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._volumes = handle.volumes

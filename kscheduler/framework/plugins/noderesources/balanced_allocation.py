@@ -27,6 +27,7 @@ NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 class BalancedAllocation:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle, resources: Sequence[str] = DEFAULT_RESOURCES) -> None:
         self._table = handle.table

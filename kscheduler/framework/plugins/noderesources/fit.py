@@ -45,6 +45,7 @@ class Fit:
     """`ignored`: extended resources that this plugin leaves to somebody else; `ignored_groups`: their domains."""
 
     name = NAME
+    signs_metadata = False
 
     def __init__(
         self,

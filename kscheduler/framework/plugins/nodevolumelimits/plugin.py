@@ -32,6 +32,7 @@ _NO_ROOM, _REFUSED = 1, 2  # detail of a verdict: the node is full, or the pod's
 
 class NodeVolumeLimits:
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
         self._volumes = handle.volumes

@@ -44,6 +44,7 @@ class VolumeBinding:
     """`bind_timeout_s`: how long the volume controller and provisioners may take after all is written."""
 
     name = NAME
+    signs_metadata = False
 
     def __init__(self, handle: Handle, bind_timeout_s: float = DEFAULT_BIND_TIMEOUT_S) -> None:
         self._handle = handle
