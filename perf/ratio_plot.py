@@ -17,7 +17,7 @@ TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0)
 LEAST_SCALE = (0.5, 2.0)
 
 ROW, PANEL, GAP, TOP, BOTTOM, MARGIN = 22, 190, 70, 76, 40, 12
-CHARACTER = 6.4  # width of one, on average, at this size
+CHARACTER = 6.7  # width of one, on average, at this size
 AHEAD, BEHIND, INK, FAINT, GRID = "#1a7f5a", "#b3402e", "#222222", "#666666", "#dddddd"
 
 

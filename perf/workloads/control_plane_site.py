@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
@@ -28,6 +29,8 @@ NO_ADMISSION = ("Priority", "ServiceAccount", "TaintNodesByCondition", "StorageO
 # Gates that are kube-scheduler's own, so that the apiserver need not hear of them. The first is locked to on.
 SCHEDULER_GATES = ("SchedulerQueueingHints", "SchedulerAsyncAPICalls", "SchedulerAsyncPreemption")
 LOCKED_GATES = ("SchedulerQueueingHints",)
+
+GUARD_PERIOD_S = 0.5
 
 StartPeer = Callable[[ControlPlane, Plan], Peer]
 
@@ -69,6 +72,7 @@ class ControlPlaneSite:
             tail = ends.enter_context(AuditTail(Path(directory), self.pods))
             self._plane = ControlPlane(ApiserverOptions(extra_flags=(*self._flags, *tail.flags)))
             ends.enter_context(self._plane)
+            ends.enter_context(_guarded(self._plane))
             self._peer = self._start(self._plane, self._plan)
             self._ends = ends.pop_all()
         return self
@@ -122,6 +126,26 @@ class ControlPlaneSite:
     @property
     def control_plane(self) -> ControlPlane:
         return self._plane
+
+
+@contextlib.contextmanager
+def _guarded(plane: ControlPlane) -> Iterator[None]:
+    """An apiserver whose etcd has died is killed: it would leave requests unanswered for half a minute."""
+    ending = threading.Event()
+
+    def guard() -> None:
+        while not ending.wait(GUARD_PERIOD_S):
+            if not plane.etcd.process.is_running:
+                plane.kill_apiserver()
+                return
+
+    thread = threading.Thread(target=guard, name="etcd-guard", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
 
 
 class PlaneConnection(KeptApi):

@@ -54,7 +54,7 @@ def test_all_targets_run_the_same_workload(tmp_path: Path) -> None:
         assert results.values("PreemptionBasic/5Nodes", target, evicted)[0] >= 15
 
 
-@pytest.mark.parametrize("server", ["etcd", "kube-apiserver", "kscheduler"])
+@pytest.mark.parametrize("server", ["etcd", "kube-apiserver"])
 def test_server_that_dies_in_mid_run_is_named(server: str) -> None:
     plan = Suite().plan("SchedulingBasic", "small")
     with (
