@@ -156,8 +156,9 @@ class LineConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def _resume(self) -> None:
-        if self._queued > _QUEUE_BYTES and self._transport is not None:
-            self._transport.resume_reading()
+        transport = self._transport
+        if self._queued > _QUEUE_BYTES and transport is not None and not transport.is_closing():
+            transport.resume_reading()
         self._queued = 0
 
     # --- asyncio.BufferedProtocol -------------------------------------------------------------------------------
