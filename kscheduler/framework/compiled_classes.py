@@ -7,7 +7,7 @@ make of it now. So many signatures share a class, and with it what the core know
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.errors import InternalError
@@ -68,7 +68,8 @@ class CompiledClasses:
         self._sampling: set[str] = set()  # profiles that do not look at all nodes
         self._young: dict[Signature, _Known] = {}
         self._old: dict[Signature, _Known] = {}
-        self._begun: dict[SpecSignature, tuple[ClassDraft, bool]] = {}  # good now; False: no class comes of it
+        # (what was said, does a class come of it, the epoch in which it was said)
+        self._begun: dict[SpecSignature, tuple[ClassDraft, bool, int]] = {}
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
         # Signatures whose class is good now and can be placed many at a time.
@@ -94,8 +95,11 @@ class CompiledClasses:
         if self._changed[Source.NODES] == self._epoch:
             self._find_sampling()
         self._versions = versions
-        self._begun.clear()
         self.ready.clear()
+
+    def _holds(self, sources: Iterable[Source], epoch: int) -> bool:
+        """Has none of these changed since?"""
+        return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
         self._sampling = {name for name, framework in self._profiles.items() if not framework.looks_at_all()}
@@ -110,7 +114,7 @@ class CompiledClasses:
         if signature.spec is None or signature.profile in self._sampling:
             return None
         known = self._recall(signature)
-        if known is None or any(self._changed[source] > known.checked for source in known.sources):
+        if known is None or not self._holds(known.sources, known.checked):
             known = self._ask(signature, pod, known)
         known.checked = self._epoch
         compiled = known.compiled
@@ -146,13 +150,12 @@ class CompiledClasses:
         """What plugins say of the spec alone, which they are asked once as long as nothing changes."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
-        found = self._begun.get(signature.spec)
-        if found is None:
-            found = self._profiles[signature.profile].class_compiler.compile_spec(pod)
-            if len(self._begun) >= min(MAX_BEGUN, self._max_bytes // found[0].bytes):
+        draft, can, asked = self._begun.get(signature.spec, (None, False, 0))
+        if draft is None or not self._holds(draft.sources, asked):
+            draft, can = self._profiles[signature.profile].class_compiler.compile_spec(pod)
+            if len(self._begun) >= min(MAX_BEGUN, self._max_bytes // draft.bytes):
                 self._begun.clear()
-            self._begun[signature.spec] = found
-        draft, can = found
+            self._begun[signature.spec] = draft, can, self._epoch
         return draft.copy(), can
 
     def _class_of(
