@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,13 +255,13 @@ BINDS: dict[str, Callable[[KubeClient, int, int], Awaitable[Cost]]] = {
 }
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="perf.wire", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--binds", type=int, default=20_000, help="bindings to write; 0 for none")
     parser.add_argument("--at-once", type=int, default=100, help="of them under way at the same time")
     parser.add_argument("--events", type=int, default=20_000, help="events of each kind; 0 for none")
     parser.add_argument("--plain", action="store_true", help="without TLS")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     with running_server(*(["--plain"] if options.plain else [])) as endpoint:
         loop = uvloop.new_event_loop()
         try:
