@@ -106,11 +106,14 @@ class CompiledClasses:
 
     # --- looking up ---
 
+    def sign(self, pod: PodInfo) -> Signature:
+        return self._signer.sign(pod)
+
     def find(self, pod: PodInfo) -> CompiledClass | None:
         """The pod's class, good now; None if the pod is to be decided by itself."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
-        signature = self._signer.sign(pod)
+        signature = self.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None
         known = self._recall(signature)

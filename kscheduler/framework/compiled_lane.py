@@ -88,6 +88,10 @@ class CompiledLane:
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominated = HighestNominated(handle)
 
+    def sign(self, pod: PodInfo) -> None:
+        """Find out now whom the pod is alike, so that `place` need not. KeyError for a pod of no profile."""
+        self._classes.sign(pod)
+
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Decide the leading pods, each seeing those before it; none, if the general lane has to decide the first.
 
