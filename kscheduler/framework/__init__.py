@@ -11,17 +11,21 @@ What a plugin author needs is exported here, and stays compatible:
 
 The table forms (`TableFilterPlugin`, `TableScorePlugin`, `TableNormalizeScore`) answer for all nodes in one call, on
 `NodeTable`, `Verdicts` and `Scores`; they are worth their trouble only where a loop over nodes costs too much.
+`SigningPlugin` and `CompilingPlugin`, with `ClassDraft` and `Source`, let a plugin take part where many pods are
+decided in one call.
 """
 
 from __future__ import annotations
 
 from kscheduler._fast import Scores, Verdicts
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, QueueingHint, Registration
 from kscheduler.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     BindPlugin,
+    CompilingPlugin,
     EnqueueExtensions,
     FilterPlugin,
     Handle,
@@ -44,6 +48,7 @@ from kscheduler.framework.interface import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    SigningPlugin,
     TableFilterPlugin,
     TableNormalizeScore,
     TableScorePlugin,
@@ -62,8 +67,10 @@ __all__ = [
     "SKIP",
     "Action",
     "BindPlugin",
+    "ClassDraft",
     "ClusterEvent",
     "Code",
+    "CompilingPlugin",
     "CycleState",
     "EnqueueExtensions",
     "EventResource",
@@ -96,6 +103,8 @@ __all__ = [
     "ReservePlugin",
     "ScorePlugin",
     "Scores",
+    "SigningPlugin",
+    "Source",
     "Status",
     "TableFilterPlugin",
     "TableNormalizeScore",
