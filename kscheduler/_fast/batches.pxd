@@ -7,7 +7,8 @@
 from libc.stdint cimport int32_t
 
 from kscheduler._fast.columns cimport EntryC
-from kscheduler._fast.scoring cimport Strategy, TermC
+from kscheduler._fast.scoring cimport TermC
+from kscheduler._fast.strategies cimport Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
 
 cdef enum:

@@ -7,20 +7,10 @@ cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kscheduler._fast.clones cimport cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
-from kscheduler._fast.scoring cimport LEAST, MOST, RATIO, Strategy, TermC
+from kscheduler._fast.clones cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
+from kscheduler._fast.scoring cimport TermC
+from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
-
-cdef extern from *:
-    """
-    /* An integer within +-2^51 as a double: two cheap operations, where only AVX-512DQ converts 64 bits at once. */
-    static inline double ks_as_double(int64_t value) {
-        union { int64_t integer; double real; } both;
-        both.integer = value + INT64_C(0x4338000000000000);
-        return both.real - 6755399441055744.0;
-    }
-    """
-    double as_double "ks_as_double"(int64_t value) noexcept nogil
 
 cdef enum:
     SMALL_BITS = 46  # 70 Ti; a hundred times 2^46 is below 2^53

@@ -10,7 +10,8 @@ from kscheduler._fast.batches cimport BATCH, is_small
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
-from kscheduler._fast.scoring cimport LEAST, MOST, RATIO, Strategy, TermC, draw_line, fill_terms
+from kscheduler._fast.scoring cimport TermC, draw_line, fill_terms
+from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport resource_t, row_t, score_t
 
 cdef extern from *:

@@ -7,14 +7,9 @@ from libc.stdint cimport uint64_t
 
 from kscheduler._fast.codes cimport CPU, MAX_SCORED_RESOURCES, MEMORY
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.strategies cimport LEAST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
-
-
-cdef enum Strategy:
-    LEAST
-    MOST
-    RATIO
 
 
 cdef struct TermC:

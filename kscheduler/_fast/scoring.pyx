@@ -5,9 +5,12 @@ Formulas are kube-scheduler 1.36's, bit for bit; reference.py says them plainly.
 
 cimport cython
 from cython cimport view
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
 
+from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, DemandC, fill_resource, is_small, score_batch
 from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.clones cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
 from kscheduler._fast.codes cimport (
     CPU,
     EPHEMERAL_STORAGE,
@@ -19,8 +22,12 @@ from kscheduler._fast.codes cimport (
     MEMORY,
 )
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
+
+cdef enum:
+    WIDTH = 4  # resources that are scored by batches; a batch of these stays in the L1 cache
 
 
 @cython.final
@@ -140,30 +147,97 @@ cdef int _score_fit(
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t count = fill_terms(terms, columns, request, resources, True)
+    cdef DemandC demand
+    demand.fit = terms
+    demand.fit_count = count
+    demand.fit_weight = 1
+    demand.strategy = strategy
+    demand.balanced_weight = 0
+    if line is not NULL:
+        memcpy(demand.line, line, sizeof(demand.line))
     with nogil:
-        _fit(columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
-             terms, count, strategy, line, verdicts.codes, scores.raws, verdicts.rows)
+        _score_rows(columns, terms, count, &demand, verdicts.codes, scores.raws, verdicts.rows)
     return 0
 
 
-cdef int _fit(
-    const amount_t[:, ::1] allocatable,
-    const amount_t[:, ::1] used,
-    const amount_t[::1] used_cpu,
-    const amount_t[::1] used_memory,
-    const TermC* terms,
-    Py_ssize_t count,
-    Strategy strategy,
-    const score_t* line,
-    const code_t[::1] codes,
-    score_t[::1] raws,
-    row_t rows,
+cdef int _score_rows(
+    NodeColumns columns, TermC* terms, Py_ssize_t count, DemandC* demand,
+    const code_t[::1] codes, score_t[::1] raws, row_t rows,
 ) except -1 nogil:
-    cdef row_t row
-    for row in range(rows):
-        if codes[row] == FEASIBLE:
-            raws[row] = fit_of_row(allocatable, used, used_cpu, used_memory, terms, count, strategy, line, row)
+    """Batch by batch; or row by row where an amount is large, or resources are many."""
+    cdef double numbers[(1 + WIDTH * FIELDS) * BATCH]
+    cdef int32_t scored[BATCH]
+    cdef TermC dense[WIDTH]  # the terms, of a batch that has only their resources
+    cdef BatchC batch
+    cdef row_t start = 0, row
+    cdef Py_ssize_t i, size
+    cdef bint by_fit = demand.fit_weight != 0, is_narrow = count <= WIDTH, is_alone
+    for i in range(count):
+        is_narrow = is_narrow and is_small(terms[i].amount)
+    if is_narrow:
+        for i in range(count):
+            dense[i] = terms[i]
+            dense[i].resource = <resource_t>i
+        for i in range(BATCH):
+            numbers[i] = 1.0  # there is room for a pod: that is not asked here
+    demand.entry_count = 0
+    batch.numbers = numbers
+    batch.stride = BATCH
+    while start < rows:
+        size = min(<row_t>BATCH, rows - start)
+        if is_narrow and _fill(columns, terms, count, by_fit, numbers, start, size):
+            if by_fit:
+                demand.fit = dense
+            else:
+                demand.balanced = dense
+            score_batch(demand, &batch, size, scored)
+            _take(&codes[start], scored, &raws[start], size)
+            is_alone = not by_fit and count > 2
+        else:
+            is_alone = True
+            for i in range(size):
+                scored[i] = ALONE
+        for i in range(size if is_alone else 0):
+            row = start + i
+            if scored[i] != ALONE or codes[row] != FEASIBLE:
+                continue
+            if by_fit:
+                raws[row] = fit_of_row(
+                    columns.allocated, columns.used, columns.used_cpu, columns.used_memory,
+                    terms, count, demand.strategy, demand.line, row,
+                )
+            else:
+                raws[row] = balanced_of_row(columns.allocated, columns.used, terms, count, row)
+        start += size
     return 0
+
+
+cdef cloned _take(in_bytes codes, in_ints scored, out_longs raws, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        raws[i] = scored[i] if codes[i] == FEASIBLE else raws[i]
+
+
+cdef bint _fill(
+    NodeColumns columns, const TermC* terms, Py_ssize_t count, bint with_defaults,
+    double* numbers, row_t start, Py_ssize_t size,
+) noexcept nogil:
+    """The rows as a batch of the terms' resources; False if some amount is not small."""
+    cdef Py_ssize_t i
+    cdef resource_t resource
+    cdef const amount_t* used
+    for i in range(count):
+        resource = terms[i].resource
+        used = &columns.used[resource, start]
+        if with_defaults and resource == CPU:
+            used = &columns.used_cpu[start]
+        elif with_defaults and resource == MEMORY:
+            used = &columns.used_memory[start]
+        if not fill_resource(
+            numbers + (1 + i * FIELDS) * BATCH, BATCH, &columns.allocated[resource, start], used, used, size
+        ):
+            return False
+    return True
 
 
 cdef int draw_line(score_t* line, object shape) except -1:
@@ -203,24 +277,13 @@ def score_balanced(
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t count = fill_terms(terms, columns, request, [(resource, 1) for resource in resources], False)
+    cdef DemandC demand
+    demand.balanced = terms
+    demand.balanced_count = count
+    demand.balanced_weight = 1
+    demand.fit_weight = 0
     with nogil:
-        _balanced(columns.allocated, columns.used, terms, count, verdicts.codes, scores.raws, verdicts.rows)
-
-
-cdef int _balanced(
-    const amount_t[:, ::1] allocatable,
-    const amount_t[:, ::1] used,
-    const TermC* terms,
-    Py_ssize_t count,
-    const code_t[::1] codes,
-    score_t[::1] raws,
-    row_t rows,
-) except -1 nogil:
-    cdef row_t row
-    for row in range(rows):
-        if codes[row] == FEASIBLE:
-            raws[row] = balanced_of_row(allocatable, used, terms, count, row)
-    return 0
+        _score_rows(columns, terms, count, &demand, verdicts.codes, scores.raws, verdicts.rows)
 
 
 # --- scores that come from outside ---
@@ -305,11 +368,32 @@ def score_images(Verdicts verdicts not None, Scores scores not None, min_thresho
 cdef int _images(const code_t[::1] codes, score_t[::1] raws, row_t rows, score_t low, score_t high) except -1 nogil:
     cdef row_t row
     cdef score_t held
+    if rows and is_small(high):
+        _shares(&codes[0], &raws[0], rows, low, high, False)
+        return 0
     for row in range(rows):
         if codes[row] == FEASIBLE:
             held = min(max(raws[row], low), high)
             raws[row] = percent(held - low, high - low)
     return 0
+
+
+cdef cloned _shares(
+    in_bytes codes, out_longs raws, row_t rows, score_t low, score_t high, bint reverse
+) noexcept nogil:
+    """Where between the two a raw score is, in percent, cut; what is outside counts as the nearer. Both are small.
+
+    Of feasible rows; without a branch, so that it becomes vector instructions.
+    """
+    cdef row_t row
+    cdef score_t held, share
+    cdef double begin = <double>low, whole = <double>(high - low)
+    for row in range(rows):
+        held = raws[row] if raws[row] > low else low
+        held = held if held < high else high
+        share = <int32_t>((as_double(held) - begin) * 100.0 / whole)
+        share = 100 - share if reverse else share
+        raws[row] = share if codes[row] == FEASIBLE else raws[row]
 
 
 # --- from raw to total ---
@@ -327,10 +411,14 @@ def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
 
 cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint reverse) except -1 nogil:
     cdef row_t row
-    cdef score_t highest = 0
+    cdef score_t highest = 0, lowest = 0
     for row in range(rows):
-        if codes[row] == FEASIBLE and raws[row] > highest:
-            highest = raws[row]
+        if codes[row] == FEASIBLE:
+            highest = raws[row] if raws[row] > highest else highest
+            lowest = raws[row] if raws[row] < lowest else lowest
+    if highest > 0 and lowest == 0 and is_small(highest):
+        _shares(&codes[0], &raws[0], rows, 0, highest, reverse)
+        return 0
     for row in range(rows):
         if codes[row] == FEASIBLE:
             raws[row] = normalized(raws[row], highest, reverse)
