@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from kscheduler._fast import COMPILED
+from perf.joined import KINDS, main
+
+
+@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+def test_both_lanes_choose_alike_and_every_kind_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--nodes", "120", "--pods", "110"]) == 0
+    printed, complaints = capsys.readouterr()
+    assert all(kind in printed for kind in KINDS)
+    assert complaints == ""
