@@ -50,7 +50,7 @@ class Size(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     params: dict[str, Parameter] = {}
     labels: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = {}
-    threshold: float | dict[str, float] = 0.0  # read for its sake of being there: we compare in the same run instead
+    threshold: float | dict[str, float] = 0.0  # read, not used: both schedulers are in one run
     threshold_metric_selector: dict[str, Any] = {}
 
 
