@@ -29,6 +29,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kscheduler.client.informer import PAGE_SIZE
+
 NODES = 5_000
 SIZES = (10_000, 50_000, 150_000)
 PENDING = 1_000
@@ -226,30 +228,23 @@ def write_cluster(directory: Path, nodes: int, pods: int, like: str) -> None:
 
 
 def write_pages(directory: Path, plural: str, kind: str, documents: Iterator[dict[str, object]]) -> None:
-    """Pages of every size that is asked for; the first is 0."""
-    limit = page_size(plural)
+    """Pages as informers ask for them; the first is 0."""
     items: list[bytes] = []
     token = 0
     pending = next(documents, None)
     while True:
-        while pending is not None and len(items) < limit:
+        while pending is not None and len(items) < PAGE_SIZE:
             items.append(json.dumps(pending, separators=(",", ":")).encode())
             pending = next(documents, None)
         following = "" if pending is None else str(token + 1)
         head = json.dumps(
             {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": following}}
         )
-        name = PAGES.format(plural=plural, limit=limit, token=token)
+        name = PAGES.format(plural=plural, limit=PAGE_SIZE, token=token)
         (directory / name).write_bytes(head[:-1].encode() + b',"items":[' + b",".join(items) + b"]}")
         if not following:
             return
         items, token = [], token + 1
-
-
-def page_size(plural: str) -> int:
-    from kscheduler.client import informer
-
-    return int(getattr(informer, "PAGE_SIZE", 500))
 
 
 def real_pod(number: int, node: str) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+"""The cluster whose cost is measured is one that an informer can read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.client.protocol import NODES, PODS
+from perf.memory import PENDING, PagesClient, Result, write_cluster
+
+
+@pytest.mark.parametrize("like", ["real", "benchmark"])
+def test_the_pages_hold_every_node_and_pod_once(tmp_path: Path, like: str) -> None:
+    async def read(resource: Any) -> list[Any]:
+        client, found, token = PagesClient(tmp_path), [], ""
+        while True:
+            page = await client.list_page(resource, continue_token=token)
+            found += page.items
+            token = page.continue_token
+            if not token:
+                return found
+
+    write_cluster(tmp_path, 3, 700, like)
+    pods = asyncio.run(read(PODS))
+    assert [node.metadata.name for node in asyncio.run(read(NODES))] == ["node-00000", "node-00001", "node-00002"]
+    assert len({pod.metadata.uid for pod in pods}) == len({pod.key for pod in pods}) == 700 + PENDING
+    assert sum(bool(pod.spec.node_name) for pod in pods) == 700
+
+
+def test_bytes_of_a_pod_are_those_beyond_the_nodes() -> None:
+    without = Result(0, 50.0, 60.0, 60.0, 1.0, 1.0, 1.0, 0.0)
+    assert Result(1 << 10, 50.0, 61.0, 62.0, 1.0, 1.0, 1.0, 0.0).bytes_a_pod(without) == 1 << 10
+    assert without.bytes_a_pod(without) == 0.0
