@@ -17,15 +17,12 @@ from kscheduler.schedule_one import BindingCycle, ScheduleOne
 
 
 class Bindings:
-    """`limit`: bindings at once. `on_room` is called when there is room again for decisions that had to wait, or something new to decide."""
+    """`on_room` is called when there is room again for decisions that had to wait, or something new to decide."""
 
-    def __init__(
-        self, one: ScheduleOne, tasks: BindingTasks, lane: BindLane, limit: int, on_room: Callable[[], None]
-    ) -> None:
+    def __init__(self, one: ScheduleOne, tasks: BindingTasks, lane: BindLane, on_room: Callable[[], None]) -> None:
         self._one = one
         self._tasks = tasks
         self._lane = lane
-        self._limit = limit
         self._on_room = on_room
         self._is_full = False  # until half of the room is free again
 
@@ -35,12 +32,12 @@ class Bindings:
     @property
     def room(self) -> int:
         """How many more may be started now; 0 or less for none."""
-        on_lane = len(self._lane)
-        if on_lane >= self._limit:
+        on_lane, most = len(self._lane), self._lane.backlog
+        if on_lane >= most:
             self._is_full = True
-        elif on_lane <= self._limit // 2:
+        elif on_lane <= most // 2:
             self._is_full = False
-        return 0 if self._is_full else min(self._tasks.room, self._limit - on_lane)
+        return 0 if self._is_full else min(self._tasks.room, most - on_lane)
 
     @property
     def has_room(self) -> bool:

@@ -182,7 +182,6 @@ class Scheduler:
                 lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
             ),
             BindLane(client, self.binder, limit=options.bind_concurrency),
-            options.bind_concurrency,
             self._work.set,
         )
         self._batch = self._build_batch(stopwatch, options)

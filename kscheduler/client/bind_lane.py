@@ -49,9 +49,14 @@ class BindLane:
         return self._limit if self._direct is None else min(self._limit, self._direct.limit)
 
     @property
+    def backlog(self) -> int:
+        """How many to have here: those under way and as many that wait behind them, but never more than the limit."""
+        return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
+
+    @property
     def has_room(self) -> bool:
-        """Whether to decide about more pods: those under way, and as many that wait behind them, are enough."""
-        return self._open < (self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit))
+        """Whether to decide about more pods."""
+        return self._open < self.backlog
 
     def submit(self, binding: Binding, on_done: OnBound) -> None:
         """Bind, and call `on_done` once, from the event loop: with None when the pod is bound to that node, with an

@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.protocol import Client, PodStatusPatch
-from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ class PodStatusLane:
                 self._wait(pod, PodStatusPatch(older.condition))
         try:
             await self._client.patch_pod_status(pod, PodStatusPatch(nominated_node_name=node_name))
+        except NotFound:
+            log.debug("pod is gone before it was nominated", extra={"pod": pod.key, "node": node_name})
         except APIError as error:
             log.warning("nominated node not written", extra={"pod": pod.key, "node": node_name, "err": str(error)})
 
@@ -121,8 +123,10 @@ class PodStatusLane:
             except (NotFound, Conflict):
                 return  # gone, or a later pod of the same name
             except APIError as error:
-                if attempt == TRIES:
-                    log.warning("pod condition not written", extra={"pod": pod.key, "err": str(error)})
+                if attempt == TRIES or _is_certain(error):
+                    # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
+                    level = logging.WARNING if self._is_wanted(uid, patch) else logging.DEBUG
+                    log.log(level, "pod condition not written", extra={"pod": pod.key, "err": str(error)})
                     return
                 await asyncio.sleep(error.retry_after_s or PAUSE_S * attempt)
             else:
@@ -143,3 +147,8 @@ def _says(pod: Pod, condition: PodCondition) -> bool:
         == (condition.type, condition.status, condition.reason, condition.message)
         for old in pod.status.conditions or ()
     )
+
+
+def _is_certain(error: APIError) -> bool:
+    """Would the apiserver say the same again?"""
+    return 400 <= error.status < 500 and not isinstance(error, TooManyRequests)

@@ -143,6 +143,21 @@ def test_a_pod_that_is_gone_is_let_go(kind: FaultKind) -> None:
     run(scenario)
 
 
+def test_a_certain_refusal_is_not_met_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(FaultKind.GONE, Verb.PATCH_STATUS)
+        bench.lane.patch(bench.pod("refused"), waits("no room"))
+        bench.lane.patch(bench.pod("next"), waits("no room"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert bench.said("next") == "no room"
+        await asyncio.sleep(60)
+        assert bench.writes == 2
+
+    run(scenario)
+    assert [record.message for record in caplog.records] == ["pod condition not written"]
+
+
 def test_a_condition_still_waiting_when_its_pod_is_bound_is_dropped() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()
