@@ -145,7 +145,7 @@ def test_a_pod_that_is_gone_is_let_go(kind: FaultKind) -> None:
 
 def test_a_certain_refusal_is_not_met_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
-        bench.faults.add(FaultKind.GONE, Verb.PATCH_STATUS)
+        bench.faults.add(FaultKind.GONE, Verb.PATCH_STATUS, count=1)
         bench.lane.patch(bench.pod("refused"), waits("no room"))
         bench.lane.patch(bench.pod("next"), waits("no room"))
         await asyncio.sleep(0)
