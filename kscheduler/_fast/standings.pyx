@@ -45,7 +45,7 @@ cdef extern from *:
 
 cdef enum:
     LINE = 16  # totals in a cache line
-    SHARE = 16 * BATCH  # rows, some 15 us; a thread that begins late or is held up leaves the rest to others
+    SHARE = 4_096  # rows, whole batches, some 15 us; a thread that begins late or is held up leaves the rest to others
     PATIENCE = 2_000  # pauses, some 50 us: longer than a share takes
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
