@@ -23,7 +23,11 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (part, re.compile(pattern))
     for part, pattern in (
         ("garbage collector", r"^gc_collect|^_?PyGC_Collect"),
-        ("decode, informer", r"kscheduler/(api/(decode|sharing|documents|defaults)|client/(informer|wire)|watches)\b"),
+        (
+            "decode, informer",
+            r"kscheduler/(api/(decode|sharing|documents|defaults)|watches"
+            r"|client/(informer|wire|line_streams|http_lines|repeats))\b",
+        ),
         ("event handlers", r"kscheduler/(eventhandlers|volume_events)\b"),
         ("events", r"kscheduler/client/recorder\b|^ScheduleOne\._tell|^_tell(_event)? "),
         ("metrics", r"kscheduler/(metrics|measurements)\b|\(prometheus_client/"),
@@ -31,7 +35,7 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("assume", r"^(Cache\.)?(assume|finish_binding|forget) \(kscheduler/cache/|^(ScheduleOne\.)?_hold "),
         (
             "bind",
-            r"kscheduler/(client/(binder|bind_lane|binding_writer|slots|adaptive_limit|concurrency)|binding_tasks)\b"
+            r"kscheduler/(client/(binder|bind_lane|binding_writer|slots|adaptive_limit|concurrency)|binding_tasks|bindings)\b"
             r"|/defaultbinder\b"
             r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|binds_directly|about_to_bind|answered|_prepare_and_bind"
             r"|_pre_flight|_wait_on_permit|settle|settle_placed) \(kscheduler/schedule_one"
@@ -57,7 +61,7 @@ LEFT_OVER = (
 _LOOP = re.compile(r"\((asyncio/(runners|base_events|events|unix_events)\.py|uvloop/|loop\.c)")
 _PLUMBING = re.compile(
     r"\((asyncio/(runners|base_events|events|unix_events)\.py|uvloop/|_asynciomodule|libpython|libc\.so"
-    r"|(loop|core|linux|loop-watcher|context)\.c|object\.h)"
+    r"|(loop|core|linux|loop-watcher|context)\.c|(object|queue)\.h)"
 )
 _WAITING = re.compile(r"^(epoll_p?wait2?|p?select(64)?|p?poll|kevent|pthread_cond_(timed)?wait|futex_wait)\b")
 _ADDRESS = re.compile(r"^0x[0-9a-f]+ ")

@@ -79,6 +79,8 @@ def test_recursion_counts_once_for_each_sample() -> None:
         ((*LOOP, "bind (kscheduler/schedule_one.py:186)"), "bind"),
         ((*LOOP, "Binder.bind (kscheduler/client/binder.py:3)", "post (kscheduler/client/transport.py:3)"), "bind"),
         ((*LOOP, "post (kscheduler/client/transport.py:3)"), "requests"),
+        ((*LOOP, "LineReader.read (kscheduler/client/http_lines.py:3)"), "decode, informer"),
+        ((*LOOP, "Bindings.start (kscheduler/bindings.py:3)"), "bind"),
         ((*LOOP, SCHEDULE, "EventRecorder.record (kscheduler/client/recorder.py:9)"), "events"),
         ((*LOOP, SCHEDULE, "Family.labels (kscheduler/metrics.py:9)"), "metrics"),
         ((*LOOP, SCHEDULE, "gc_collect_main (libpython3.11.so.1.0)"), "garbage collector"),
