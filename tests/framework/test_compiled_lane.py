@@ -133,7 +133,9 @@ def test_a_profile_that_samples_nodes_is_decided_in_the_general_lane() -> None:
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 50\n"
     )
     lanes = TwoLanes(config)
-    add_nodes(lanes, 100)
+    add_nodes(lanes, 102)
+    for name in ("n100", "n101"):  # rows without nodes count for where a search starts
+        lanes.remove_node(name)
     lanes.schedule(*copies(7))
     assert lanes.decided_by_lane == 7
     add_nodes(lanes, 150)  # enough for a sample, which starts where the searches before have ended
@@ -169,6 +171,14 @@ def test_a_service_that_appears_spreads_its_pods_from_then_on(lanes: TwoLanes) -
     before = lanes.decided_by_lane
     lanes.schedule(*web(3))
     assert lanes.decided_by_lane == before + 3
+
+
+def test_a_service_that_appears_makes_its_pods_look_at_where_others_are(side: Side) -> None:
+    assert placed_by_lane(side, web(3)) == 3
+    side.owners.set_service("default", "web", {"app": "web"})
+    assert placed_by_lane(side, web(3)) == 1
+    side.owners.remove_service("default", "web")
+    assert placed_by_lane(side, web(3)) == 3
 
 
 def test_terms_that_appear_keep_pods_away_and_vanish_with_their_pods(lanes: TwoLanes) -> None:
@@ -241,10 +251,10 @@ def test_pods_that_only_look_different_share_what_the_core_knows(side: Side) -> 
 
 def test_ties_are_drawn_alike_whatever_comes_between(lanes: TwoLanes) -> None:
     lanes.schedule(*copies(30), *copies(1, make_pod("p").host_port(80)), *copies(30))
-    only = make_node("only").label("disk", "ssd").capacity(cpu="64", memory="64Gi").obj()
-    lanes.set_node(only)
+    lanes.set_node(make_node("only").label("disk", "ssd").capacity(cpu="4", memory="64Gi").obj())
     lanes.schedule(*copies(3, make_pod("p").node_selector(disk="ssd")), *copies(30))
-    assert lanes.decided_by_lane == 93
+    lanes.schedule(*copies(20))
+    assert lanes.decided_by_lane == 113
 
 
 def test_tie_bits_are_the_same_however_many_are_looked_at() -> None:
