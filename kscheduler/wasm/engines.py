@@ -1,0 +1,22 @@
+"""Which engines there are, and the one instance of each in this process."""
+
+from __future__ import annotations
+
+import functools
+
+from kscheduler.wasm.engine import Engine, EngineUnavailable
+
+NAMES = ("wasmtime", "wasmer")
+
+
+@functools.cache
+def engine_named(name: str) -> Engine:
+    if name == "wasmtime":
+        from kscheduler.wasm.wasmtime import new_engine
+
+        return new_engine()
+    if name == "wasmer":
+        from kscheduler.wasm.wasmer import new_engine as new_wasmer
+
+        return new_wasmer()
+    raise EngineUnavailable(f"no engine {name!r}: expected one of {', '.join(NAMES)}")
