@@ -253,7 +253,7 @@ def test_ties_are_drawn_alike_whatever_comes_between(lanes: TwoLanes) -> None:
     lanes.schedule(*copies(30), *copies(1, make_pod("p").host_port(80)), *copies(30))
     lanes.set_node(make_node("only").label("disk", "ssd").capacity(cpu="4", memory="64Gi").obj())
     lanes.schedule(*copies(3, make_pod("p").node_selector(disk="ssd")), *copies(30))
-    lanes.schedule(*copies(20))
+    lanes.schedule(*copies(20, make_pod("s").req(cpu="100m")))
     assert lanes.decided_by_lane == 113
 
 
