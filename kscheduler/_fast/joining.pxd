@@ -1,3 +1,6 @@
+# Invariants. Tallies that terms point to are kept alive by `tallies`. While a pod is decided, `rows` are those of the
+# table, buffers have room for as many, and a row that is out is -1 in `keep`, whatever is added to the others.
+
 from libc.stdint cimport int32_t
 
 from kscheduler._fast.classes cimport ClassC
@@ -48,8 +51,8 @@ cdef class JoinTerms:
     cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL
     cdef bint _can_tell(self, row_t rows) noexcept nogil
     cdef bint _is_first(self) noexcept nogil
-    cdef bint _rule_out(self, Joiner joiner) except -1 nogil
-    cdef bint _score(self, Joiner joiner) except -1 nogil
+    cdef int _rule_out(self, Joiner joiner) except -1 nogil
+    cdef int _score(self, Joiner joiner) except -1 nogil
     cdef int _score_near(self, Joiner joiner) except -1 nogil
     cdef int _score_spread(self, Joiner joiner) except -1 nogil
 

@@ -146,7 +146,7 @@ cdef class JoinTerms:
                 return False
         return self.unscored is NULL or self.unscored_rows >= rows
 
-    cdef bint _rule_out(self, Joiner joiner) except -1 nogil:
+    cdef int _rule_out(self, Joiner joiner) except -1 nogil:
         """Rows out become -1."""
         cdef Py_ssize_t i
         cdef bint is_first = self._is_first()
@@ -167,7 +167,7 @@ cdef class JoinTerms:
                 _rule_out_occupied(joiner.keep, tally.sums, joiner.rows)
             elif tally.occupied:
                 _keep_between(joiner, tally, -MAX_SUM, 0, False)
-        return False
+        return 0
 
     cdef bint _is_first(self) noexcept nogil:
         cdef Py_ssize_t i
@@ -176,15 +176,13 @@ cdef class JoinTerms:
                 return False
         return self.may_be_first
 
-    cdef bint _score(self, Joiner joiner) except -1 nogil:
+    cdef int _score(self, Joiner joiner) except -1 nogil:
         """Add the weighted score to the totals of the rows that are left."""
-        if self.weight == 0 or self.wish == NOTHING:
-            return False
-        if self.wish == NEAR:
+        if self.weight and self.wish == NEAR:
             self._score_near(joiner)
-        else:
+        elif self.weight and self.wish == SPREAD:
             self._score_spread(joiner)
-        return False
+        return 0
 
     cdef int _score_near(self, Joiner joiner) except -1 nogil:
         cdef Py_ssize_t i, slot
