@@ -89,7 +89,11 @@ def normalized_with_one(raw: int) -> Score:
 
 
 def images(high: int) -> Score:
-    return lambda fast, scene: fast.score_images(scene.verdicts, scene.scores, 20, high)
+    def score(fast: Any, scene: Scene) -> None:
+        scene.scores.set_raw(scene.verdicts.feasible_rows()[7], high)
+        fast.score_images(scene.verdicts, scene.scores, 20, high)
+
+    return score
 
 
 @pytest.mark.parametrize(
@@ -102,9 +106,9 @@ def images(high: int) -> Score:
         pytest.param(normalized(False), id="normalized"),
         pytest.param(normalized(True), id="normalized in reverse"),
         pytest.param(normalized_with_one(-5), id="normalized with a negative"),
-        pytest.param(normalized_with_one(LARGE), id="normalized with a large one"),
+        pytest.param(normalized_with_one(reference.MAX_RAW), id="normalized with a large one"),
         pytest.param(images(700), id="images"),
-        pytest.param(images(LARGE), id="images, large"),
+        pytest.param(images(reference.MAX_RAW), id="images, large"),
     ],
 )
 @settings(max_examples=8)
