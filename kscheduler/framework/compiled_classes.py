@@ -199,7 +199,8 @@ class CompiledClasses:
 def _readers(handle: Handle) -> list[Callable[[], int]]:
     """In order of `Source`: what tells that it has changed."""
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
-    terms = table.counters.by_terms
+    counters = table.counters
+    terms = counters.by_terms
     return [
         lambda: table.static_generation,
         lambda: table.images.generation,
@@ -207,4 +208,5 @@ def _readers(handle: Handle) -> list[Callable[[], int]]:
         lambda: namespaces.generation,
         lambda: terms.last_id,
         lambda: terms.vanished,
+        lambda: len(counters.label_keys_of_terms),
     ]

@@ -288,7 +288,9 @@ class PodCounters:
 
     def __init__(self, columns: NodeColumns) -> None:
         self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
-        self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, _term_holders)
+        self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, self._term_holders)
+        # Keys of labels that terms held by pods have read so far: other labels make no difference to them.
+        self.label_keys_of_terms: set[str] = set()
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
         self.by_labels.add(label_key(pod.pod), row)
@@ -308,6 +310,11 @@ class PodCounters:
         """Pods by the affinity terms they state. `key` stands for `weigh` and `narrow`: equal keys must weigh alike."""
         return self.by_terms.counter(key, weigh, narrow)
 
+    def _term_holders(self, id: int, key: Hashable) -> TermHolders:
+        made = TermHolders(id, key)  # type: ignore[arg-type]
+        self.label_keys_of_terms.update(each.key for each in made.term.term.selector.requirements or ())
+        return made
+
 
 def counts_alike(old: PodInfo, new: PodInfo) -> bool:
     """Would moving from one to the other change no counter?"""
@@ -322,7 +329,3 @@ def counts_alike(old: PodInfo, new: PodInfo) -> bool:
 
 def _label_class(id: int, key: Hashable) -> LabelClass:
     return LabelClass(id, key)  # type: ignore[arg-type]
-
-
-def _term_holders(id: int, key: Hashable) -> TermHolders:
-    return TermHolders(id, key)  # type: ignore[arg-type]

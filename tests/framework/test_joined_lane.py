@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
+from kscheduler.api.objects import LabelSelector, Node, Pod, SelectorRequirement, TopologySpreadConstraint
 from kscheduler.config import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.snapshot import pod_counters
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from kscheduler.testing.wrappers import Selector
 from tests.framework.lanes import TwoLanes
 from tests.framework.plugins.interpodaffinity.affinities import NAMESPACES, with_pod_affinity
 from tests.framework.plugins.podtopologyspread.spreads import spread, with_spread
@@ -21,6 +22,12 @@ from tests.framework.plugins.podtopologyspread.spreads import spread, with_sprea
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 NODES = 7
+# Selectors of the label that pods have one each of.
+OF_ONE: list[Selector] = [
+    {"index": "p2"},
+    LabelSelector(match_expressions=[SelectorRequirement("index", "Exists")]),
+    LabelSelector(match_expressions=[SelectorRequirement("index", "NotIn", ["p1", "p3"])]),
+]
 
 _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 CONFIGS = {
@@ -102,7 +109,7 @@ class Plan:
         self._pods += 1
         name = f"p{self._pods}"
         pod = PodBuilder(replace(template, metadata=replace(template.metadata, name=name))).uid(name)
-        if self.data.draw(st.integers(0, 9)) == 0:  # as those of stateful sets have, one each
+        if self.data.draw(st.integers(0, 3)) == 0:  # as those of stateful sets have, one each
             pod = pod.label(index=name)
         made = (pod.node(node) if node else pod).obj()
         self.there[name] = made
@@ -134,7 +141,11 @@ class Plan:
     def foreign(self) -> None:
         """Somebody else's pod of any template, perhaps one that nobody here states."""
         node = f"n{self.data.draw(st.integers(0, NODES - 1))}"
-        pod = self.new(self.data.draw(st.sampled_from(self.templates) | templates()), node)
+        template = self.data.draw(st.sampled_from(self.templates) | templates())
+        if self.data.draw(st.integers(0, 2)) == 0:  # which reads a label that others may not have read
+            terms = PodBuilder(template).preferred_pod_affinity(30, ZONE, {"tier": "front"})
+            template = terms.pod_anti_affinity(HOSTNAME, self.data.draw(st.sampled_from(OF_ONE))).obj()
+        pod = self.new(template, node)
         self.lanes.set_pod(pod)
         self.lanes.placed[pod.metadata.uid] = node
 
@@ -206,6 +217,18 @@ def test_a_pod_that_others_shun_is_decided_by_the_core_also_when_they_come_later
     lanes.remove_pod("shy")
     assert "n2" in {outcome.node for outcome in lanes.schedule(*[web(i).obj() for i in range(8, 14)])}
     assert lanes.decided_by_lane == 14
+
+
+def test_pods_with_a_label_each_are_alike_until_somebody_reads_it() -> None:
+    lanes = TwoLanes()
+    grid(lanes)
+    lanes.schedule(*[web(i).label(index=f"{i}").pod_anti_affinity(HOSTNAME, {"app": "web"}).obj() for i in range(4)])
+    shy = make_pod("shy").uid("shy").pod_anti_affinity(ZONE, {"index": "5"})
+    lanes.set_pod(shy.node("n11").obj())
+    pods = [web(i).label(index=f"{i}").pod_anti_affinity(HOSTNAME, {"app": "web"}).obj() for i in range(4, 8)]
+    found = lanes.schedule(*pods)
+    assert [outcome.feasible for outcome in found] == [8, 5, 6, 5]
+    assert lanes.decided_by_lane == 8
 
 
 def test_counters_that_are_given_up_for_room_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,10 @@ class AffinityIndex:
 
     # --- terms of existing pods that mean the pod ---
 
+    def incoming(self, pod: PodInfo) -> Incoming:
+        """Good until a term appears that reads other labels."""
+        return Incoming(pod, self._namespaces, self._table.counters.label_keys_of_terms)
+
     def forbidding(self, incoming: Incoming) -> list[DomainCounts]:
         """Required anti-affinity of others that means the pod, wherever those others are: one item a topology key."""
         self._learn_keys()
@@ -214,7 +218,7 @@ class AffinityIndex:
     def _existing(self, pod: PodInfo) -> Iterator[DomainCounts]:
         """Required anti-affinity of others, one item for each topology key in which it rules out a node."""
         self._learn_keys()
-        incoming = Incoming(pod, self._namespaces)
+        incoming = self.incoming(pod)
         for key in self._forbidding:
             counts = self._forbids(incoming, key)
             if counts.count_anything():
@@ -223,7 +227,7 @@ class AffinityIndex:
     def _wishes(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
         """What others would like, one item for each topology key; the counts are weighed already."""
         self._learn_keys()
-        incoming = Incoming(pod, self._namespaces)
+        incoming = self.incoming(pod)
         for key in self._scoring:
             yield self._wants(incoming, key, hard_weight)
 
@@ -267,17 +271,21 @@ class AffinityIndex:
 
 
 class Incoming:
-    """What decides which terms of other pods mean a pod."""
+    """What decides which terms of other pods mean a pod. `label_keys`: the labels that such terms read.
+
+    Pods of one `look` are alike to them, such as those of a stateful set, each of which has a label of its own.
+    """
 
     __slots__ = ("_labels", "_namespace", "_namespace_labels", "look")
 
-    def __init__(self, pod: PodInfo, namespaces: Namespaces) -> None:
+    def __init__(self, pod: PodInfo, namespaces: Namespaces, label_keys: Collection[str]) -> None:
         metadata = pod.pod.metadata
         self._namespace = metadata.namespace
         self._labels: Mapping[str, str] = metadata.labels or {}
         # For others' terms a namespace that was never reported counts as one without labels.
         self._namespace_labels: Mapping[str, str] = namespaces.get(metadata.namespace) or {}
-        self.look = (self._namespace, frozenset(self._labels.items()), frozenset(self._namespace_labels.items()))
+        read = frozenset((key, value) for key, value in self._labels.items() if key in label_keys)
+        self.look = (self._namespace, read, frozenset(self._namespace_labels.items()))
 
     def narrow(self) -> list[list[Token]]:
         """Where terms are found that may mean the pod."""

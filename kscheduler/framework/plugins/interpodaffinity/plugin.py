@@ -21,7 +21,7 @@ from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair, score_of
-from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, Incoming, ScoreInput
+from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
 from kscheduler.framework.plugins.interpodaffinity.filter_counts import FilterCounts
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
 from kscheduler.framework.plugins.interpodaffinity.joining import Asked, Joining
@@ -151,15 +151,14 @@ class InterPodAffinity:
         draft.depends_on(Source.NAMESPACES)
         if pod.affinity.fault is not None or (draft.weight or 0) > MAX_CLASS_WEIGHT:
             return False
-        own, incoming = self._own(pod), Incoming(pod, self._namespaces)
+        own, incoming = self._own(pod), self._index.incoming(pod)
         weight = None if self._ignores_others and not has_preferred_terms(pod.pod) else draft.weight
         # 1. Do others' terms mean the pod? Once some do, those that appear later are looked up as they come.
         forbidding = self._index.forbidding(incoming) if draft.is_filtering else []
         wanting = self._index.wanting(incoming, self._hard_weight) if weight is not None else []
         is_meant = bool(forbidding or wanting)
-        if not is_meant:
-            draft.depends_on(Source.TERMS)
-        elif own == NO_OWN_TERMS:
+        draft.depends_on(Source.LABELS_OF_TERMS if is_meant else Source.TERMS)
+        if is_meant and own == NO_OWN_TERMS:
             draft.depends_on(Source.TERMS_GONE)
         # 2. Which of all these take part?
         filters = draft.is_filtering and bool(own.affinity or own.anti_affinity or forbidding)
