@@ -1,0 +1,206 @@
+"""The arguments of a wasm plugin, as they stand in a profile's `pluginConfig[].args`: read strictly, faults together.
+
+`guestURL`, `guestConfig`, `logSeverity` and `Args` are those of kube-scheduler-wasm-extension; the others are ours. A
+key nobody knows is an error that lists the known ones. Reads no file and asks no server.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.quantity import parse_units
+from kscheduler.config.decode import aggregate, describe
+from kscheduler.config.duration import Duration
+from kscheduler.errors import ConfigError, DecodeError
+
+FAIL, IGNORE = "fail", "ignore"
+FAILURE_POLICIES = (FAIL, IGNORE)
+ENGINES = ("wasmtime", "wasmer")
+MAX_SEVERITY = 3  # klog's: 0 info, 1 warning, 2 error, 3 fatal
+
+PAGE_BYTES = 64 * 1024  # of WebAssembly memory
+MIN_MEMORY_BYTES = PAGE_BYTES
+MAX_MEMORY_BYTES = 4 * 1024**3  # what a 32-bit address reaches
+MIN_DEADLINE = Duration.parse("1ms")  # a deadline is looked at a few times in ten milliseconds, not more often
+MAX_DEADLINE = Duration.parse("10s")  # everybody waits for a plugin
+MIN_RELOAD_INTERVAL = Duration.parse("100ms")
+
+GUEST_URL = "guestURL"  # the key that makes a plugin of a profile a wasm plugin
+
+
+class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a profile says about one wasm plugin."""
+
+    guest_url: str
+    guest_config: str = ""  # handed to the guest as it is; an object in the file is its JSON here
+    log_severity: int = 0  # the guest's log messages below this are left out
+    args: tuple[str, ...] = ()  # what the guest sees as its command line, the program's name first
+    sha256: str = ""  # of the guest, 64 hexadecimal digits; "": any guest is taken
+    failure_policy: str = FAIL  # a fault of the guest fails the pod's cycle, or the plugin is ignored in it
+    deadline: Duration = Duration.parse("20ms")  # of one call
+    memory_bytes: int = 64 * 1024**2  # of one instance
+    engine: str = ENGINES[0]
+    reload_interval: Duration = Duration(0)  # how often the source is looked at for a new version; 0: never
+    allow_insecure: bool = False  # plain http to other machines
+    pure: bool = False  # the user's word that answers depend on pod and node object only
+
+    @property
+    def deadline_s(self) -> float:
+        return self.deadline.seconds
+
+    @property
+    def is_reloaded(self) -> bool:
+        """A guest with a digest cannot change, so nobody looks."""
+        return bool(self.reload_interval) and not self.sha256
+
+
+def is_wasm(document: Any) -> bool:
+    """Whether arguments of a plugin make it a wasm plugin."""
+    return isinstance(document, Mapping) and GUEST_URL in document
+
+
+def read_arguments(document: Any, path: str) -> WasmArguments:
+    """The arguments in a document; `path` starts the names of fields. Raises ConfigError with all that is wrong."""
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{path}: expected a mapping, got {describe(document)}")
+    given = {key: value for key, value in document.items() if key not in _IGNORED and value is not None}
+    faults: list[str] = []
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in _FIELDS:
+            faults.append(f"{path}: {_unknown(str(key))}")
+            continue
+        field, read = _FIELDS[key]
+        if field in values:
+            faults.append(f"{path}.{key}: expected one of args and Args, got both")
+            continue
+        try:
+            values[field] = read(value)
+        except ValueError as error:
+            faults.append(f"{path}.{key}: {error}")
+    if not given.get(GUEST_URL):
+        faults.append(f"{path}: wasm: guestURL is required")
+    if faults:
+        raise ConfigError(aggregate(faults))
+    return WasmArguments(**values)
+
+
+def _unknown(key: str) -> str:
+    folded = {known.lower(): known for known in KNOWN_KEYS}
+    close = difflib.get_close_matches(key.lower(), folded, n=1)
+    hint = f" (did you mean {folded[close[0]]}?)" if close else ""
+    return f'unknown argument "{key[:60]}"{hint}; a wasm plugin knows {", ".join(KNOWN_KEYS)}'
+
+
+# --- one reader for each kind of value: it raises ValueError that says what was expected and what came -------------
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, got {describe(value)}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"expected true or false, got {describe(value)}")
+    return value
+
+
+def _guest_config(value: Any) -> str:
+    """kube-scheduler-wasm-extension has a string here; an object spares its author the quoting."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (dict, list)):
+        raise ValueError(f"expected a string, a mapping or a list, got {describe(value)}")
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"expected what can be written as JSON: {error}") from error
+
+
+def _severity(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEVERITY:
+        raise ValueError(f"expected an integer from 0 (info) to {MAX_SEVERITY} (fatal), got {describe(value)}")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"expected a list of strings, got {describe(value)}")
+    for index, item in enumerate(value):
+        if not isinstance(item, str) or "\0" in item:
+            raise ValueError(f"item {index}: expected a string without NUL, got {describe(item)}")
+    return tuple(value)
+
+
+def _digest(value: Any) -> str:
+    digest = _text(value).strip().lower().removeprefix("sha256:")
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise ValueError(f"expected 64 hexadecimal digits, got {describe(value)} ({len(digest)} characters)")
+    return digest
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"expected {' or '.join(words)}, got {describe(value)}")
+        return value
+
+    return read
+
+
+def _duration(low: Duration, high: Duration | None, *, or_zero: bool = False) -> Callable[[Any], Duration]:
+    expected = f"at least {low}" if high is None else f"{low} to {high}"
+
+    def read(value: Any) -> Duration:
+        if or_zero and value == 0 and not isinstance(value, bool):
+            return Duration(0)
+        if not isinstance(value, str):
+            raise ValueError(f'expected a duration such as "20ms", got {describe(value)}')
+        duration = Duration.parse(value)
+        if or_zero and not duration:
+            return duration
+        if duration < low or (high is not None and high < duration):
+            raise ValueError(f"expected {'0, or ' if or_zero else ''}{expected}, got {describe(value)}")
+        return duration
+
+    return read
+
+
+def _memory(value: Any) -> int:
+    """In whole pages, as memory grows; what is left of a page is not given."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f'expected an amount of memory such as "64Mi", got {describe(value)}')
+    try:
+        size = parse_units(value, "")
+    except DecodeError as error:
+        raise ValueError(f'expected an amount of memory such as "64Mi", got {describe(value)}') from error
+    if not MIN_MEMORY_BYTES <= size <= MAX_MEMORY_BYTES:
+        raise ValueError(f"expected 64Ki to 4Gi, got {describe(value)}")
+    return size // PAGE_BYTES * PAGE_BYTES
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -> attribute, and who reads it
+    GUEST_URL: ("guest_url", _text),
+    "guestConfig": ("guest_config", _guest_config),
+    "logSeverity": ("log_severity", _severity),
+    "args": ("args", _texts),
+    "Args": ("args", _texts),  # kube-scheduler-wasm-extension's spelling
+    "sha256": ("sha256", _digest),
+    "failurePolicy": ("failure_policy", _one_of(FAILURE_POLICIES)),
+    "deadline": ("deadline", _duration(MIN_DEADLINE, MAX_DEADLINE)),
+    "memory": ("memory_bytes", _memory),
+    "engine": ("engine", _one_of(ENGINES)),
+    "reloadInterval": ("reload_interval", _duration(MIN_RELOAD_INTERVAL, None, or_zero=True)),
+    "allowInsecure": ("allow_insecure", _truth),
+    "pure": ("pure", _truth),
+}
+KNOWN_KEYS = tuple(key for key in _FIELDS if key != "Args")
+_IGNORED = ("apiVersion", "kind")  # which kube-scheduler's own arguments carry

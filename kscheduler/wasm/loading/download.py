@@ -1,0 +1,221 @@
+"""Guests from servers: one GET that cannot take more time, more bytes or more hops than it is given.
+
+Redirects are followed here rather than by the library, so that each target is judged as the URL in the configuration
+was, and https never leads to http. A body may be gzip, as Go's client would take it; what comes out of it is counted
+too, so that a small file cannot unfold into a big one. Proxies are the environment's; none is asked for this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import yarl
+
+from kscheduler import __version__
+from kscheduler.client.concurrency import within
+from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport, is_loopback, without_password
+
+MEBIBYTE = 1024 * 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_CHUNK = 1 << 16
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLimits:
+    """Of one download; the whole includes its redirects."""
+
+    max_bytes: int = 32 * MEBIBYTE  # on the wire, and unpacked: the largest published guest has 2 MiB
+    whole_s: float = 60.0
+    connect_s: float = 10.0
+    silence_s: float = 10.0  # between two pieces
+    # A server that drips keeps each silence short; 4 KiB/s is slower than a modem of 1995.
+    min_bytes_per_s: int = 4096
+    grace_s: float = 5.0  # before the pace is looked at
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """How a server may be asked whether something has changed; both empty: it has not said."""
+
+    etag: str = ""
+    last_modified: str = ""
+
+    def headers(self) -> dict[str, str]:
+        pairs = (("If-None-Match", self.etag), ("If-Modified-Since", self.last_modified))
+        return {name: value for name, value in pairs if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """`data` None: not changed since the validators asked with were given."""
+
+    data: bytes | None
+    validators: Validators
+
+
+DEFAULT_LIMITS = DownloadLimits()
+NO_VALIDATORS = Validators()
+
+
+async def download(
+    source: HTTPSource, limits: DownloadLimits = DEFAULT_LIMITS, known: Validators = NO_VALIDATORS
+) -> Downloaded:
+    """The body of a 200. Raises SourceError for everything else, in bounded time."""
+    try:
+        return await within(limits.whole_s, _follow(source, limits, known))
+    except asyncio.TimeoutError as error:
+        raise SourceError(f"no complete answer within {limits.whole_s:g} s") from error
+
+
+async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators) -> Downloaded:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_s, sock_read=limits.silence_s)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True, limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=timeout,
+        auto_decompress=False,
+        headers={"User-Agent": f"kscheduler/{__version__}", "Accept-Encoding": "gzip"},
+    ) as session:
+        url = source.url
+        for _ in range(limits.redirects + 1):
+            try:
+                answer = await _get(session, url, limits, known)
+            except asyncio.TimeoutError as error:
+                raise SourceError(_silent(url, source, limits)) from error
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise SourceError(f"{_shown(url, source)}{_why(error)}") from error
+            if isinstance(answer, Downloaded):
+                return answer
+            url = _target(url, answer, source.allow_insecure)
+        raise SourceError(f"expected at most {limits.redirects} redirects, got more, the last to {_bare(url)}")
+
+
+async def _get(session: aiohttp.ClientSession, url: str, limits: DownloadLimits, known: Validators) -> Downloaded | str:
+    """What came, or where to ask instead."""
+    async with session.get(
+        _as_written(url), headers=known.headers(), allow_redirects=False, proxy=_proxy_of(url)
+    ) as response:
+        if response.status in _REDIRECTS and (location := response.headers.get("Location")):
+            return location
+        if response.status == 304 and known.headers():
+            return Downloaded(None, known)
+        if response.status != 200:
+            raise SourceError(f'received {response.status} status code from "{_bare(url)}"')
+        data = await _Body(response, limits).read()
+        headers = response.headers
+        return Downloaded(data, Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")))
+
+
+# --- the body -------------------------------------------------------------------------------------------------------
+
+
+class _Body:
+    """Reads a body piece by piece, counting bytes before they are kept."""
+
+    def __init__(self, response: aiohttp.ClientResponse, limits: DownloadLimits) -> None:
+        self._response = response
+        self._limits = limits
+        self._unpack = self._unpacker(response.headers.get("Content-Encoding", ""))
+
+    def _unpacker(self, encoding: str) -> zlib._Decompress | None:
+        if encoding.lower() in ("", "identity"):
+            return None
+        if encoding.lower() in ("gzip", "x-gzip"):
+            return zlib.decompressobj(_GZIP)
+        raise SourceError(f'expected the content encoding "gzip" or none, got "{encoding[:40]}"')
+
+    async def read(self) -> bytes:
+        limits, loop = self._limits, asyncio.get_running_loop()
+        announced = self._response.content_length
+        if announced is not None and announced > limits.max_bytes:
+            raise SourceError(f"expected at most {limits.max_bytes} bytes, got an announcement of {announced}")
+        started, received = loop.time(), 0
+        pieces: list[bytes] = []
+        unpacked = 0
+        async for piece in self._response.content.iter_chunked(_CHUNK):
+            received += len(piece)
+            if received > limits.max_bytes:
+                raise SourceError(f"expected at most {limits.max_bytes} bytes, got more")
+            self._check_pace(received, loop.time() - started)
+            kept = self._unpacked(piece, limits.max_bytes - unpacked)
+            unpacked += len(kept)
+            pieces.append(kept)
+        if self._unpack is not None and not self._unpack.eof:
+            raise SourceError(f"expected a whole gzip file, got the first {received} bytes of one")
+        return b"".join(pieces)
+
+    def _check_pace(self, received: int, seconds: float) -> None:
+        limits = self._limits
+        if seconds > limits.grace_s and received < limits.min_bytes_per_s * seconds:
+            raise SourceError(
+                f"expected at least {limits.min_bytes_per_s} bytes a second, got {received} bytes in {seconds:.1f} s"
+            )
+
+    def _unpacked(self, piece: bytes, room: int) -> bytes:
+        if self._unpack is None:
+            return piece
+        try:
+            data = self._unpack.decompress(piece, room + 1)
+        except zlib.error as error:
+            raise SourceError(f"expected a gzip file, as the server says it is one: {error}") from error
+        if len(data) > room:
+            raise SourceError(f"expected at most {self._limits.max_bytes} bytes unpacked, got more")
+        return data
+
+
+# --- addresses ------------------------------------------------------------------------------------------------------
+
+
+def _target(url: str, location: str, allow_insecure: bool) -> str:
+    """Where a redirect leads. Raises SourceError for where it must not."""
+    target = urljoin(url, location)
+    parts = urlsplit(target)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SourceError(f"expected a redirect to https, got one to {_bare(target)[:200]}")
+    if urlsplit(url).scheme == "https" and parts.scheme == "http":
+        raise SourceError(f"expected https to stay https, got a redirect from {_bare(url)} to {_bare(target)}")
+    check_transport(target, allow_insecure)
+    return target
+
+
+def _as_written(url: str) -> yarl.URL:
+    """Signed URLs depend on how each byte is written."""
+    return yarl.URL(url, encoded=url.isascii())
+
+
+def _proxy_of(url: str) -> str | None:
+    """Asked here rather than by the library, which would also send the passwords of ~/.netrc."""
+    parts = urlsplit(url)
+    if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _bare(url: str) -> str:
+    return without_password(url)
+
+
+def _shown(url: str, source: HTTPSource) -> str:
+    """Which of several servers it was, if not the one in the configuration."""
+    return "" if url == source.url else f"{_bare(url)}: "
+
+
+def _silent(url: str, source: HTTPSource, limits: DownloadLimits) -> str:
+    allowed = f"connecting may take {limits.connect_s:g} s, a silence {limits.silence_s:g} s"
+    return f"{_shown(url, source)}no answer: {allowed}"
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the body ended early or is malformed: {error}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,100 @@
+"""Where a guest is: `file://PATH`, `https://...`, or `http://...` where that is allowed. Opens nothing.
+
+Of a file URL everything after `file://` is the path, relative ones too, as in kube-scheduler-wasm-extension. Plain
+http is taken from this machine's own addresses, where nobody stands between, and from others only with
+`allowInsecure: true`: whoever can change what arrives decides where pods go. A pinned digest does not replace the
+opt-in, so that taking the pin away later cannot open the door unseen.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+FILE_PREFIX = "file://"
+
+
+class SourceError(Exception):
+    """A guest cannot be had; the text says why, and needs the URL before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    path: str
+
+    @property
+    def shown(self) -> str:
+        return f"{FILE_PREFIX}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPSource:
+    url: str
+    allow_insecure: bool = False
+
+    @property
+    def shown(self) -> str:
+        return without_password(self.url)
+
+
+Source = FileSource | HTTPSource
+
+
+def parse_source(url: str, *, allow_insecure: bool = False) -> Source:
+    """Raises SourceError, in kube-scheduler-wasm-extension's words where it has some."""
+    if url.startswith(FILE_PREFIX):
+        if not url.removeprefix(FILE_PREFIX):
+            raise SourceError("expected file://PATH, got no path")
+        if "\0" in url:
+            raise SourceError("expected a path without NUL")
+        return FileSource(url.removeprefix(FILE_PREFIX))
+    parts = _split(url)
+    if not parts.scheme and not url.startswith("/"):
+        raise SourceError(f"invalid URL: {without_password(url)}")
+    if parts.scheme not in ("http", "https"):
+        raise SourceError(f"unsupported URL scheme: {parts.scheme}")
+    if not parts.hostname:
+        raise SourceError(f"expected a URL with a host, got {without_password(url)}")
+    check_transport(url, allow_insecure)
+    return HTTPSource(url, allow_insecure)
+
+
+def check_transport(url: str, allow_insecure: bool) -> None:
+    """Raises SourceError for plain http where it is not allowed; also asked of every redirect."""
+    parts = _split(url)
+    if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
+        raise SourceError(
+            f"expected https, got plain http from {parts.hostname}: what arrives could be changed on the way "
+            "(allowInsecure: true takes it nevertheless)"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def without_password(url: str) -> str:
+    """The URL for messages: what stands before an @ is nobody's business."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host)) if host != parts.netloc else url
+
+
+def _split(url: str) -> SplitResult:
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise SourceError(f"invalid URL: {url!r}")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError as error:
+        raise SourceError(f"invalid URL: {without_password(url)}") from error
+    return parts
