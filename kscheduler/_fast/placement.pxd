@@ -12,6 +12,7 @@ cdef class Placer:
     cdef readonly Py_ssize_t held_bytes  # by the rows of all classes
     cdef readonly Py_ssize_t rebuilds  # so far
     cdef int threads
+    cdef int kept
     cdef uint64_t clock  # uses so far
     cdef set held  # classes with memory
     cdef TableC table

@@ -69,6 +69,7 @@ cdef enum:
     FEW = 6  # changes; so many are read row by row
     FAR = 8  # a row among all costs an eighth of one that is looked up: a class further behind looks at all
     AHEAD = 16  # changes; so far ahead rows are fetched into the cache
+    MOST_BYTES = 2 << 30  # for classes that are kept at any rate
     WORTH_A_THREAD = 32_768  # rows; a look at fewer is over before another thread has begun
     MAX_THREADS = 64
 
@@ -85,14 +86,16 @@ cdef enum:
 cdef class Placer:
     """Finds rows for pods of known classes, on one table.
 
-    What classes know of the rows takes at most `max_bytes`, or what a single one takes; whoever was not used for the
-    longest time forgets. A class read anew is split over `threads` where the table is large.
+    What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
+    but then not more than MOST_BYTES. Whoever was not used for the longest time forgets. A class read anew is split over
+    `threads` where the table is large.
     """
 
-    def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1):
+    def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1, kept=1):
         self.columns = columns
         self.max_bytes = within("max_bytes", max_bytes, 0, _INT64_MAX)
         self.threads = <int>within("threads", threads, 1, 64)
+        self.kept = <int>within("kept", kept, 1, 4096)
         self.held = set()
 
     def __dealloc__(self):
@@ -229,7 +232,8 @@ cdef class Placer:
 
     cdef int make_room(self, Py_ssize_t needed) except -1:
         cdef PodClass oldest, held
-        while self.held and self.held_bytes + needed > self.max_bytes:
+        cdef Py_ssize_t most = max(self.max_bytes, needed, min(self.kept * needed, MOST_BYTES))
+        while self.held and self.held_bytes + needed > most:
             oldest = None
             for held in self.held:
                 if oldest is None or held.c.last_used < oldest.c.last_used:

@@ -197,14 +197,16 @@ def _already(kind: str) -> str:
 class Placer:
     """Finds rows for pods of known classes, on one table.
 
-    What classes know of the rows takes at most `max_bytes`, or what a single one takes; whoever was not used for the
-    longest time forgets. A class read anew is split over `threads` where the table is large.
+    What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
+    but then not more than 2 GiB. Whoever was not used for the longest time forgets. A class read anew is split over
+    `threads` where the table is large.
     """
 
-    def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1) -> None:
+    def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1, kept: int = 1) -> None:
         self._columns = columns
         self._max_bytes = within("max_bytes", max_bytes, 0, _INT64_MAX)
         within("threads", threads, 1, 64)
+        within("kept", kept, 1, 4096)
 
     @property
     def columns(self) -> NodeColumns:

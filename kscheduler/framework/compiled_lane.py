@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 # For what classes know of the rows, 4 bytes a row: 12,000 classes at 5,000 nodes, 600 at 100,000. Of those above that,
 # whoever was not used for the longest time reads the table anew.
 MAX_BYTES = 256 << 20
+# What so many classes know of the rows is worth its memory on any table: a cluster of a million nodes takes 2 GiB for
+# these nodes alone, and a class that has to look at all of them again takes milliseconds.
+KEPT_CLASSES = 256
 
 
 class Placement(NamedTuple):
@@ -75,7 +78,9 @@ class CompiledLane:
         threads: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`threads`: None chooses by the machine. `max_bytes`: for what classes know of the rows."""
+        """`threads`: None chooses by the machine. `max_bytes`: for what classes know of the rows, if that is
+        enough for KEPT_CLASSES of them.
+        """
         self._profiles = profiles
         self._table = handle.table
         self._ties = handle.ties
@@ -83,7 +88,7 @@ class CompiledLane:
         self._stopwatch = stopwatch
         if threads is None:
             threads = min(2, os.cpu_count() or 1)
-        self._placer = Placer(handle.table.columns, max_bytes, threads)
+        self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominated = HighestNominated(handle)

@@ -187,6 +187,7 @@ def test_bad_calls_are_refused(fast: ModuleType) -> None:
     each_raises(ValueError, message, lambda: another.place_many([pods], array("Q"), short, short))
     assert another.place_many([], None, short, short) == (0, 0)
     each_raises(ValueError, "^threads: expected 1..64, got 0$", lambda: fast.Placer(columns, PLENTY, 0))
+    each_raises(ValueError, "^kept: expected 1..4096, got 0$", lambda: fast.Placer(columns, PLENTY, 1, 0))
 
 
 def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
@@ -212,6 +213,10 @@ def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
     tiny = fast.Placer(columns, 0)
     assert place_many(tiny, [new_class(fast, columns), new_class(fast, columns)])[0] == [3, 4]
     assert tiny.held_bytes == one
+    keeping = fast.Placer(columns, 0, 1, 2)
+    several = [new_class(fast, columns, cpu=cpu) for cpu in (100, 200, 300)]
+    place_many(keeping, several)
+    assert keeping.held_bytes == 2 * one
 
 
 def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:
