@@ -63,13 +63,13 @@ cdef extern from *:
     void fetch "ks_fetch"(const void* address) noexcept nogil
 
 cdef object _INT64_MAX = (1 << 63) - 1
+cdef Py_ssize_t MOST_BYTES = <Py_ssize_t>2 << 30  # for classes that are kept at any rate
 
 cdef enum:
     PENDING = -2  # in place of a total, while changes are read
     FEW = 6  # changes; so many are read row by row
     FAR = 8  # a row among all costs an eighth of one that is looked up: a class further behind looks at all
     AHEAD = 16  # changes; so far ahead rows are fetched into the cache
-    MOST_BYTES = 2 << 30  # for classes that are kept at any rate
     WORTH_A_THREAD = 32_768  # rows; a look at fewer is over before another thread has begun
     MAX_THREADS = 64
 
