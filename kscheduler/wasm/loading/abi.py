@@ -1,0 +1,225 @@
+"""Which of the two binary interfaces a guest speaks, where it would run, and why it could not. Judged by its interface.
+
+A guest that exports the function `kscheduler_abi_v1` speaks the batch ABI; one that exports a plugin function of
+kube-scheduler-wasm-extension speaks that one. Faults are in kube-scheduler-wasm-extension's words where it has some.
+Unlike there, any set of extension points is taken. Which ones a guest of the batch ABI answers, it says itself when it
+is asked (`ks_describe`), so that here it has none.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType
+from kscheduler.wasm.loading.sections import Sections
+
+BATCH_MARK = "kscheduler_abi_v1"
+_ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
+WASI = "wasi_snapshot_preview1"
+
+
+class Abi(str, enum.Enum):
+    BATCH = "kscheduler"
+    EXTENSION = "kube-scheduler-wasm-extension"
+
+    __str__ = str.__str__
+
+    @property
+    def text(self) -> str:
+        return "kscheduler batch ABI, version 1" if self is Abi.BATCH else "kube-scheduler-wasm-extension"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a guest can be used for."""
+
+    abi: Abi | None  # None: neither
+    points: tuple[str, ...]  # extension points its exports stand for, as the configuration spells them
+    faults: tuple[str, ...]  # why it cannot be loaded
+    unknown_imports: tuple[Import, ...]  # that no host function answers
+
+
+def interface_of(sections: Sections) -> Interface:
+    abi = _abi(sections)
+    unknown = unknown_imports(sections, abi)
+    return Interface(abi, _points(sections, abi), tuple(_faults(sections, abi, unknown)), unknown)
+
+
+def _abi(sections: Sections) -> Abi | None:
+    if BATCH_MARK in sections.functions:
+        return Abi.BATCH
+    if any(name in sections.functions for name in EXTENSION_EXPORTS):
+        return Abi.EXTENSION
+    return None
+
+
+def _faults(sections: Sections, abi: Abi | None, unknown: tuple[Import, ...]) -> list[str]:
+    faults = []
+    if abi is None:
+        faults.append(_neither(sections))
+    if not isinstance(sections.exports.get(MEMORY), MemoryType):
+        faults.append("wasm: guest doesn't export memory[memory]")
+    if abi is Abi.EXTENSION:
+        faults += _extension_faults(sections)
+    elif abi is Abi.BATCH:
+        faults += _batch_faults(sections)
+    faults += [f"import {each.module}.{each.name} {each.type}: {_why_unknown(each, abi)}" for each in unknown]
+    return faults
+
+
+def _extension_faults(sections: Sections) -> list[str]:
+    exported = {name: kind for name, kind in sections.functions.items() if name in EXTENSION_EXPORTS}
+    faults = [
+        f"wasm: guest exports the wrong signature for func[{name}]. should be {go_form(EXTENSION_EXPORTS[name][0])}"
+        for name, kind in exported.items()
+        if kind != EXTENSION_EXPORTS[name][0]
+    ]
+    if not any(EXTENSION_EXPORTS[name][2] for name in exported):
+        faults.append("wasm: filter, score, reserve, permit or bind must be exported")
+    return faults
+
+
+def _batch_faults(sections: Sections) -> list[str]:
+    faults = []
+    for name, (expected, is_required) in BATCH_EXPORTS.items():
+        found = sections.exports.get(name)
+        if found != expected and (is_required or found is not None):
+            faults.append(f"export {name}: expected {expected}, got {'none' if found is None else found}")
+    return faults
+
+
+def _neither(sections: Sections) -> str:
+    for name in sections.functions:
+        if match := _ANY_BATCH_MARK.fullmatch(name):
+            return f"expected version 1 of the batch ABI, got a guest of version {match.group(1)}"
+    return "wasm: guest does not export any plugin functions"
+
+
+def go_form(kind: FuncType) -> str:
+    """`() -> (i32)`, and `()` where nothing comes back."""
+    text = str(kind)
+    return text.removesuffix(" -> ()")
+
+
+# --- extension points -----------------------------------------------------------------------------------------------
+
+
+_CYCLE = tuple(point.value for point in ExtensionPoint)
+
+
+def _points(sections: Sections, abi: Abi | None) -> tuple[str, ...]:
+    if abi is not Abi.EXTENSION:
+        return ()
+    found = {EXTENSION_EXPORTS[name][1] for name in sections.functions if name in EXTENSION_EXPORTS}
+    return tuple(point for point in _CYCLE if point in found)
+
+
+_STATUS, _PAIR, _NOTHING = FuncType("", "i"), FuncType("", "I"), FuncType("", "")
+
+# Export of kube-scheduler-wasm-extension -> its type, its extension point ("" for none), and whether a guest that
+# exports nothing else is a plugin.
+EXTENSION_EXPORTS: Mapping[str, tuple[FuncType, str, bool]] = MappingProxyType(
+    {
+        "enqueue": (_NOTHING, "", False),
+        "prefilter": (_STATUS, "preFilter", True),
+        "addpod": (_STATUS, "", False),
+        "removepod": (_STATUS, "", False),
+        "filter": (_STATUS, "filter", True),
+        "postfilter": (_PAIR, "postFilter", False),
+        "prescore": (_STATUS, "preScore", False),
+        "score": (_PAIR, "score", True),
+        "normalizescore": (_STATUS, "", False),
+        "reserve": (_STATUS, "reserve", True),
+        "unreserve": (_NOTHING, "reserve", True),
+        "permit": (_PAIR, "permit", True),
+        "prebind": (_STATUS, "preBind", False),
+        "bind": (_STATUS, "bind", True),
+        "postbind": (_NOTHING, "postBind", False),
+    }
+)
+# Export of the batch ABI -> its type, and whether every guest has it.
+BATCH_EXPORTS: Mapping[str, tuple[FuncType, bool]] = MappingProxyType(
+    {
+        BATCH_MARK: (FuncType("", "i"), True),
+        "ks_alloc": (FuncType("i", "i"), True),
+        "ks_configure": (FuncType("ii", "I"), True),
+        "ks_describe": (FuncType("", "I"), True),
+        "ks_table": (FuncType("ii", "I"), False),
+        "ks_call": (FuncType("iii", "I"), False),
+    }
+)
+
+
+# --- imports --------------------------------------------------------------------------------------------------------
+
+
+def unknown_imports(sections: Sections, abi: Abi | None) -> tuple[Import, ...]:
+    return tuple(each for each in sections.imports if not is_known_import(each, abi))
+
+
+def is_known_import(each: Import, abi: Abi | None) -> bool:
+    if each.module == WASI:
+        return isinstance(each.type, FuncType) and each.name in WASI_FUNCTIONS
+    return each.type == _host_functions(abi).get((each.module, each.name))
+
+
+def origin_of(each: Import) -> str:
+    """Whose import it is, for people: "" for nobody's."""
+    if each.module == WASI:
+        return "WASI preview 1" if each.name in WASI_FUNCTIONS else ""
+    for abi in Abi:
+        if (each.module, each.name) in _host_functions(abi):
+            return abi.text
+    return ""
+
+
+def _why_unknown(each: Import, abi: Abi | None) -> str:
+    expected = _host_functions(abi).get((each.module, each.name))
+    if expected is not None:
+        return f"expected {expected}"
+    origin = origin_of(each)
+    return f"it belongs to {origin}, which this guest does not speak" if origin else "no host function of this name"
+
+
+def _host_functions(abi: Abi | None) -> Mapping[tuple[str, str], FuncType]:
+    if abi is Abi.EXTENSION:
+        return EXTENSION_IMPORTS
+    return BATCH_IMPORTS if abi is Abi.BATCH else {}
+
+
+def _imports(module: str, signatures: str) -> dict[tuple[str, str], FuncType]:
+    """`name:params:results ...` as (module, name) -> type."""
+    parts = (signature.split(":") for signature in signatures.split())
+    return {(module, name): FuncType(params, results) for name, params, results in parts}
+
+
+EXTENSION_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
+    _imports("k8s.io/api", "node:iiii:i nodeList:ii:i")
+    | _imports(
+        "k8s.io/scheduler",
+        "get_config:ii:i currentPod:ii:i targetPod:ii:i currentNodeName:ii:i filteredNodeList:ii:i "
+        "nodeImageStates:iiii:i nodeToStatusMap:ii:i nodeScoreList:ii:i result.cluster_events:ii: "
+        "result.node_names:ii: result.nominated_node_name:ii: result.status_reason:ii: "
+        "result.normalized_score_list:ii: handle.eventrecorder.eventf:ii: handle.reject_waiting_pod:iiii: "
+        "handle.get_waiting_pod:iiii:",
+    )
+    | _imports("k8s.io/klog", "log:iii: logs:iiiii: severity::i")
+)
+BATCH_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
+    _imports("kscheduler", "log:iii: event:iiiii: now::I")
+)
+
+_WASI = """
+args_get args_sizes_get environ_get environ_sizes_get clock_res_get clock_time_get fd_advise fd_allocate fd_close
+fd_datasync fd_fdstat_get fd_fdstat_set_flags fd_fdstat_set_rights fd_filestat_get fd_filestat_set_size
+fd_filestat_set_times fd_pread fd_prestat_get fd_prestat_dir_name fd_pwrite fd_read fd_readdir fd_renumber fd_seek
+fd_sync fd_tell fd_write path_create_directory path_filestat_get path_filestat_set_times path_link path_open
+path_readlink path_remove_directory path_rename path_symlink path_unlink_file poll_oneoff proc_exit proc_raise
+sched_yield random_get sock_accept sock_recv sock_send sock_shutdown
+"""
+WASI_FUNCTIONS = frozenset(_WASI.split())

@@ -1,0 +1,62 @@
+"""From a guest's bytes to a version that can run: its interface is read, it is compiled or taken from the cache."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kscheduler.wasm.engine import Engine, Module
+from kscheduler.wasm.loading.abi import Interface, interface_of
+from kscheduler.wasm.loading.compiled_cache import CompiledCache, cache_key
+from kscheduler.wasm.loading.fetch import LoadError
+from kscheduler.wasm.loading.sections import BadModule, Sections, read_sections
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One state of a guest, compiled."""
+
+    sha256: str
+    sections: Sections
+    interface: Interface
+    module: Module
+
+
+def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
+    """What the guest is, if it can be a plugin at all. Raises LoadError."""
+    try:
+        sections = read_sections(wasm)
+    except BadModule as error:
+        raise LoadError(f"wasm: error compiling guest: {error}") from error
+    interface = interface_of(sections)
+    if interface.faults:
+        raise LoadError("; ".join(interface.faults))
+    return sections, interface
+
+
+def compile_version(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Version:
+    """May take seconds, without the GIL for the most part: not for the thread of the event loop. Raises LoadError."""
+    sections, interface = read_interface(wasm)
+    return Version(sha256, sections, interface, compile_module(wasm, sha256, engine, cache))
+
+
+def compile_module(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Module:
+    key = cache_key(sha256, engine)
+    if cache is not None and (blob := cache.get(key)) is not None:
+        try:
+            return engine.load(blob)
+        except Exception as error:  # written by another build of the engine, or for another processor
+            log.warning("compiled guest is refused by the engine; it is compiled again", extra={"err": str(error)})
+            cache.remove(key)
+    try:
+        module = engine.compile(wasm)
+    except Exception as error:
+        raise LoadError(f"wasm: error compiling guest: {error}") from error
+    if cache is not None:
+        try:
+            cache.put(key, module.serialize())
+        except Exception as error:
+            log.warning("compiled guest cannot be kept", extra={"err": str(error)})
+    return module

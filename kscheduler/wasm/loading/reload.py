@@ -1,0 +1,126 @@
+"""New versions of a guest, while the scheduler runs: the old one goes on until the new one has proved itself.
+
+    1. Ask the source.  2. Compile aside.  3. Let each plugin object try it out.  4. Swap, in one step of the loop.
+
+A version that fails at 2 or 3 is refused: the old one stays, and this digest is not tried again. What fails at 1 is
+tried again after the interval. No step holds up the event loop or a pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from kscheduler.errors import KSchedulerError
+from kscheduler.wasm.loading.compiling import Version
+from kscheduler.wasm.loading.fetch import Fetched, LoadError
+from kscheduler.wasm.loading.guest import Guest
+
+log = logging.getLogger(__name__)
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class Outcome(enum.Enum):
+    """Of one look at the source; the values are the `result` label of the metric."""
+
+    UNCHANGED = "unchanged"
+    REPLACED = "replaced"
+    REFUSED = "refused"  # what came cannot be used
+    UNREACHABLE = "unreachable"  # nothing came
+
+
+class ReloadObserver(Protocol):
+    """Who is told how it went, on the event loop's thread."""
+
+    def looked(self, plugin: str, outcome: Outcome, why: str) -> None: ...
+
+
+class Reloader:
+    """Looks after one guest."""
+
+    def __init__(self, guest: Guest, observers: list[ReloadObserver], sleep: Sleep = asyncio.sleep) -> None:
+        self._guest = guest
+        self._observers = observers
+        self._sleep = sleep
+        self._refused = ""  # digest that is not tried again
+        self._complaint = ""  # what the log was told last, so that it is told once
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._sleep(self._guest.arguments.reload_interval.seconds)
+            await self.look()
+
+    async def look(self) -> Outcome:
+        """One look at the source, and all that follows from it. Raises nothing."""
+        try:
+            outcome, why = await self._look()
+        except LoadError as error:
+            outcome, why = Outcome.UNREACHABLE, str(error)
+        except Exception as error:  # a bug of ours must cost a new version, not the watch
+            log.exception("looking for a new version of a guest failed", extra={"plugin": self._guest.name})
+            outcome, why = Outcome.UNREACHABLE, f"{type(error).__name__}: {error}"
+        self._tell(outcome, why)
+        return outcome
+
+    async def _look(self) -> tuple[Outcome, str]:
+        guest = self._guest
+        # 1. Ask the source.
+        fetched = await guest.fetcher.fetch_if_changed(guest.mark)
+        if fetched is None or fetched.sha256 in (guest.sha256, self._refused):
+            guest.mark = guest.mark if fetched is None else fetched.mark
+            return Outcome.UNCHANGED, ""
+        guest.mark = fetched.mark
+        try:
+            # 2. Compile aside.
+            version = await asyncio.to_thread(guest.compile_aside, fetched)
+            self._check_points(version)
+            # 3. Let each plugin object try it out.
+            followers = guest.followers
+            for follower in followers:
+                await asyncio.to_thread(follower.try_out, version)
+        except Exception as error:
+            self._refused = fetched.sha256
+            return Outcome.REFUSED, _reason(error, fetched)
+        # 4. Swap: whoever was made meanwhile too, since nothing is awaited from here on.
+        guest.adopt(version)
+        self._refused = ""
+        for follower in guest.followers:
+            try:
+                follower.replace(version)
+            except Exception:
+                log.exception("a plugin could not change to a new version", extra={"plugin": guest.name})
+        return Outcome.REPLACED, f"sha256 {version.sha256}"
+
+    def _check_points(self, version: Version) -> None:
+        """A profile is built for the points of the first version. Raises LoadError."""
+        before, now = self._guest.interface, version.interface
+        if (before.abi, before.points) != (now.abi, now.points):
+            raise LoadError(
+                f"expected a guest of {before.abi} with the extension points {', '.join(before.points)}, got one of "
+                f"{now.abi} with {', '.join(now.points)}: that takes a restart"
+            )
+
+    def _tell(self, outcome: Outcome, why: str) -> None:
+        fields = {"plugin": self._guest.name, "url": self._guest.fetcher.shown}
+        if outcome is Outcome.REPLACED:
+            log.info("wasm plugin has been replaced", extra={**fields, "sha256": self._guest.sha256})
+        elif outcome is Outcome.REFUSED:
+            log.error("new version of a wasm plugin is refused; the old one goes on", extra={**fields, "err": why})
+        elif outcome is Outcome.UNREACHABLE and why != self._complaint:
+            log.warning("no look at the source of a wasm plugin", extra={**fields, "err": why})
+        self._complaint = why if outcome is Outcome.UNREACHABLE else ""
+        for observer in self._observers:
+            try:
+                observer.looked(self._guest.name, outcome, why)
+            except Exception:
+                log.exception("an observer of wasm plugins failed", extra={"plugin": self._guest.name})
+
+
+def _reason(error: Exception, fetched: Fetched) -> str:
+    what = str(error) if isinstance(error, KSchedulerError) else f"{type(error).__name__}: {error}"
+    return f"sha256 {fetched.sha256}: {what}"
