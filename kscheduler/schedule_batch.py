@@ -23,6 +23,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 MOST_PODS = 256  # in one batch: some milliseconds of work
+LONG_S = 0.004  # batches that take longer become smaller
 
 
 class ScheduleBatch:
@@ -62,14 +63,23 @@ class ScheduleBatch:
             return 0
         batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
         # 2. Those at the front that the lane can decide.
+        started = self._stopwatch()
         done = self._place(batch, now)
-        self._size = min(2 * self._size, MOST_PODS) if done == len(batch) else max(done, 1)
+        self._size = self._next_size(done, len(batch), self._stopwatch() - started)
         # 3. The one that it cannot.
         rest = batch[done:]
         if rest:
             self._alone(rest[0])
             self._queue.put_back(rest[1:])
         return len(popped) - max(len(rest) - 1, 0)
+
+    def _next_size(self, done: int, asked: int, seconds: float) -> int:
+        """Twice as many next time, unless the lane left some over or took long: new classes look at all rows."""
+        if done < asked:
+            return max(done, 1)
+        if seconds > LONG_S:
+            return max(int(asked * LONG_S / seconds), 1)
+        return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
 
     def _run_alone(self, now: float) -> int:
         """One pod in the general lane. It decides as the other one would, and can be looked back at."""

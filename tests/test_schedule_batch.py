@@ -30,11 +30,13 @@ class TamedLane(CompiledLane):
         self.most = MOST_PODS
         self.asked: list[list[str]] = []  # names of the pods of each call
         self.fault: Exception | None = None
+        self.take_time: Callable[[int], None] = lambda pods: None
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         self.asked.append([pod.pod.metadata.name for pod in pods])
         if self.fault is not None:
             raise self.fault
+        self.take_time(len(pods))
         rows = array("i")
         node = self._table.at(0)
         for pod in pods[: self.most]:
@@ -123,6 +125,20 @@ def test_batches_grow_while_the_lane_decides_all_of_them() -> None:
     bench.enqueue(*(easy(f"p{number}") for number in range(40)))
     bench.run_all()
     assert [len(names) for names in bench.lane.asked] == [1, 2, 4, 8, 16, 9]
+
+
+def test_batches_that_take_long_become_smaller() -> None:
+    bench = BatchBench()
+    bench.enqueue(*(easy(f"p{number}") for number in range(60)))
+    while len(bench.dispatched) < 31:
+        bench.run()
+    bench.lane.asked.clear()
+    bench.lane.take_time = lambda pods: bench.spent.advance(0.00099 * pods)
+    bench.run_all()
+    assert [len(names) for names in bench.lane.asked] == [29]
+    bench.enqueue(*(easy(f"q{number}") for number in range(20)))
+    bench.run_all()
+    assert [len(names) for names in bench.lane.asked[1:]] == [4, 4, 4, 4, 4]
 
 
 def test_a_batch_is_no_larger_than_there_is_room_for_bindings() -> None:
