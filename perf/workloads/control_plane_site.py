@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -80,6 +81,8 @@ class ControlPlaneSite:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if isinstance(error, HarnessError):
+            print(f"{self._peer.process.name}: {self._peer.process.log_tail()}", file=sys.stderr)
         self._ends.close()
 
     def connect(self) -> PlaneConnection:
