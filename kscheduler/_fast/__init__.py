@@ -40,6 +40,16 @@ if TYPE_CHECKING:
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
     from kscheduler._fast.joining import Joiner, JoinTerms
+    from kscheduler._fast.packing import (
+        changes_so_far,
+        pack_alive,
+        pack_amounts,
+        pack_feasible,
+        reject_marked,
+        rows_changed_since,
+        set_raws,
+        values_by_profile,
+    )
     from kscheduler._fast.placement import Placer
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
@@ -85,6 +95,7 @@ else:
             "columns",
             "filtering",
             "joining",
+            "packing",
             "placement",
             "preemption",
             "scoring",
@@ -100,6 +111,16 @@ else:
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
         from kscheduler._fast.joining import Joiner, JoinTerms
+        from kscheduler._fast.packing import (
+            changes_so_far,
+            pack_alive,
+            pack_amounts,
+            pack_feasible,
+            reject_marked,
+            rows_changed_since,
+            set_raws,
+            values_by_profile,
+        )
         from kscheduler._fast.placement import Placer
         from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.scoring import (
@@ -154,6 +175,16 @@ else:
             select_host,
         )
         from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
+        from kscheduler._fast.reference_packing import (
+            changes_so_far,
+            pack_alive,
+            pack_amounts,
+            pack_feasible,
+            reject_marked,
+            rows_changed_since,
+            set_raws,
+            values_by_profile,
+        )
         from kscheduler._fast.reference_placement import Placer, PodClass
         from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
@@ -213,6 +244,7 @@ __all__ = [
     "add_spread_by_row",
     "add_to_rows",
     "best_total",
+    "changes_so_far",
     "clear_nodes",
     "clear_raw",
     "filter_crowded",
@@ -225,6 +257,11 @@ __all__ = [
     "normalize",
     "normalize_range",
     "normalize_spread",
+    "pack_alive",
+    "pack_amounts",
+    "pack_feasible",
+    "reject_marked",
+    "rows_changed_since",
     "score_balanced",
     "score_images",
     "score_least_allocated",
@@ -233,6 +270,8 @@ __all__ = [
     "score_requested_to_capacity_ratio",
     "score_spread",
     "select_host",
+    "set_raws",
     "spare_pods",
     "sum_by_domain",
+    "values_by_profile",
 ]

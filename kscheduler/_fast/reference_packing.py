@@ -1,0 +1,138 @@
+"""Columns as bytes and bytes as columns, in plain Python: what packing.pyx must do.
+
+Guests of the batch ABI keep the node table in a memory of their own. What they are sent and what they answer are packed
+columns: little-endian, one entry a row. Packed rows are int32, amounts and scores int64, marks one byte.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+from kscheduler._fast.codes import FEASIBLE, MAX_CODE, MAX_RAW
+from kscheduler._fast.reference_tables import NodeColumns, Row, Scores, Verdicts, index, within
+
+_INT32_MAX = (1 << 31) - 1
+_COLUMNS: dict[str, Callable[[Row, int], int]] = {
+    "allocatable": lambda node, resource: node.allocatable[resource],
+    "requested": lambda node, resource: node.requested[resource],
+    "non_zero_cpu": lambda node, resource: node.non_zero_cpu,
+    "non_zero_memory": lambda node, resource: node.non_zero_memory,
+    "pods": lambda node, resource: node.pods,
+    "allowed_pods": lambda node, resource: node.allowed_pods,
+}
+
+
+# --- what has changed ---
+
+
+def changes_so_far(columns: NodeColumns) -> int:
+    """A place in the history of the rows, to be given to `rows_changed_since` later."""
+    return columns.generation
+
+
+def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
+    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any.
+
+    This form keeps no history. The compiled one remembers the latest changes.
+    """
+    within("cursor", cursor, 0, columns.generation)
+    return b"" if cursor == columns.generation else None
+
+
+# --- columns as bytes ---
+
+
+def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes | None = None) -> bytes:
+    """A column of amounts, of all rows or of those given. `resource` says which allocatable or requested amount."""
+    index("resource", resource, columns.resource_count)
+    if what not in _COLUMNS:
+        raise ValueError(f"what: expected the name of a column, got {what!r}")
+    read = _COLUMNS[what]
+    return array("q", [read(columns._at(row), resource) for row in _rows(rows, columns.rows)]).tobytes()
+
+
+def pack_alive(columns: NodeColumns, rows: bytes | None = None) -> bytes:
+    """1 for a node, 0 for a dead row."""
+    return bytes(columns._at(row).alive for row in _rows(rows, columns.rows))
+
+
+def pack_feasible(verdicts: Verdicts) -> bytes:
+    """The rows that are still in, ascending."""
+    return array("i", verdicts.feasible_rows()).tobytes()
+
+
+# --- bytes as columns ---
+
+
+def reject_marked(verdicts: Verdicts, marks: bytes | bytearray, code: int, reasons: int) -> int:
+    """Put out the feasible rows with a mark, under detail mark - 1. -1, or the first of them whose mark has no reason.
+
+    In that case nothing has changed. Marks of other rows are not looked at.
+    """
+    within("code", code, 1, MAX_CODE)
+    within("reasons", reasons, 0, 255)
+    _check_length("marks", len(marks), verdicts.rows)
+    feasible = verdicts.feasible_rows()
+    for row in feasible:
+        if marks[row] > reasons:
+            return row
+    for row in feasible:
+        if marks[row]:
+            verdicts.reject(row, code, marks[row] - 1)
+    return -1
+
+
+def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray, low: int, high: int) -> int:
+    """Set the raw score of every feasible row, and 0 elsewhere. -1, or the first feasible row outside low..high.
+
+    In that case nothing has changed. Values of other rows are not looked at.
+    """
+    within("low", low, -MAX_RAW, MAX_RAW)
+    within("high", high, -MAX_RAW, MAX_RAW)
+    if scores.rows < verdicts.rows:
+        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    _check_length("values", len(values), 8 * verdicts.rows)
+    given = _integers("q", values)
+    for row in verdicts.feasible_rows():
+        if not low <= given[row] <= high:
+            return row
+    for row in range(verdicts.rows):
+        scores.set_raw(row, given[row] if verdicts.code(row) == FEASIBLE else 0)
+    return -1
+
+
+def values_by_profile(columns: NodeColumns, values: bytes | bytearray, profile_count: int) -> bytes | None:
+    """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
+    within("profile_count", profile_count, 0, _INT32_MAX)
+    _check_length("values", len(values), 8 * columns.rows)
+    given = _integers("q", values)
+    found: dict[int, int] = {}  # profile -> value
+    for row in range(columns.rows):
+        profile = columns.profile(row)
+        if 0 <= profile < profile_count and found.setdefault(profile, given[row]) != given[row]:
+            return None
+    return array("q", [found.get(profile, 0) for profile in range(profile_count)]).tobytes()
+
+
+# --- inside ---
+
+
+def _rows(rows: bytes | None, count: int) -> Sequence[int]:
+    if rows is None:
+        return range(count)
+    found = _integers("i", rows)
+    for row in found:
+        index("row", row, count)
+    return found
+
+
+def _integers(code: str, packed: bytes | bytearray) -> array[int]:
+    found: array[int] = array(code)
+    found.frombytes(packed)
+    return found
+
+
+def _check_length(what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{what}: expected {expected} bytes, got {found}")
