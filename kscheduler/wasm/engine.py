@@ -18,6 +18,7 @@ from kscheduler.errors import KSchedulerError
 
 PAGE_BYTES = 65_536
 MEBIBYTE = 1 << 20
+STACK_BYTES = 512 * 1024  # of every guest: the engine's, since wasmtime has one limit for all
 MEMORY = "memory"  # the export under which every toolchain gives its linear memory
 
 
@@ -54,8 +55,10 @@ class Limits:
     memory_bytes: int = 64 * MEBIBYTE
     deadline_s: float = 0.020  # of each call
     start_deadline_s: float = 1.0  # of `start`, where a language's run time sets itself up
-    stack_bytes: int = 512 * 1024
     output_bytes: int = 4096
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +162,14 @@ class Output:
 class Instance(Protocol):
     """A guest with its own memory. One thread at a time; calls release the GIL, so two instances run in parallel."""
 
-    limits: Limits
-    output: Output
     deadline_s: float  # of the next calls; begins as limits.deadline_s
     data: object  # the caller's own, for its host functions; None at first
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def output(self) -> Output: ...
 
     @property
     def is_broken(self) -> bool:
@@ -191,7 +198,10 @@ class Instance(Protocol):
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None: ...
 
     def view(self, address: int, size: int) -> memoryview:
-        """The guest's own bytes, writable: only until the next call, which may move them."""
+        """The guest's own bytes, writable. It keeps the memory alive after `close`.
+
+        Release it before the next call: where the memory may move in that call, the call is refused.
+        """
         ...
 
     def close(self) -> None:
@@ -202,15 +212,18 @@ class Instance(Protocol):
 class Module(Protocol):
     """Compiled code without state; any thread may use it."""
 
-    exports: Mapping[str, ExternType]
-    imports: Sequence[Import]
+    @property
+    def exports(self) -> Mapping[str, ExternType]: ...
+
+    @property
+    def imports(self) -> Sequence[Import]: ...
 
     def serialize(self) -> bytes:
         """For `Engine.load` of the same engine version on the same machine."""
         ...
 
     def instantiate(
-        self, functions: Iterable[HostFunction] = (), limits: Limits = ..., *, wasi: Wasi | None = None
+        self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
         """Link and instantiate; `start` is the caller's to call, when its host functions are ready."""
         ...
@@ -219,8 +232,13 @@ class Module(Protocol):
 class Engine(Protocol):
     """Compiles modules. One a process is enough."""
 
-    name: str
-    version: str  # with whatever else makes serialized code its own
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str:
+        """With whatever else makes serialized code its own."""
+        ...
 
     def compile(self, wasm: bytes) -> Module: ...
 

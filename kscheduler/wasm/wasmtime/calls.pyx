@@ -1,0 +1,563 @@
+"""Calls into wasmtime's C API without the GIL, and back from a guest into Python with it. See calls_ctypes.py.
+
+`bind` finds the library's functions at run time, so that building needs no wasmtime. The structs below are opaque
+bytes of the sizes that layout.py checks. An unchecked call trusts its caller about types: a Function is only made
+from the type that the compiled module itself declares.
+
+What goes wrong ends in `linked.fail`, which raises; here are only facts: a trap code, a text, a pending exception.
+"""
+
+import threading
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_AsUnsignedLongLongMask
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    """
+    #include <dlfcn.h>
+    #include <errno.h>
+    #include <semaphore.h>
+    #include <time.h>
+
+    static long long ks_now_ns(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec * 1000000000LL + t.tv_nsec;
+    }
+    static void ks_sleep_until_ns(long long when) {
+        struct timespec t = {when / 1000000000LL, when % 1000000000LL};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
+    }
+    static void ks_wait(sem_t *semaphore) {
+        while (sem_wait(semaphore) != 0 && errno == EINTR) {}
+    }
+    static int ks_add(int *number, int by) { return __atomic_add_fetch(number, by, __ATOMIC_SEQ_CST); }
+    static int ks_load(int *number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
+    static int ks_swap(int *number, int value) { return __atomic_exchange_n(number, value, __ATOMIC_SEQ_CST); }
+    """
+    ctypedef struct sem_t:
+        pass
+    void* dlsym(void* handle, const char* name) nogil
+    int sem_init(sem_t* semaphore, int shared, unsigned int value) nogil
+    int sem_post(sem_t* semaphore) nogil
+    int sem_destroy(sem_t* semaphore) nogil
+    long long ks_now_ns() nogil
+    void ks_sleep_until_ns(long long when) nogil
+    void ks_wait(sem_t* semaphore) nogil
+    int ks_add(int* number, int by) nogil
+    int ks_load(int* number) nogil
+    int ks_swap(int* number, int value) nogil
+
+cdef enum:
+    MAX_NUMBERS = 16  # parameters of one function
+    EXTERN_MEMORY = 3
+
+# linked.fail's codes beside wasmtime's own, which are zero or more
+NO_CODE = -1
+OUTSIDE = -2
+UNUSABLE = -3
+
+cdef struct FuncC:
+    uint64_t words[2]
+
+cdef struct MemoryC:
+    uint64_t words[3]
+
+cdef struct ExternC:
+    uint8_t kind
+    uint64_t words[3]
+
+cdef struct TextC:
+    size_t size
+    char* data
+
+ctypedef union NumberC:
+    int32_t i32
+    int64_t i64
+    float f32
+    double f64
+    uint64_t words[2]
+
+# struct -> bytes, to be compared with the library's own
+SIZES = {
+    "wasmtime_func": sizeof(FuncC),
+    "wasmtime_memory": sizeof(MemoryC),
+    "wasmtime_extern": sizeof(ExternC),
+    "wasmtime_val_raw": sizeof(NumberC),
+    "wasm_byte_vec_t": sizeof(TextC),
+}
+
+cdef struct LibraryC:
+    void* (*func_call_unchecked)(
+        void* context, const FuncC* func, NumberC* numbers, size_t count, void** trap
+    ) noexcept nogil
+    void (*set_epoch_deadline)(void* context, uint64_t ticks) noexcept nogil
+    void (*increment_epoch)(void* engine) noexcept nogil
+    uint8_t* (*memory_data)(void* context, const MemoryC* memory) noexcept nogil
+    size_t (*memory_data_size)(void* context, const MemoryC* memory) noexcept nogil
+    uint8_t (*caller_export_get)(void* caller, const char* name, size_t size, ExternC* item) noexcept nogil
+    void* (*trap_new)(const char* text, size_t size) noexcept nogil
+    uint8_t (*trap_code)(const void* trap, uint8_t* code) noexcept nogil
+    void (*trap_message)(const void* trap, TextC* text) noexcept nogil
+    void (*trap_delete)(void* trap) noexcept nogil
+    void (*error_message)(const void* error, TextC* text) noexcept nogil
+    void (*error_delete)(void* error) noexcept nogil
+    void (*text_delete)(TextC* text) noexcept nogil
+
+cdef LibraryC library
+
+# In the order of LibraryC, whose fields are all pointers.
+_SYMBOLS = (
+    b"wasmtime_func_call_unchecked", b"wasmtime_context_set_epoch_deadline", b"wasmtime_engine_increment_epoch",
+    b"wasmtime_memory_data", b"wasmtime_memory_data_size", b"wasmtime_caller_export_get", b"wasmtime_trap_new",
+    b"wasmtime_trap_code", b"wasm_trap_message", b"wasm_trap_delete", b"wasmtime_error_message",
+    b"wasmtime_error_delete", b"wasm_byte_vec_delete",
+)
+
+
+def bind(size_t handle):
+    """Take the functions from the loaded library (a dlopen handle); LookupError names the one that is missing."""
+    cdef void* found
+    cdef int index
+    for index, name in enumerate(_SYMBOLS):
+        found = dlsym(<void*>handle, name)
+        if found == NULL:
+            raise LookupError(f"the wasmtime library has no {name.decode()}")
+        (<void**>&library)[index] = found
+
+
+@cython.final
+cdef class Epoch:
+    """The clock of one engine: a thread without the GIL that advances the epoch while calls run, and else sleeps."""
+
+    cdef void* _engine
+    cdef sem_t _wake
+    cdef int _active  # calls that run now
+    cdef int _parked  # the thread sleeps until woken
+    cdef int _stopping
+    cdef bint _started
+    cdef long long _tick_ns
+    cdef object _thread
+    cdef readonly double tick_s
+
+    def __cinit__(self):
+        sem_init(&self._wake, 0, 0)
+
+    def __init__(self, size_t engine, double tick_s):
+        self._engine = <void*>engine
+        self.tick_s = tick_s
+        self._tick_ns = <long long>(tick_s * 1e9)
+
+    def __dealloc__(self):
+        sem_destroy(&self._wake)
+
+    def enter(self):
+        """A call begins."""
+        self._enter()
+
+    def leave(self):
+        """A call has ended."""
+        ks_add(&self._active, -1)
+
+    cdef int _enter(self) except -1:
+        if not self._started:
+            self._start()
+        ks_add(&self._active, 1)
+        if ks_load(&self._parked) and ks_swap(&self._parked, 0):
+            sem_post(&self._wake)
+        return 0
+
+    cdef int _start(self) except -1:
+        self._started = True
+        self._thread = threading.Thread(target=self.run, name="wasm-epoch", daemon=True)
+        self._thread.start()
+        return 0
+
+    def run(self):
+        with nogil:
+            self._run()
+
+    cdef void _run(self) noexcept nogil:
+        cdef long long next_ns = ks_now_ns()
+        cdef int idle = 0
+        while not ks_load(&self._stopping):
+            next_ns += self._tick_ns
+            ks_sleep_until_ns(next_ns)
+            if ks_load(&self._active):
+                idle = 0
+                library.increment_epoch(self._engine)
+                # Ticks that came late are made up for, but not those of a process that was stopped for a while.
+                if next_ns < ks_now_ns() - 4 * self._tick_ns:
+                    next_ns = ks_now_ns()
+                continue
+            idle += 1
+            if idle < 50:
+                continue
+            # Said before looking again, so that a call that begins now either is seen or wakes this thread.
+            ks_swap(&self._parked, 1)
+            if not ks_load(&self._active) and not ks_load(&self._stopping):
+                ks_wait(&self._wake)
+            ks_swap(&self._parked, 0)
+            idle = 0
+            next_ns = ks_now_ns()
+
+    def stop(self):
+        """End the thread and wait for it; a later call starts it anew."""
+        if self._started:
+            ks_swap(&self._stopping, 1)
+            sem_post(&self._wake)
+            self._thread.join()
+            self.forget()
+
+    def forget(self):
+        """The thread is gone, as after a fork in the child."""
+        self._started = False
+        self._thread = None
+        self._active = self._parked = self._stopping = 0
+
+
+@cython.final
+cdef class Guest:
+    """One instance: its calls, its memory, and what its host functions left behind."""
+
+    cdef void* _context
+    cdef readonly Epoch epoch
+    cdef object _linked
+    cdef dict _functions  # export -> Function
+    cdef list _bindings
+    cdef object _pending  # what a host function raised in the present call
+    cdef MemoryC _memory
+    cdef bint _has_memory
+    cdef bint _running
+    cdef bint _broken
+    cdef bint _may_move  # a call may move the memory
+    cdef int _views
+    cdef uint64_t _ticks
+    cdef double _deadline_s
+    cdef readonly object limits
+    cdef readonly object output
+    cdef public object data
+    cdef object __weakref__
+
+    def __init__(self, Epoch epoch not None, size_t context, linked, limits, output, bint may_move):
+        self.epoch = epoch
+        self._context = <void*>context
+        self._linked = linked
+        self._functions = {}
+        self._bindings = []
+        self._may_move = may_move
+        self.limits = limits
+        self.output = output
+        self.deadline_s = limits.deadline_s
+
+    @property
+    def deadline_s(self):
+        return self._deadline_s
+
+    @deadline_s.setter
+    def deadline_s(self, double seconds):
+        # The present tick is partly gone, so one more: never early, late by a tick at most.
+        self._ticks = <uint64_t>(seconds / self.epoch.tick_s + 0.999) + 1
+        self._deadline_s = seconds
+
+    @property
+    def deadline_ticks(self):
+        return self._ticks
+
+    @property
+    def is_broken(self):
+        return self._broken
+
+    def set_broken(self, bint broken):
+        self._broken = broken
+
+    @property
+    def memory_bytes(self):
+        return self._size()
+
+    cdef size_t _size(self) noexcept:
+        return library.memory_data_size(self._context, &self._memory) if self._has_memory else 0
+
+    def add_binding(self, function, str params not None, str results not None):
+        """(callback, environment) for wasmtime_func_new_unchecked, of a host function of this instance."""
+        binding = HostBinding.__new__(HostBinding)
+        (<HostBinding>binding).guest = self
+        (<HostBinding>binding).function = function
+        (<HostBinding>binding).params = params.encode()
+        (<HostBinding>binding).result = ord(results) if results else 0
+        self._bindings.append(binding)
+        return <size_t>&_host_function, <size_t><void*>binding
+
+    def set_memory(self, bytes memory not None):
+        """The exported memory, as the wasmtime_memory struct's bytes."""
+        if len(memory) != sizeof(MemoryC):
+            raise ValueError(f"a memory has {sizeof(MemoryC)} bytes, got {len(memory)}")
+        memcpy(&self._memory, <const char*>memory, sizeof(MemoryC))
+        self._has_memory = True
+
+    def take_pending(self):
+        """What a host function raised, once."""
+        pending = self._pending
+        self._pending = None
+        return pending
+
+    def start(self):
+        self._check_usable("start")
+        self._linked.start(self)
+
+    def call(self, str export not None, *args):
+        function = self._functions.get(export)
+        if function is None:
+            function = self.prepare(export)
+        return _call(<Function>function, args)
+
+    def prepare(self, str export not None):
+        found = self._functions.get(export)
+        if found is not None:
+            return found
+        self._check_usable(export)
+        struct, params, results = self._linked.find(self, export)
+        if len(struct) != sizeof(FuncC) or len(params) > MAX_NUMBERS or len(results) > 1:
+            raise ValueError(f"{export} does not fit: {len(struct)} bytes, {len(params)} -> {len(results)}")
+        function = Function.__new__(Function)
+        (<Function>function).guest = self
+        (<Function>function).name = export
+        (<Function>function).params = params.encode()
+        (<Function>function).result = ord(results) if results else 0
+        memcpy(&(<Function>function).func, <const char*>(<bytes>struct), sizeof(FuncC))
+        self._functions[export] = function
+        return function
+
+    def read(self, long long address, long long size):
+        return PyBytes_FromStringAndSize(<const char*>self._at(address, size), size)
+
+    def write(self, long long address, const uint8_t[::1] data not None):
+        cdef Py_ssize_t size = data.shape[0]
+        cdef uint8_t* target = self._at(address, size)
+        if size:
+            memcpy(target, &data[0], size)
+
+    def view(self, long long address, long long size):
+        cdef View view = View.__new__(View)
+        view.start = self._at(address, size)
+        view.size = size
+        view.guest = self
+        view.linked = self._linked
+        return memoryview(view)
+
+    cdef uint8_t* _at(self, long long address, long long size) except? NULL:
+        """The first of `size` bytes of the guest's memory, all of which exist."""
+        cdef long long present
+        if self._linked is None:
+            self._check_usable("memory")
+        present = <long long>self._size()
+        if address < 0 or size < 0 or size > present or address > present - size:
+            self._broken = True
+            self._linked.fail(
+                self, "memory", OUTSIDE, f"{size} bytes at {address} are outside its memory of {present} bytes", None
+            )
+        return library.memory_data(self._context, &self._memory) + address if present else NULL
+
+    cdef int _check_usable(self, str where) except -1:
+        if self._linked is None:
+            raise RuntimeError(f"{where}: the instance is closed")
+        if self._running:
+            raise RuntimeError(f"{where}: the instance is in a call already")
+        if self._broken:
+            self._linked.fail(self, where, UNUSABLE, "the instance is broken by an earlier fault", None)
+        if self._views and self._may_move:
+            raise RuntimeError(f"{where}: a view of the instance's memory is still held")
+        return 0
+
+    def close(self):
+        if self._running:
+            raise RuntimeError("close: the instance is in a call")
+        self._broken = True
+        self._functions = {}
+        self._bindings = []
+        self._pending = None
+        self._has_memory = False
+        self._linked = None  # with it the store, unless a view holds it
+        self.data = None
+
+
+@cython.final
+cdef class Function:
+    """An export, with the type the module declares."""
+
+    cdef Guest guest
+    cdef FuncC func
+    cdef bytes params
+    cdef char result  # 0 for none
+    cdef str name
+
+    def __call__(self, *args):
+        return _call(self, args)
+
+
+cdef object _call(Function function, tuple args):
+    cdef Guest guest = function.guest
+    cdef NumberC numbers[MAX_NUMBERS]
+    cdef void* trap = NULL
+    cdef void* error
+    cdef size_t count = len(function.params)
+    cdef size_t slots = count if count else 1
+    if guest._running or guest._broken or guest._views:
+        guest._check_usable(function.name)
+    if <size_t>len(args) != count:
+        raise TypeError(f"{function.name} takes {count} numbers, got {len(args)}")
+    memset(numbers, 0, slots * sizeof(NumberC))
+    _fill(numbers, function.params, args)
+    guest.epoch._enter()
+    guest._running = True
+    library.set_epoch_deadline(guest._context, guest._ticks)
+    with nogil:
+        error = library.func_call_unchecked(guest._context, &function.func, numbers, slots, &trap)
+    guest._running = False
+    ks_add(&guest.epoch._active, -1)
+    if error != NULL or trap != NULL:
+        guest._broken = True
+        _fail(guest, function.name, error, trap)
+    return _number(numbers[0], function.result)
+
+
+cdef int _fill(NumberC* numbers, bytes params, tuple args) except -1:
+    cdef const char* kinds = params
+    cdef Py_ssize_t index
+    for index in range(len(params)):
+        if kinds[index] == b"i":
+            numbers[index].i32 = <int32_t><uint32_t>PyLong_AsUnsignedLongLongMask(args[index])
+        elif kinds[index] == b"I":
+            numbers[index].i64 = <int64_t>PyLong_AsUnsignedLongLongMask(args[index])
+        elif kinds[index] == b"f":
+            numbers[index].f32 = args[index]
+        else:
+            numbers[index].f64 = args[index]
+    return 0
+
+
+cdef object _number(NumberC number, char kind):
+    if kind == 0:
+        return None
+    if kind == b"i":
+        return number.i32
+    if kind == b"I":
+        return number.i64
+    if kind == b"f":
+        return number.f32
+    return number.f64
+
+
+cdef int _fail(Guest guest, str where, void* error, void* trap) except -1:
+    """Free both and let `linked` raise what they mean."""
+    cdef TextC text
+    cdef uint8_t code = 0
+    cdef int known = NO_CODE
+    text.size = 0
+    text.data = NULL
+    if trap != NULL:
+        if library.trap_code(trap, &code):
+            known = code
+        library.trap_message(trap, &text)
+        library.trap_delete(trap)
+    if error != NULL:
+        if text.data == NULL:
+            library.error_message(error, &text)
+        library.error_delete(error)
+    message = text.data[: text.size].decode("utf-8", "replace") if text.data != NULL else ""
+    library.text_delete(&text)
+    guest._linked.fail(guest, where, known, message.rstrip("\0"), guest.take_pending())
+    raise RuntimeError("a fault was not raised")
+
+
+@cython.final
+cdef class HostBinding:
+    """What the C callback needs to know; its guest keeps it."""
+
+    cdef Guest guest
+    cdef object function
+    cdef bytes params
+    cdef char result
+
+
+cdef void* _host_function(void* environment, void* caller, NumberC* numbers, size_t count) noexcept with gil:
+    """wasmtime_func_unchecked_callback_t: the one way from a guest into Python. A trap for what is raised."""
+    binding = <HostBinding>environment
+    guest = binding.guest
+    try:
+        if not guest._has_memory:
+            _find_memory(guest, caller)
+        _answer(numbers, binding.result, binding.function(guest, *_arguments(numbers, binding.params)))
+        return NULL
+    except BaseException as error:
+        guest._pending = error
+        return library.trap_new("host function", 13)
+
+
+cdef tuple _arguments(NumberC* numbers, bytes params):
+    cdef const char* kinds = params
+    cdef Py_ssize_t count = len(params)
+    if count == 0:
+        return ()
+    if count == 1:
+        return (_number(numbers[0], kinds[0]),)
+    if count == 2:
+        return (_number(numbers[0], kinds[0]), _number(numbers[1], kinds[1]))
+    return tuple([_number(numbers[index], kinds[index]) for index in range(count)])
+
+
+cdef int _answer(NumberC* numbers, char kind, answer) except -1:
+    if kind == 0:
+        if answer is not None:
+            raise TypeError(f"a host function without a result returned {answer!r}")
+        return 0
+    if answer is None:
+        raise TypeError("a host function with a result returned None")
+    if kind == b"i":
+        numbers[0].i32 = <int32_t><uint32_t>PyLong_AsUnsignedLongLongMask(answer)
+    elif kind == b"I":
+        numbers[0].i64 = <int64_t>PyLong_AsUnsignedLongLongMask(answer)
+    elif kind == b"f":
+        numbers[0].f32 = answer
+    else:
+        numbers[0].f64 = answer
+    return 0
+
+
+cdef int _find_memory(Guest guest, void* caller) except -1:
+    """A module's start section runs before anybody could look at its exports."""
+    cdef ExternC item
+    if library.caller_export_get(caller, "memory", 6, &item) and item.kind == EXTERN_MEMORY:
+        memcpy(&guest._memory, item.words, sizeof(MemoryC))
+        guest._has_memory = True
+    return 0
+
+
+@cython.final
+cdef class View:
+    """A range of a guest's memory as a buffer; counts itself, and keeps the store."""
+
+    cdef uint8_t* start
+    cdef Py_ssize_t size
+    cdef Guest guest
+    cdef object linked
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        self.guest._views += 1
+        buffer.buf = self.start
+        buffer.obj = self
+        buffer.len = self.size
+        buffer.itemsize = 1
+        buffer.readonly = 0
+        buffer.ndim = 1
+        buffer.format = "B"
+        buffer.shape = &self.size
+        buffer.strides = &buffer.itemsize
+        buffer.suboffsets = NULL
+        buffer.internal = NULL
+
+    def __releasebuffer__(self, Py_buffer* buffer):
+        self.guest._views -= 1

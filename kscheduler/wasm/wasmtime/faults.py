@@ -1,0 +1,43 @@
+"""What a failed call means: the library's trap code and text, or what a host function raised, as a GuestFault."""
+
+from __future__ import annotations
+
+import re
+
+from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.wasi import ProcessExit
+
+# wasmtime_trap_code_t
+STACK_OVERFLOW = 0
+INTERRUPT = 10
+
+_LONGEST = 300  # of a message; the text quotes names from the guest
+_REASON = re.compile(r"wasm trap: (?P<reason>[^\n]+)")
+_FRAME = re.compile(r"^\s*0:\s+0x[0-9a-f]+ - (?P<function>[^\n]+)$", re.M)
+
+
+def from_trap(where: str, code: int, text: str, deadline_s: float, output: str) -> GuestFault:
+    """Of a call that the engine stopped."""
+    if code == INTERRUPT:
+        return GuestFault(FaultKind.DEADLINE, f"{where}: ran longer than {deadline_s * 1000:g} ms", output)
+    reason = _REASON.search(text)
+    frame = _FRAME.search(text)
+    message = reason["reason"] if reason else one_line(text)
+    inside = f" in {frame['function'].rsplit('!', 1)[-1]}" if frame else ""
+    return GuestFault(FaultKind.TRAP, one_line(f"{where}: {message}{inside}"), output)
+
+
+def from_host(where: str, raised: Exception, output: str) -> GuestFault:
+    """Of a call in which a host function raised."""
+    if isinstance(raised, GuestFault):
+        return GuestFault(raised.kind, one_line(f"{where}: {raised.message}"), output)
+    if isinstance(raised, ProcessExit):
+        return GuestFault(FaultKind.EXIT, f"{where}: the guest exited with status {raised.status}", output)
+    return GuestFault(
+        FaultKind.HOST, one_line(f"{where}: a host function raised {type(raised).__name__}: {raised}"), output
+    )
+
+
+def one_line(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= _LONGEST else joined[: _LONGEST - 3] + "..."

@@ -1,0 +1,188 @@
+"""One instance from a module: a store with its limits, its host functions, its exports."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import wasmtime
+
+from kscheduler.wasm import wasi as wasi_functions
+from kscheduler.wasm.engine import (
+    MEMORY,
+    ExternType,
+    FaultKind,
+    FuncType,
+    GuestFault,
+    HostFunction,
+    Import,
+    Instance,
+    Limits,
+    MemoryType,
+    Output,
+    Wasi,
+)
+from kscheduler.wasm.wasmtime import faults, library
+from kscheduler.wasm.wasmtime.library import Store
+
+if TYPE_CHECKING:
+    from kscheduler.wasm.wasmtime.modules import WasmtimeModule
+
+# wasmtime_extern: a byte for the kind, then at 8 the struct of that kind
+_EXTERN_BYTES, _STRUCT_AT, _FUNC_BYTES, _MEMORY_BYTES = 32, 8, 16, 24
+_EXTERN_FUNC, _EXTERN_MEMORY = 0, 3
+
+# calls.pyx's codes
+_NO_CODE, _OUTSIDE, _UNUSABLE = -1, -2, -3
+
+
+def instantiate(
+    module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
+) -> Instance:
+    # 1. What the module asks for, before anything is made.
+    offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
+    wanted = resolve(module.imports, offered)
+    # 2. A store with its limits.
+    engine = module.engine
+    link = Link(Store(engine.address), module.exports)
+    link.store.limit(limits.memory_bytes)
+    guest: Any = engine.calls.Guest(
+        engine.epoch, link.store.context, link, limits, Output(limits.output_bytes), engine.may_move(limits)
+    )
+    try:
+        # 3. The host functions, in the order of the imports.
+        externs = ctypes.create_string_buffer(_EXTERN_BYTES * max(1, len(wanted)))
+        for index, function in enumerate(wanted):
+            callback, environment = guest.add_binding(function.function, function.params, function.results)
+            at = ctypes.addressof(externs) + _EXTERN_BYTES * index + _STRUCT_AT
+            library.func_new_unchecked(
+                link.store.context, engine.func_type_address(function.type), callback, environment, None, at
+            )
+        # 4. The instance; its start section, if it has one, runs here.
+        link.instantiate(guest, module.address, externs, len(wanted))
+        # 5. Its memory.
+        if isinstance(module.exports.get(MEMORY), MemoryType):
+            guest.set_memory(link.export(MEMORY, _EXTERN_MEMORY, _MEMORY_BYTES))
+    except BaseException:
+        guest.close()
+        raise
+    instance: Instance = guest
+    return instance
+
+
+def resolve(imports: Sequence[Import], offered: Iterable[HostFunction]) -> list[HostFunction]:
+    """The host function of each import, in their order."""
+    by_name = {(function.module, function.name): function for function in offered}
+    found = []
+    for wanted in imports:
+        name = faults.one_line(f"{wanted.module}.{wanted.name}")
+        if not isinstance(wanted.type, FuncType):
+            raise GuestFault(FaultKind.BAD_IMPORT, f"the guest imports {name}, a {wanted.type}: only functions can be")
+        function = by_name.get((wanted.module, wanted.name))
+        if function is None:
+            raise GuestFault(FaultKind.BAD_IMPORT, f"the guest imports {name} {wanted.type}: the host has none")
+        if function.type != wanted.type:
+            raise GuestFault(
+                FaultKind.BAD_IMPORT, f"the guest imports {name} as {wanted.type}: the host has {function.type}"
+            )
+        found.append(function)
+    return found
+
+
+class Link:
+    """What a guest of calls.pyx asks of its instance: exports by name, and what a failure means."""
+
+    def __init__(self, store: Store, exports: Mapping[str, ExternType]) -> None:
+        self.store = store
+        self._exports = exports
+        self._instance = ctypes.create_string_buffer(16)
+        self._first_fault: FaultKind | None = None
+
+    def instantiate(self, guest: Any, module: int, externs: ctypes.Array[ctypes.c_char], count: int) -> None:
+        trap = ctypes.c_void_p()
+        guest.deadline_s = guest.limits.start_deadline_s
+        library.set_epoch_deadline(self.store.context, guest.deadline_ticks)
+        guest.epoch.enter()
+        try:
+            error = library.instance_new(self.store.context, module, externs, count, self._instance, ctypes.byref(trap))
+        finally:
+            guest.epoch.leave()
+        if error or trap.value:
+            code, text = library.take_failure(error, trap.value)
+            pending = guest.take_pending()
+            if error and pending is None:
+                # Linking was checked before: what is left is a limit of the store.
+                raise GuestFault(FaultKind.MEMORY, faults.one_line(f"cannot be instantiated: {text}"))
+            self.fail(guest, "start section", _NO_CODE if code is None else code, text, pending)
+        guest.deadline_s = guest.limits.deadline_s
+
+    def export(self, name: str, kind: int, size: int) -> bytes:
+        """The struct of an export that the module is known to have."""
+        item = ctypes.create_string_buffer(_EXTERN_BYTES)
+        encoded = name.encode()
+        found = library.instance_export_get(self.store.context, self._instance, encoded, len(encoded), item)
+        if not found or item.raw[0] != kind:
+            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"the export {name} is not there"))
+        return item.raw[_STRUCT_AT : _STRUCT_AT + size]
+
+    def find(self, guest: Any, export: str) -> tuple[bytes, str, str]:
+        """(struct, parameters, results) of an exported function that the host can call."""
+        kind = self._exports.get(export)
+        name = faults.one_line(export)
+        if not isinstance(kind, FuncType):
+            found = "has no such export" if kind is None else f"has a {kind} of that name"
+            raise GuestFault(FaultKind.BAD_MODULE, f"{name}: expected a function, the guest {found}")
+        if len(kind.results) > 1 or len(kind.params) > 16 or "?" in kind.params + kind.results:
+            raise GuestFault(
+                FaultKind.BAD_MODULE, f"{name}: {kind} cannot be called: expected at most 16 numbers, and one result"
+            )
+        return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), kind.params, kind.results
+
+    def start(self, guest: Any) -> None:
+        for export in ("_initialize", "_start"):
+            if self._exports.get(export) == FuncType("", ""):
+                self._run(guest, export)
+                return
+
+    def _run(self, guest: Any, export: str) -> None:
+        usual, guest.deadline_s = guest.deadline_s, guest.limits.start_deadline_s
+        try:
+            guest.call(export)
+        except GuestFault as fault:
+            raised = fault.__cause__
+            if not isinstance(raised, wasi_functions.ProcessExit) or raised.status != 0:
+                raise
+            # main returned: the functions it leaves behind are what it was started for.
+            guest.set_broken(False)
+            self._first_fault = None
+        finally:
+            guest.deadline_s = usual
+
+    def fail(self, guest: Any, where: str, code: int, text: str, pending: BaseException | None) -> NoReturn:
+        output = guest.output.text()
+        if pending is not None:
+            if not isinstance(pending, Exception):
+                raise pending  # the program is being stopped, not the guest
+            fault = faults.from_host(where, pending, output)
+        elif code == _OUTSIDE:
+            fault = GuestFault(FaultKind.MEMORY, f"{where}: {text}", output)
+        elif code == _UNUSABLE:
+            fault = GuestFault(self._first_fault or FaultKind.TRAP, f"{where}: {text}", output)
+        else:
+            fault = faults.from_trap(where, code, text, guest.deadline_s, output)
+        self._first_fault = self._first_fault or fault.kind
+        raise fault from pending
+
+
+_VALUE_TYPES = {
+    "i": wasmtime.ValType.i32,
+    "I": wasmtime.ValType.i64,
+    "f": wasmtime.ValType.f32,
+    "F": wasmtime.ValType.f64,
+}
+
+
+def new_func_type(kind: FuncType) -> wasmtime.FuncType:
+    """For one engine: the library lays a type down in the engine that first sees it."""
+    return wasmtime.FuncType([_VALUE_TYPES[c]() for c in kind.params], [_VALUE_TYPES[c]() for c in kind.results])

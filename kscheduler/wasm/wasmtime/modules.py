@@ -1,0 +1,123 @@
+"""wasmtime's engine and modules: its configuration, compiling, and what a module declares."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import wasmtime
+
+from kscheduler.wasm.engine import (
+    DEFAULT_LIMITS,
+    MEBIBYTE,
+    STACK_BYTES,
+    ExternType,
+    FaultKind,
+    FuncType,
+    GuestFault,
+    HostFunction,
+    Import,
+    Instance,
+    Limits,
+    MemoryType,
+    OtherType,
+    Wasi,
+)
+from kscheduler.wasm.wasmtime import faults, layout, library, linking
+
+# A deadline is met within one tick; half of the 5 ms that a GIL holder may take anyway.
+TICK_S = 0.002
+
+# Address space of a memory. One that may not outgrow it never moves.
+RESERVED_BYTES = 64 * MEBIBYTE
+GUARD_BYTES = 64 * 1024
+
+
+def configuration() -> wasmtime.Config:
+    """Interruptible, small in address space, and of the language only what toolchains make by default."""
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    config.memory_reservation = RESERVED_BYTES
+    config.memory_reservation_for_growth = RESERVED_BYTES
+    config.memory_guard_size = GUARD_BYTES
+    config.max_wasm_stack = STACK_BYTES
+    # Compiling in a child that was forked after the parent compiled would wait forever for the parent's threads.
+    config.parallel_compilation = False
+    config.wasm_threads = False
+    config.wasm_memory64 = False
+    config.wasm_multi_memory = False
+    return config
+
+
+class WasmtimeEngine:
+    name = "wasmtime"
+
+    def __init__(self, calls: Any) -> None:
+        """`calls` is the module calls or its twin calls_ctypes."""
+        calls.bind(library.HANDLE)
+        self.calls = calls
+        self.version = f"{layout.installed_version()}-1"  # the number of our configuration
+        self._engine = wasmtime.Engine(configuration())
+        self.address = library.address_of(self._engine)
+        self._func_types: dict[FuncType, wasmtime.FuncType] = {}  # of host functions; the ABIs have some dozens
+        # A handle of its own, never freed: the thread may tick until the process ends.
+        self.epoch = calls.Epoch(library.engine_clone(self.address), TICK_S)
+        atexit.register(self.epoch.stop)
+        os.register_at_fork(after_in_child=self.epoch.forget)
+
+    def compile(self, wasm: bytes) -> WasmtimeModule:
+        if wasm[:4] != b"\0asm":
+            raise GuestFault(FaultKind.BAD_MODULE, f"not WebAssembly: it begins with {bytes(wasm[:4])!r}")
+        try:
+            return WasmtimeModule(self, wasmtime.Module(self._engine, bytes(wasm)))
+        except wasmtime.WasmtimeError as error:
+            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
+
+    def load(self, serialized: bytes) -> WasmtimeModule:
+        try:
+            return WasmtimeModule(self, wasmtime.Module.deserialize(self._engine, serialized))
+        except wasmtime.WasmtimeError as error:
+            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be loaded: {error}")) from None
+
+    def func_type_address(self, kind: FuncType) -> int:
+        found = self._func_types.get(kind)
+        if found is None:
+            found = self._func_types[kind] = linking.new_func_type(kind)
+        return library.address_of(found)
+
+    def may_move(self, limits: Limits) -> bool:
+        """Whether a memory of these limits can outgrow its address space."""
+        return limits.memory_bytes > RESERVED_BYTES
+
+
+class WasmtimeModule:
+    def __init__(self, engine: WasmtimeEngine, module: wasmtime.Module) -> None:
+        self.engine = engine
+        self._module = module
+        self.address = library.address_of(module)
+        self.exports = {export.name: extern_type(export.type) for export in module.exports}
+        self.imports = [Import(each.module, each.name or "", extern_type(each.type)) for each in module.imports]
+
+    def serialize(self) -> bytes:
+        return bytes(self._module.serialize())
+
+    def instantiate(
+        self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
+    ) -> Instance:
+        return linking.instantiate(self, functions, limits, wasi)
+
+
+_LETTERS = {"i32": "i", "i64": "I", "f32": "f", "f64": "F"}
+
+
+def extern_type(kind: object) -> ExternType:
+    if isinstance(kind, wasmtime.FuncType):
+        return FuncType(
+            "".join(_LETTERS.get(str(each), "?") for each in kind.params),
+            "".join(_LETTERS.get(str(each), "?") for each in kind.results),
+        )
+    if isinstance(kind, wasmtime.MemoryType):
+        return MemoryType(kind.limits.min, kind.limits.max)
+    return OtherType(type(kind).__name__.removesuffix("Type").lower())
