@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kscheduler import __version__, logs, memory
 from kscheduler.errors import KSchedulerError
@@ -70,11 +71,13 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.running import refuse_unsupported
+    from kscheduler.wasm.loading.plugins import GuestPlugins
 
-    config = load_config(options.file, find_plugins=find_plugins)
-    refuse_unsupported(config, options.file)
+    guests = GuestPlugins()
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
+    refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
-    missing = unimplemented_plugins(config, known_plugins(config))
+    missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")
     return 0
@@ -87,11 +90,13 @@ def show(options: ShowOptions) -> int:
     from kscheduler.config.profiles import effective_plugins
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
+    from kscheduler.wasm.loading.plugins import GuestPlugins
 
-    config = load_config(options.file, find_plugins=find_plugins)
+    guests = GuestPlugins()
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
     print(to_yaml(config), end="")
     if options.expanded:
-        known = known_plugins(config)
+        known = known_plugins(config, guests)
         for profile in config.profiles:
             print(f"---\n# plugins of profile {profile.scheduler_name} that run, in order (weight)")
             for point, entries in effective_plugins(profile, known).items():

@@ -119,6 +119,7 @@ class RunOptions:
     bind_concurrency: int | None = None  # None: the scheduler's own default
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
+    plugin_cache_dir: str | None = None  # of compiled wasm plugins; None: the user's cache directory, "": none
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
 
@@ -357,6 +358,13 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         metavar="DURATION",
         help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
     )
+    group.add_argument(
+        "--plugin-cache-dir",
+        default=None,
+        metavar="DIR",
+        help='where compiled wasm plugins are kept for the next start; "" for nowhere '
+        "(default $XDG_CACHE_HOME/kscheduler/plugins or ~/.cache/kscheduler/plugins, if it can be written to)",
+    )
 
 
 def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
@@ -424,6 +432,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
             namespace.explain_top_nodes,
             namespace.explain_annotations,
         ),
+        plugin_cache_dir=namespace.plugin_cache_dir,
         warnings=_warnings(namespace, gates),
     )
 

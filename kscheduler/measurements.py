@@ -93,6 +93,9 @@ class Measurements:
     def bind_conflict(self) -> None:
         self.metrics.bind_conflicts_total.inc()
 
+    def looked_for_guest(self, plugin: str, result: str) -> None:
+        self.metrics.wasm_guest_reloads_total.labels(plugin, result).inc()
+
     def preemption_attempted(self) -> None:
         """A pod that fits nowhere was looked at for preemption."""
         self.metrics.preemption_attempts_total.inc()

@@ -411,6 +411,11 @@ class Metrics:
             "kscheduler_bind_conflicts_total",
             "Bindings the apiserver refused because the pod was not as assumed.",
         ).labels()
+        self.wasm_guest_reloads_total = self._counters(
+            "kscheduler_wasm_guest_reloads_total",
+            "Looks for a new version of a wasm plugin, by result (unchanged, replaced, refused, unreachable).",
+            ("plugin", "result"),
+        )
         self.informer_lists_total = self._counters(
             "kscheduler_informer_lists_total",
             "Full lists by resource and the reason for them (start, expired, error).",

@@ -12,6 +12,7 @@ import random
 import socket
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ from kscheduler.metrics import Metrics
 from kscheduler.replica import Replica
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
+from kscheduler.wasm.loading.compiled_cache import open_cache
+from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
@@ -45,14 +48,15 @@ log = logging.getLogger(__name__)
 
 
 def run(options: RunOptions, clock: Clock) -> int:
-    config = configuration(options)
+    guests = GuestPlugins(cache=open_cache(options.plugin_cache_dir))
+    config = configuration(options, guests)
     logs.configure(options.logging_format, options.verbosity)
     if options.write_config_to:
         write_config(config, options.write_config_to)
         return 0
     for warning in options.warnings:
         log.warning("flag without effect", extra={"reason": warning})
-    missing = unimplemented_plugins(config, known_plugins(config))
+    missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
     collections = Collections()
@@ -60,7 +64,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     loop = uvloop.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(serve(config, options, clock, collections))
+        loop.run_until_complete(serve(config, options, clock, collections, guests))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
             log.critical("ended by a fault", extra={"err": str(error)})
@@ -72,19 +76,20 @@ def run(options: RunOptions, clock: Clock) -> int:
     return 0
 
 
-def configuration(options: RunOptions) -> SchedulerConfig:
+def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> SchedulerConfig:
     """The file, or the defaults without one, with the flags that override it."""
-    config = load_config(options.config, find_plugins=find_plugins) if options.config else default_config()
+    find = partial(find_plugins, guests=guests)
+    config = load_config(options.config, find_plugins=find) if options.config else default_config()
     config = apply_run_options(config, options)
-    check_config(config, find_plugins)
-    refuse_unsupported(config, options.config)
+    check_config(config, find)
+    refuse_unsupported(config, options.config, guests)
     return config
 
 
-def refuse_unsupported(config: SchedulerConfig, source: str) -> None:
+def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError for what kube-scheduler can do and this program cannot yet; `source` is "" for the defaults."""
     try:
-        check_supported(config)
+        check_supported(config, guests)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}" if source else str(error)) from error
 
@@ -96,7 +101,13 @@ def write_config(config: SchedulerConfig, path: str) -> None:
         raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
 
 
-async def serve(config: SchedulerConfig, options: RunOptions, clock: Clock, collections: Collections) -> None:
+async def serve(
+    config: SchedulerConfig,
+    options: RunOptions,
+    clock: Clock,
+    collections: Collections,
+    guests: GuestPlugins | None = None,
+) -> None:
     """Build one replica and run it until a signal or a fault ends it."""
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -125,6 +136,7 @@ async def serve(config: SchedulerConfig, options: RunOptions, clock: Clock, coll
                 assumed_pod_ttl_s=options.assumed_pod_ttl_s,
                 identity=identity,
                 explain=options.explain,
+                guests=guests,
             ),
         )
         health = Health()

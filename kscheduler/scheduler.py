@@ -12,6 +12,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kscheduler.api.objects import Pod
 from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
@@ -40,7 +41,14 @@ from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.extenders.lanes import ExtenderLanes
 from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.compiled_lane import CompiledLane
-from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    GUEST_REPLACED,
+    Action,
+    ClusterEvent,
+    EventResource,
+    Registration,
+)
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.ruling import EXTENDER
@@ -60,6 +68,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
 from kscheduler.waiting_pods import WaitingPods
 from kscheduler.watches import Listeners, Watches
+
+if TYPE_CHECKING:
+    from kscheduler.wasm.loading.plugins import GuestPlugins
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +96,15 @@ class Options:
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
     compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
+    guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
 
 
-def check_supported(config: SchedulerConfig) -> None:
+def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
     build_extenders(config, Measurements(Metrics(process=False)), lambda: 0.0)
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
     for profile in without_ignored_resources(config).profiles:
-        build(profile, handle)
+        build(profile, handle, guests)
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
@@ -137,6 +149,7 @@ class Scheduler:
         self._evictions = self._build_evictions(client)
         self._node_documents = NodeDocuments()
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
+        self._guests = options.guests
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self.recorder = EventRecorder(
@@ -246,7 +259,7 @@ class Scheduler:
 
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Extension point -> plugins and weights."""
-        return build(profile, handle)
+        return build(profile, handle, self._guests)
 
     def _build_queue(
         self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]
@@ -373,7 +386,16 @@ class Scheduler:
         lanes = [self.recorder.run(), self.statuses.run()]
         if self._annotations is not None:
             lanes.append(self._annotations.run())
+        if self._guests is not None:
+            lanes.append(self._guests.watch(self))
         await run_together(*(informer.run() for informer in self.informers), *lanes)
+
+    def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
+        """There was a look for a new version of a wasm plugin; if it was replaced, it may judge otherwise."""
+        self.measurements.looked_for_guest(plugin, result)
+        if is_replaced:
+            self.queue.move_all_to_active_or_backoff(GUEST_REPLACED, None, None, self._clock.now())
+            self._work.set()
 
     @property
     def is_synced(self) -> bool:

@@ -1,9 +1,10 @@
 """Plugins that are not part of this program: found by the name a profile gives, loaded, and made.
 
 A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in
-the entry point group `kscheduler.plugins`. kube-scheduler's names always mean kube-scheduler's plugins. The class is
-called with its arguments and a Handle; which extension points it extends follows from its methods. Everything that is
-wrong with it is found here, before anything starts, and names the field of the profile.
+the entry point group `kscheduler.plugins`; or its arguments say where a guest is, of which `GuestClasses` make the
+class. kube-scheduler's names always mean kube-scheduler's plugins. The class is called with its arguments and a
+Handle; which extension points it extends follows from its methods. Everything that is wrong with it is found here,
+before anything starts, and names the field of the profile.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -44,13 +45,26 @@ class Loaded:
     configured: str
     kind: type[Any]
     args: type[PluginArgs] | None  # None: the plugin takes the plain document
+    is_guest: bool = False  # the class was made for these arguments
 
     @property
     def points(self) -> frozenset[ExtensionPoint]:
         return frozenset(ExtensionPoint(point) for point in extension_points(self.kind))
 
 
-def find_plugins(config: SchedulerConfig) -> PointMap:
+class GuestClasses(Protocol):
+    """Makes classes of plugins that are not Python: their arguments say what they are."""
+
+    def is_guest(self, document: Any) -> bool:
+        """Whether arguments are of such a plugin."""
+        ...
+
+    def class_of(self, name: str, document: Any, path: str) -> type[Any]:
+        """The class, its `name` being `name`; the same for the same. `path`: of the arguments. Raises ConfigError."""
+        ...
+
+
+def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) -> PointMap:
     """The plugins from outside that some profile enables, with their points. Reads their arguments, to check them.
 
     Raises ConfigError, with the path of the field, for what cannot be loaded. A name that is neither kube-scheduler's,
@@ -60,23 +74,25 @@ def find_plugins(config: SchedulerConfig) -> PointMap:
     kinds: dict[str, Loaded] = {}  # a plugin's own name -> the class that has it in some profile
     for index, profile in enumerate(config.profiles):
         where = f"profiles[{index}]"
-        for loaded in load_plugins(profile, where).values():
+        for loaded in load_plugins(profile, where, guests).values():
             decode_args(loaded, profile, where)
             other = kinds.setdefault(loaded.kind.name, loaded)
-            if other.kind is not loaded.kind:
+            if other.kind is not loaded.kind and not (other.is_guest and loaded.is_guest):
                 raise _same_name(f"{where}.plugins", loaded, other)
+            if other.points != loaded.points:
+                raise _other_points(f"{where}.plugins", loaded, other)
             found[loaded.configured] = loaded.points
     return found
 
 
-def load_plugins(profile: Profile, where: str) -> Mapping[str, Loaded]:
+def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = None) -> Mapping[str, Loaded]:
     """Configured name -> class, of the plugins from outside that a profile enables; `where` starts the paths."""
     loaded: dict[str, Loaded] = {}
     owner: dict[str, Loaded] = {}  # a plugin's own name -> who has it
     for point, name in _enabled(profile):
         if name in loaded or name in KUBE_PLUGINS:
             continue
-        found = _load(name, f"{where}.plugins.{point}")
+        found = _load_guest(name, profile, where, guests) or _load(name, f"{where}.plugins.{point}")
         if found is None:
             continue
         other = owner.setdefault(found.kind.name, found)
@@ -90,6 +106,12 @@ def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
     """Statuses, events and metrics could not tell the two apart."""
     names = f'"{one.configured}" and "{other.configured}"'
     return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
+
+
+def _other_points(path: str, one: Loaded, other: Loaded) -> ConfigError:
+    """Guests of one name in two profiles are one plugin with two sets of arguments."""
+    points = f"{', '.join(sorted(other.points))}, as in another profile, got {', '.join(sorted(one.points))}"
+    return ConfigError(f'{path}: "{one.configured}": expected the extension points {points}')
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -111,6 +133,15 @@ def _load(name: str, path: str) -> Loaded | None:
     module, _, attribute = reference.partition(":")
     where = f'{path}: "{name}"'
     return inspect_plugin(name, _attribute(_import(module, where), attribute, where), where)
+
+
+def _load_guest(name: str, profile: Profile, where: str, guests: GuestClasses | None) -> Loaded | None:
+    index, document = _document(name, profile)
+    if guests is None or index is None or ":" in name or not guests.is_guest(document):
+        return None
+    path = f"{where}.pluginConfig[{index}].args"
+    found = inspect_plugin(name, guests.class_of(name, document, path), path)
+    return Loaded(found.configured, found.kind, found.args, is_guest=True)
 
 
 def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:

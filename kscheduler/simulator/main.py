@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from kscheduler.config.load import default_config, load_config
@@ -31,6 +32,8 @@ from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import NoProgress, Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
+from kscheduler.wasm.loading.compiled_cache import open_cache
+from kscheduler.wasm.loading.plugins import GuestPlugins
 
 EXIT_VIOLATED = 1
 EXIT_INTERRUPTED = 130
@@ -42,14 +45,15 @@ def simulate(namespace: argparse.Namespace) -> int:
     """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
-    config = default_config() if arguments.config is None else _configuration(arguments.config)
+    guests = GuestPlugins(cache=open_cache(None), reloads=False)
+    config = default_config() if arguments.config is None else _configuration(arguments.config, guests)
     scenario = build_scenario(arguments)
     for path in (arguments.output, arguments.html):
         if path is not None:
             _check_writable(path)
     # 2. The run.
     try:
-        outcome, machine = _run(arguments, config, scenario)
+        outcome, machine = _run(arguments, config, scenario, guests)
     except KeyboardInterrupt:
         print("kscheduler: interrupted; no report is written", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -62,16 +66,18 @@ def simulate(namespace: argparse.Namespace) -> int:
     return EXIT_VIOLATED if report.violations else 0
 
 
-def _configuration(path: str) -> SchedulerConfig:
-    config = load_config(path, find_plugins=find_plugins)
+def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
+    config = load_config(path, find_plugins=partial(find_plugins, guests=guests))
     try:
-        check_supported(config)
+        check_supported(config, guests)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config
 
 
-def _run(arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario) -> tuple[Outcome, Machine]:
+def _run(
+    arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario, guests: GuestPlugins
+) -> tuple[Outcome, Machine]:
     latency_s = arguments.bind_latency_s
     settings = RunSettings(
         seed=seed_of(arguments),
@@ -83,6 +89,7 @@ def _run(arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenar
         first_on_tie=arguments.first_on_tie,
         bind_concurrency=arguments.bind_concurrency,
         max_in_unschedulable_s=arguments.retry_waiting_s,
+        guests=guests,
     )
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     shown = contextlib.nullcontext(NoProgress()) if arguments.quiet else progress_on(len(scenario.arrivals))

@@ -61,8 +61,8 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_wasm(document: Any) -> bool:
-    """Whether arguments of a plugin make it a wasm plugin."""
-    return isinstance(document, Mapping) and GUEST_URL in document
+    """Whether arguments of a plugin make it a wasm plugin; a key that is spelt wrong counts, to be told so."""
+    return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
 
 
 def read_arguments(document: Any, path: str) -> WasmArguments:

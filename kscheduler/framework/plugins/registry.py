@@ -24,7 +24,7 @@ from kscheduler.config.types import (
 )
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
-from kscheduler.framework.out_of_tree import find_plugins, load_plugins, make_plugin
+from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.imagelocality import ImageLocality
@@ -146,16 +146,16 @@ IN_TREE: Mapping[str, Factory] = {
 }
 
 
-def known_plugins(config: SchedulerConfig | None = None) -> PointMap:
+def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | None = None) -> PointMap:
     """Names of the plugins that exist here, with the points kube-scheduler's plugins of these names extend.
 
     With a configuration, also the plugins from outside that its profiles enable.
     """
     in_tree = {name: KUBE_PLUGINS[name] for name in IN_TREE}
-    return in_tree if config is None else {**in_tree, **find_plugins(config)}
+    return in_tree if config is None else {**in_tree, **find_plugins(config, guests)}
 
 
-def build(profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
+def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) -> dict[str, list[tuple[Plugin, int]]]:
     """Extension point -> the profile's plugins in order, with weights. Raises ConfigError for a profile that is wrong.
 
     A plugin runs at a point when the profile has it there and it has something to do there: kube-scheduler's
@@ -163,7 +163,7 @@ def build(profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]
     """
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}
-    further = load_plugins(profile, f'profile "{profile.scheduler_name}"')
+    further = load_plugins(profile, f'profile "{profile.scheduler_name}"', guests)
     known = {**known_plugins(), **{name: loaded.points for name, loaded in further.items()}}
     for point, entries in effective_plugins(profile, known).items():
         method = EXTENSION_POINTS.get(point.value)

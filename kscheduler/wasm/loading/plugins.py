@@ -1,4 +1,4 @@
-"""The wasm plugins of a configuration, as classes that the framework makes plugins of; and the watch over their sources.
+"""The wasm plugins of a configuration, as classes that the framework makes plugins of; and the watch for new versions.
 
 One object serves the whole program: a configuration is read several times at start, and each guest is fetched once.
 Which class a guest becomes is for the host of its binary interface.
@@ -40,14 +40,18 @@ class GuestPlugins:
         engine: Callable[[str], Engine] = engine_named,
         cache: CompiledCache | None = None,
         limits: DownloadLimits = DEFAULT_LIMITS,
+        reloads: bool = True,
     ) -> None:
-        """`hosts` None: those of this program, imported when the first guest asks for one."""
+        """`hosts` None: those of this program, imported when the first guest asks for one.
+
+        `reloads` False: no guest is ever replaced, as in a simulation, which has a time of its own.
+        """
         self._hosts = hosts
         self._engine = engine
         self._cache = cache
         self._limits = limits
+        self._reloads = reloads
         self._classes: dict[tuple[str, str], tuple[Guest, type[Any]]] = {}  # (plugin name, its arguments) -> made
-        self.observers: list[ReloadObserver] = []  # told of every look at a source
 
     @property
     def guests(self) -> list[Guest]:
@@ -90,9 +94,10 @@ class GuestPlugins:
             raise LoadError(f"the guest speaks {abi.text}, which this program does not run")
         return host
 
-    async def watch(self) -> None:
+    async def watch(self, observer: ReloadObserver) -> None:
         """Look for new versions of those guests that are to be reloaded. Runs until cancelled."""
-        reloaders = [Reloader(guest, self.observers) for guest in self.guests if guest.arguments.is_reloaded]
+        changing = [guest for guest in self.guests if self._reloads and guest.arguments.is_reloaded]
+        reloaders = [Reloader(guest, observer) for guest in changing]
         await run_together(asyncio.Event().wait(), *(reloader.run() for reloader in reloaders))
 
 

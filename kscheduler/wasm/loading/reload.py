@@ -36,15 +36,17 @@ class Outcome(enum.Enum):
 class ReloadObserver(Protocol):
     """Who is told how it went, on the event loop's thread."""
 
-    def looked(self, plugin: str, outcome: Outcome, why: str) -> None: ...
+    def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
+        """`result`: the value of an Outcome."""
+        ...
 
 
 class Reloader:
     """Looks after one guest."""
 
-    def __init__(self, guest: Guest, observers: list[ReloadObserver], sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, guest: Guest, observer: ReloadObserver, sleep: Sleep = asyncio.sleep) -> None:
         self._guest = guest
-        self._observers = observers
+        self._observer = observer
         self._sleep = sleep
         self._refused = ""  # digest that is not tried again
         self._complaint = ""  # what the log was told last, so that it is told once
@@ -56,7 +58,7 @@ class Reloader:
             await self.look()
 
     async def look(self) -> Outcome:
-        """One look at the source, and all that follows from it. Raises nothing."""
+        """One look at the source, and all that follows from it."""
         try:
             outcome, why = await self._look()
         except LoadError as error:
@@ -114,11 +116,7 @@ class Reloader:
         elif outcome is Outcome.UNREACHABLE and why != self._complaint:
             log.warning("no look at the source of a wasm plugin", extra={**fields, "err": why})
         self._complaint = why if outcome is Outcome.UNREACHABLE else ""
-        for observer in self._observers:
-            try:
-                observer.looked(self._guest.name, outcome, why)
-            except Exception:
-                log.exception("an observer of wasm plugins failed", extra={"plugin": self._guest.name})
+        self._observer.looked_for_guest(self._guest.name, outcome.value, is_replaced=outcome is Outcome.REPLACED)
 
 
 def _reason(error: Exception, fetched: Fetched) -> str:
