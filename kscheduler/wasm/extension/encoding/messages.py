@@ -1,0 +1,284 @@
+"""JSON documents to protobuf, exactly as Kubernetes' Go encoder writes them.
+
+Fields come in the order of their numbers, maps in the order of their keys; a field that Go cannot leave out is there
+even if it is empty, and guests rely on that. Each message of the schema becomes a list of small writers, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from kscheduler.errors import DecodeError
+from kscheduler.wasm.extension.encoding.quantities import canonical_quantity
+from kscheduler.wasm.extension.encoding.schema import TABLE
+
+Document = Mapping[str, Any]  # an object as JSON has it
+Write = Callable[[Any], bytes]  # the value, without a tag; with its length where it has one
+
+_VARINT, _DELIMITED = 0, 2
+_MASK64 = (1 << 64) - 1
+
+
+def encode(message: str, document: Document) -> bytes:
+    """The bytes of a message. Raises DecodeError, with the path of the field, for a value of the wrong type."""
+    try:
+        return _MESSAGES[message].body(document)
+    except _WrongValue as error:
+        raise DecodeError(f"{message}{error.path}: {error.message}") from error
+
+
+def varint(value: int) -> bytes:
+    """Negative numbers take ten bytes."""
+    value &= _MASK64
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+
+
+def delimited(data: bytes) -> bytes:
+    return varint(len(data)) + data
+
+
+def tag(number: int, wire_type: int = _DELIMITED) -> bytes:
+    return varint(number << 3 | wire_type)
+
+
+class _WrongValue(Exception):
+    """On its way out; each level adds its name."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = ""
+
+    def under(self, name: str) -> _WrongValue:
+        self.path = name + self.path
+        return self
+
+
+def _wrong(expected: str, value: Any) -> _WrongValue:
+    shown = repr(value)
+    return _WrongValue(f"expected {expected}, got {shown if len(shown) <= 60 else shown[:60] + '...'}")
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _string(value: Any) -> bytes:
+    if value is None:
+        return b"\0"
+    if not isinstance(value, str):
+        raise _wrong("a string", value)
+    return delimited(value.encode("utf-8", "replace"))
+
+
+def _bool(value: Any) -> bytes:
+    if value is None:
+        return b"\0"
+    if not isinstance(value, bool):
+        raise _wrong("true or false", value)
+    return b"\1" if value else b"\0"
+
+
+def _int(value: Any) -> bytes:
+    if value is None:
+        return b"\0"
+    if not isinstance(value, int) or isinstance(value, bool) or not -1 << 63 <= value < 1 << 63:
+        raise _wrong("an integer", value)
+    return varint(value)
+
+
+def _time(value: Any) -> bytes:
+    """Whole seconds: Kubernetes drops the rest. No time, and the year 1, are an empty message."""
+    if value is None:
+        return b"\0"
+    try:
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00").replace("z", "+00:00"))
+        if moment.tzinfo is None:
+            raise ValueError("no time zone")
+    except (AttributeError, ValueError) as error:
+        raise _wrong("a time such as 2006-01-02T15:04:05Z", value) from error
+    seconds = (moment - _EPOCH).total_seconds() // 1
+    if seconds == _YEAR_ONE and not moment.microsecond:
+        return b"\0"
+    return delimited(tag(1, _VARINT) + varint(int(seconds)) + tag(2, _VARINT) + b"\0")
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_YEAR_ONE = -62_135_596_800  # Go's zero time
+
+
+def _quantity(value: Any) -> bytes:
+    if value is None:
+        value = "0"
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise _wrong("a quantity", value)
+    try:
+        text = canonical_quantity(value)
+    except DecodeError as error:
+        raise _WrongValue(str(error)) from error
+    return delimited(tag(1) + delimited(text.encode()))
+
+
+def _int_or_string(value: Any) -> bytes:
+    number, text = (0, value) if isinstance(value, str) else (value, "")
+    kind = 1 if isinstance(value, str) else 0
+    return delimited(
+        tag(1, _VARINT) + _int(kind) + tag(2, _VARINT) + _int(number) + tag(3) + delimited(text.encode("utf-8"))
+    )
+
+
+_KINDS: Mapping[str, tuple[int, Write]] = {  # of the schema -> wire type, and who writes it
+    "string": (_DELIMITED, _string),
+    "bool": (_VARINT, _bool),
+    "int": (_VARINT, _int),
+    "Time": (_DELIMITED, _time),
+    "Quantity": (_DELIMITED, _quantity),
+    "IntOrString": (_DELIMITED, _int_or_string),
+}
+
+
+# --- messages -------------------------------------------------------------------------------------------------------
+
+
+class _Message:
+    """Writes one kind of message. Its fields are set after all messages are there: some contain themselves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._fields: list[_Field] = []
+
+    def define(self, fields: list[_Field]) -> None:
+        self._fields = fields
+
+    def body(self, document: Document) -> bytes:
+        out: list[bytes] = []
+        for field in self._fields:
+            field.write(document, out)
+        return b"".join(out)
+
+    def delimited(self, document: Any) -> bytes:
+        """With its length, for a field of another message."""
+        if document is None:
+            document = {}
+        if not isinstance(document, Mapping):
+            raise _wrong("an object", document)
+        return delimited(self.body(document))
+
+
+class _Field:
+    """One field: `write` appends it, tag and all, if it is there."""
+
+    def __init__(self, name: str, number: int, wire_type: int, value: Write) -> None:
+        self.name = name
+        self.tag = tag(number, wire_type)
+        self.value = value
+
+    def write(self, document: Document, out: list[bytes]) -> None:
+        try:
+            self._write(document.get(self.name), out)
+        except _WrongValue as error:
+            raise error.under(f".{self.name}") from error
+
+    def _write(self, value: Any, out: list[bytes]) -> None:
+        """Always there. What an absent value is written as is worked out once."""
+        out.append(self.tag)
+        out.append(self._empty if value is None else self.value(value))
+
+    @property
+    def _empty(self) -> bytes:
+        found = self.__dict__.get("empty")
+        if found is None:
+            found = self.__dict__["empty"] = self.value(None)
+        return found
+
+
+class _Optional(_Field):
+    def _write(self, value: Any, out: list[bytes]) -> None:
+        if value is not None:
+            out.append(self.tag)
+            out.append(self.value(value))
+
+
+class _List(_Field):
+    def _write(self, value: Any, out: list[bytes]) -> None:
+        if value is None:
+            return
+        if not isinstance(value, (list, tuple)):
+            raise _wrong("a list", value)
+        for index, item in enumerate(value):
+            try:
+                out.append(self.tag)
+                out.append(self.value(item))
+            except _WrongValue as error:
+                raise error.under(f"[{index}]") from error
+
+
+class _Map(_Field):
+    """Each entry is a message of a key and a value, both of which are always there."""
+
+    def _write(self, value: Any, out: list[bytes]) -> None:
+        if value is None:
+            return
+        if not isinstance(value, Mapping):
+            raise _wrong("an object", value)
+        for key in sorted(value, key=_code_units):
+            try:
+                out.append(self.tag)
+                out.append(delimited(_KEY + _string(key) + _VALUE + self.value(value[key])))
+            except _WrongValue as error:
+                raise error.under(f"[{key}]") from error
+
+
+_KEY, _VALUE = tag(1), tag(2)
+
+
+def _code_units(key: str) -> bytes:
+    """Go sorts strings by their bytes."""
+    return key.encode("utf-8", "replace")
+
+
+class _Inlined(_Field):
+    """A message whose fields stand in JSON among those around it."""
+
+    def write(self, document: Document, out: list[bytes]) -> None:
+        out.append(self.tag)
+        out.append(self.value(document))
+
+
+_SHAPES: Mapping[str, type[_Field]] = {"?": _Optional, "*": _List, "%": _Map}
+
+
+def _read_schema(table: str) -> Mapping[str, _Message]:
+    definitions: dict[str, list[str]] = {}  # message -> its fields as they stand in the table
+    for word in table.split():
+        if word.endswith(":"):
+            fields = definitions.setdefault(word[:-1], [])
+        else:
+            fields.append(word)
+    messages = {name: _Message(name) for name in definitions}
+    for name, words in definitions.items():
+        messages[name].define([_read_field(word, messages) for word in words])
+    return messages
+
+
+def _read_field(word: str, messages: Mapping[str, _Message]) -> _Field:
+    name, _, rest = word.partition("=")
+    number, _, kind = rest.partition(":")
+    shape = _SHAPES.get(kind[-1], _Field) if name else _Inlined
+    kind = kind.rstrip("?*%")
+    wire_type, value = _KINDS[kind] if kind in _KINDS else (_DELIMITED, messages[kind].delimited)
+    return shape(name, int(number), wire_type, value)
+
+
+_MESSAGES = _read_schema(TABLE)

@@ -1,0 +1,124 @@
+"""Pods and nodes as bytes, each encoded once for each version of it.
+
+What guests should see is the object whole. Where nobody keeps it whole, they see what decisions read of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.api.objects import Node, Pod
+from kscheduler.wasm.extension.encoding.messages import delimited, encode, tag
+
+T = TypeVar("T")
+
+_LIST_META = tag(1) + delimited(encode("ListMeta", {}))
+_ITEM = tag(2)
+
+# A pod is asked for while it is scheduled and bound; a node as long as there is room for all of a large cluster.
+MAX_POD_BYTES = 16 << 20
+MAX_NODE_BYTES = 256 << 20
+_PER_ENTRY = 256  # bytes that an entry takes beside what it keeps, about
+
+
+class WholeObjects(Protocol):
+    """Who keeps objects whole. None: not, or not yet."""
+
+    def pod(self, pod: Pod) -> PodDocument | None: ...
+
+    def node(self, name: str) -> NodeDocument | None: ...
+
+
+class NoWholeObjects:
+    """Nobody keeps them."""
+
+    def pod(self, pod: Pod) -> PodDocument | None:
+        return None
+
+    def node(self, name: str) -> NodeDocument | None:
+        return None
+
+
+class KeptObjects:
+    """Objects that watches keep. `pods`: uid -> pod; `nodes`: name -> node."""
+
+    def __init__(self, pods: Mapping[str, PodDocument], nodes: Mapping[str, NodeDocument]) -> None:
+        self._pods = pods
+        self._nodes = nodes
+
+    def pod(self, pod: Pod) -> PodDocument | None:
+        return self._pods.get(pod.metadata.uid)
+
+    def node(self, name: str) -> NodeDocument | None:
+        return self._nodes.get(name)
+
+
+class ObjectEncoder:
+    """Raises DecodeError for an object that has a value of the wrong type somewhere."""
+
+    def __init__(self, whole: WholeObjects | None = None) -> None:
+        self._whole = whole or NoWholeObjects()
+        self._pods: _Kept[str] = _Kept(MAX_POD_BYTES)  # pod uid -> its bytes
+        self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
+
+    def pod(self, pod: Pod) -> bytes:
+        source = self._whole.pod(pod) or pod
+        return self._pods.find(pod.metadata.uid, source) or self._pods.keep(
+            pod.metadata.uid, source, encode("Pod", _document(source))
+        )
+
+    def node(self, node: Node) -> bytes:
+        name = node.metadata.name
+        source = self._whole.node(name) or node
+        return self._nodes.find(name, source) or self._nodes.keep(name, source, encode("Node", _document(source)))
+
+    def node_list(self, nodes: Iterable[Node]) -> bytes:
+        parts = [_LIST_META]
+        for node in nodes:
+            parts.append(_ITEM)
+            parts.append(delimited(self.node(node)))
+        return b"".join(parts)
+
+
+def _document(source: Pod | Node | PodDocument | NodeDocument) -> dict[str, Any]:
+    if isinstance(source, (PodDocument, NodeDocument)):
+        return {
+            "metadata": msgspec.to_builtins(source.metadata),
+            "spec": msgspec.json.decode(source.spec),
+            "status": msgspec.json.decode(source.status),
+        }
+    document: dict[str, Any] = msgspec.to_builtins(source)
+    return document
+
+
+class _Kept(Generic[T]):
+    """The latest bytes by key, up to so many bytes; those that were not asked for longest go first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._entries: OrderedDict[T, tuple[object, bytes]] = OrderedDict()  # key -> the object, its bytes
+
+    def find(self, key: T, source: object) -> bytes | None:
+        entry = self._entries.get(key)
+        if entry is None or entry[0] is not source:
+            return None
+        self._entries.move_to_end(key)
+        return entry[1]
+
+    def keep(self, key: T, source: object, data: bytes) -> bytes:
+        """An object is another version if it is another object: watches make a new one for each."""
+        replaced = self._entries.pop(key, None)
+        if replaced is not None:
+            self._bytes -= len(replaced[1]) + _PER_ENTRY
+        self._entries[key] = (source, data)
+        self._bytes += len(data) + _PER_ENTRY
+        while self._bytes > self._limit and len(self._entries) > 1:
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._bytes -= len(dropped) + _PER_ENTRY
+        return data
