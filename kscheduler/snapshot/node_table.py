@@ -22,6 +22,7 @@ from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.priorities import Priorities
 from kscheduler.snapshot.profiles import Profiles
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
+from kscheduler.snapshot.row_log import RowLog
 from kscheduler.snapshot.topology import TopologyColumns
 from kscheduler.snapshot.volume_users import VolumeUsers
 
@@ -41,6 +42,8 @@ class NodeTable:
         self._rows: dict[str, int] = {}  # node name -> row
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
         self.static_generation = 0
+        # Rows whose node appeared, left, or changed in any way that plugins can see.
+        self.node_changes = RowLog()
 
     # --- reading ---
 
@@ -99,10 +102,13 @@ class NodeTable:
         self.topology.set_row(row, info.labels)
         self.volume_users.tell(row)
         self.static_generation += 1
+        self.node_changes.add(row)
         return info
 
     def _update(self, info: NodeInfo, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
         old = info.node
+        if differs(old, node):
+            self.node_changes.add(info.row)
         if allocatable != info.allocatable:
             self._write_allocatable(info.row, info.allocatable.resources, allocatable)
             info.allocatable = allocatable
@@ -136,6 +142,7 @@ class NodeTable:
         self.columns.free_row(row)
         self._infos[row] = None
         self.static_generation += 1
+        self.node_changes.add(row)
         return pods
 
     def _write_allocatable(self, row: int, old: Resources, new: NodeAllocatable) -> None:
@@ -213,3 +220,15 @@ class NodeTable:
                     rows[info.row] = rows.get(info.row, 0) + count
         self.counters.by_labels.check(by_labels, self.static_generation)
         self.counters.by_terms.check(by_terms, self.static_generation)
+
+
+def differs(old: Node, new: Node) -> bool:
+    """Is there a difference that a plugin can see? Conditions, which are a node's sign of life, are none."""
+    before, after = old.metadata, new.metadata
+    return (
+        before.labels != after.labels
+        or before.annotations != after.annotations
+        or old.spec != new.spec
+        or old.status.allocatable != new.status.allocatable
+        or old.status.images != new.status.images
+    )

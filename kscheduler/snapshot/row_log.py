@@ -1,0 +1,31 @@
+"""Which rows have changed, for readers that come back now and then: the latest changes, by number."""
+
+from __future__ import annotations
+
+from array import array
+
+MAX_KEPT = 8_192  # whoever missed more looks at all rows
+
+
+class RowLog:
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
+        self._rows: array[int] = array("i")  # of the latest changes, in order
+        self._first = 0  # number of the first of them
+
+    @property
+    def count(self) -> int:
+        """How many changes there were so far: where a reader goes on."""
+        return self._first + len(self._rows)
+
+    def add(self, row: int) -> None:
+        if len(self._rows) >= 2 * self._most:
+            del self._rows[: self._most]
+            self._first += self._most
+        self._rows.append(row)
+
+    def since(self, count: int) -> list[int] | None:
+        """The rows that changed since there were so many changes, ascending; None if that is not known any more."""
+        if count < self._first:
+            return None
+        return sorted(set(self._rows[count - self._first :]))
