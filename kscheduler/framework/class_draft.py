@@ -26,8 +26,8 @@ class Source(enum.IntEnum):
     NAMESPACES = 3  # their labels
     TERMS = 4  # kinds of affinity terms that pods on nodes state: one has appeared
     TERMS_GONE = 5  # one has vanished
-    OBJECTS = 6  # all that plugins see of nodes, annotations among it
     LABELS_OF_TERMS = 6  # which labels of other pods such terms have read so far
+    OBJECTS = 7  # all that plugins see of nodes, annotations among it
 
 
 class JoinedTerms(Protocol):

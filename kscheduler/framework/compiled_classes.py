@@ -209,4 +209,5 @@ def _readers(handle: Handle) -> list[Callable[[], int]]:
         lambda: terms.last_id,
         lambda: terms.vanished,
         lambda: len(counters.label_keys_of_terms),
+        lambda: table.node_changes.count,
     ]
