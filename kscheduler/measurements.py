@@ -118,6 +118,25 @@ class Measurements:
         """A pod was placed on an attempt that no event had asked for: some event is not registered."""
         self.metrics.pod_scheduled_after_flush_total.inc()
 
+    # --- pools of wasm guests report ---
+
+    def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
+        """One run, with the kind of its fault; "" for none, "unavailable" if the guest was not called."""
+        metrics = self.metrics
+        if fault:
+            metrics.wasm_faults_total.labels(plugin, fault).inc()
+        if fault != "unavailable":
+            metrics.wasm_calls_total.labels(plugin).inc()
+            metrics.wasm_call_duration_seconds.labels(plugin).observe(seconds)
+
+    def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
+        self.metrics.wasm_instances.labels(plugin).set(instances)
+        self.metrics.wasm_memory_pages.labels(plugin).set(memory_pages)
+
+    def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
+        """`reason` is for Events; as a label it would have no end."""
+        self.metrics.wasm_quarantined.labels(plugin).set(int(quarantined))
+
     # --- extenders report ---
 
     def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:

@@ -411,6 +411,37 @@ class Metrics:
             "kscheduler_bind_conflicts_total",
             "Bindings the apiserver refused because the pod was not as assumed.",
         ).labels()
+        self.wasm_calls_total = self._counters(
+            "kscheduler_wasm_calls_total",
+            "Runs of a wasm plugin's guest, including those that ended in a fault.",
+            ("plugin",),
+        )
+        self.wasm_faults_total = self._counters(
+            "kscheduler_wasm_faults_total",
+            "Runs of a wasm plugin that failed, by kind (trap, deadline, memory, exit, ...; unavailable: not called).",
+            ("plugin", "kind"),
+        )
+        self.wasm_call_duration_seconds = self._histograms(
+            "kscheduler_wasm_call_duration_seconds",
+            "Latency of a run of a wasm plugin's guest, with what the host does for it.",
+            exponential(1e-6, 2, 20),
+            ("plugin",),
+        )
+        self.wasm_instances = self._gauges(
+            "kscheduler_wasm_instances",
+            "Instances of a wasm plugin's guest.",
+            ("plugin",),
+        )
+        self.wasm_memory_pages = self._gauges(
+            "kscheduler_wasm_memory_pages",
+            "Memory of the instance used last, in pages of 64 KiB.",
+            ("plugin",),
+        )
+        self.wasm_quarantined = self._gauges(
+            "kscheduler_wasm_quarantined",
+            "Whether a wasm plugin is left alone after repeated faults: 1 quarantined, 0 not.",
+            ("plugin",),
+        )
         self.wasm_guest_reloads_total = self._counters(
             "kscheduler_wasm_guest_reloads_total",
             "Looks for a new version of a wasm plugin, by result (unchanged, replaced, refused, unreachable).",

@@ -96,3 +96,21 @@ def test_requests_are_counted_by_code_verb_and_host() -> None:
     requests.observe_rate_limiter("POST", "127.0.0.1:6443", 0.5)
     assert metrics.rest_client_requests_total.labels("201", "POST", "127.0.0.1:6443").value == 1
     assert metrics.rest_client_rate_limiter_duration_seconds.labels("POST", "127.0.0.1:6443").sum == 0.5
+
+
+def test_pools_of_wasm_guests_count_runs_faults_sizes_and_quarantines() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.wasm_called("a", 0.001, "")
+    measurements.wasm_called("a", 0.02, "deadline")
+    measurements.wasm_called("a", 0.0, "unavailable")
+    measurements.wasm_sizes("a", 2, 17)
+    measurements.wasm_quarantined("a", True, "too slow")
+    assert metrics.wasm_calls_total.labels("a").value == 2
+    assert metrics.wasm_call_duration_seconds.labels("a").sum == 0.021
+    assert metrics.wasm_faults_total.labels("a", "deadline").value == 1
+    assert metrics.wasm_faults_total.labels("a", "unavailable").value == 1
+    assert (metrics.wasm_instances.labels("a").value, metrics.wasm_memory_pages.labels("a").value) == (2, 17)
+    assert metrics.wasm_quarantined.labels("a").value == 1
+    measurements.wasm_quarantined("a", False, "")
+    assert metrics.wasm_quarantined.labels("a").value == 0

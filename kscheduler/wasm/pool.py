@@ -1,0 +1,325 @@
+"""The instances of one plugin: lent for a call, or to a pod for its binding cycle; thrown away after any fault.
+
+    idle -- run --> lent -- no fault --> idle          hold(uid) ... run(work, uid) ... release(uid): the pod's own,
+                      |                                 from Reserve to PostBind, so that what the guest keeps in its
+                      +-- fault --> closed              memory for the pod is there; then idle again, unless broken
+
+Any thread may call; an instance is lent to one at a time. The observer is called by the thread that called the pool.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from kscheduler.clock import Clock
+from kscheduler.errors import KSchedulerError
+from kscheduler.wasm.engine import (
+    DEFAULT_LIMITS,
+    PAGE_BYTES,
+    FaultKind,
+    GuestFault,
+    HostFunction,
+    Instance,
+    Limits,
+    Module,
+    Wasi,
+)
+from kscheduler.wasm.quarantine import Admission, Quarantine, QuarantineRules
+
+T = TypeVar("T")
+
+MAX_INSTANCES = 64  # of one plugin; with the default cap 4 GiB, were each full
+MAX_IDLE = 8  # kept for later; more are only needed while many pods bind
+_WEIGHT = 0.1  # of the latest run in the typical one
+
+
+class FailurePolicy(enum.Enum):
+    """What a fault of the guest means for the pod."""
+
+    FAIL = "fail"  # the attempt ends with an error
+    IGNORE = "ignore"  # as if the plugin were not there
+
+
+class Unavailable(KSchedulerError):
+    """The guest was not called: it is quarantined, or all its instances are taken, or the pool is closed."""
+
+
+class PoolObserver(Protocol):
+    """What a pool reports."""
+
+    def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
+        """One run, with the kind of its fault; "" for none, "unavailable" if the guest was not called."""
+        ...
+
+    def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
+        """How many instances there are, and the pages of memory of the one used last."""
+        ...
+
+    def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
+        """A quarantine begins (with the last fault) or ends (with "")."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How a plugin's instances are made and treated."""
+
+    functions: Sequence[HostFunction] = ()
+    limits: Limits = DEFAULT_LIMITS
+    wasi: Wasi | None = None
+    policy: FailurePolicy = FailurePolicy.FAIL
+    setup: Callable[[Instance], None] | None = None  # after `start`: hand the guest its configuration
+    canary: Callable[[Instance], None] | None = None  # a call that a sound guest survives
+    max_instances: int = MAX_INSTANCES
+    quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
+
+
+@dataclass(slots=True)
+class Outcome(Generic[T]):
+    """How one run went: a value, or a fault."""
+
+    seconds: float = 0.0
+    value: T | None = None
+    fault: GuestFault | Unavailable | None = None
+
+
+class Pool:
+    def __init__(
+        self,
+        plugin: str,
+        module: Module,
+        options: PoolOptions,
+        clock: Clock,
+        observer: PoolObserver | None = None,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.plugin = plugin
+        self.module = module
+        self.options = options
+        self.typical_s = 0.0  # moving average of a run's duration
+        self._clock = clock
+        self._observer = observer
+        self._timer = timer
+        self._pages = 0  # of the instance used last
+        self._lock = threading.Lock()  # guards the five below
+        self._idle: list[Instance] = []
+        self._held: dict[str, Instance | None] = {}  # pod uid -> its instance; None once a fault has cost it
+        self._alive = 0  # idle, lent and held
+        self._quarantine = Quarantine(options.quarantine)
+        self._is_closed = False
+
+    # --- for the plugin ---
+
+    def warm(self, instances: int = 1) -> None:
+        """Make instances and run the canary on each; GuestFault if the guest does not survive it."""
+        made: list[Instance] = []
+        try:
+            while len(made) < instances:
+                made.append(self._tried_instance())
+        finally:
+            for instance in made:
+                self._put_back(instance, None)
+
+    def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
+        """`work` on an instance, the pod's own if it holds one. GuestFault or Unavailable if that is not possible."""
+        outcome = self.attempt(work, uid)
+        self.report(outcome)
+        if outcome.fault is not None:
+            raise outcome.fault
+        return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
+
+    def run_or(self, work: Callable[[Instance], T], instead: T, uid: str | None = None) -> T:
+        """The same, but `instead` if the guest fails and the policy is to ignore that."""
+        try:
+            return self.run(work, uid)
+        except (GuestFault, Unavailable):
+            if self.options.policy is FailurePolicy.IGNORE:
+                return instead
+            raise
+
+    def hold(self, uid: str) -> None:
+        """Lend the pod an instance of its own until `release`; twice is fine. Unavailable if none is left."""
+        if uid in self._held:
+            return
+        try:
+            self._check_admitted()
+            instance = self._take(None)
+        except GuestFault as fault:
+            self._failed(fault)
+            raise
+        with self._lock:
+            self._held[uid] = instance
+
+    def release(self, uid: str) -> None:
+        """The pod's binding cycle has ended, in whatever way; nothing happens if it holds none."""
+        with self._lock:
+            instance = self._held.pop(uid, None)
+        if instance is not None:
+            self._put_back(instance, None)
+
+    @property
+    def is_quarantined(self) -> bool:
+        return self._quarantine.is_quarantined
+
+    @property
+    def instances(self) -> int:
+        return self._alive
+
+    @property
+    def holders(self) -> int:
+        return len(self._held)
+
+    def close(self) -> None:
+        """No more runs; instances that are lent or held are closed when they come back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            self._alive -= len(idle)
+        for instance in idle:
+            instance.close()
+
+    # --- one run, in two halves: the first on any thread, the second on the caller's ---
+
+    def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
+        """Run, and say how it went. What `work` raises beside GuestFault is a bug of the host, and passes."""
+        outcome: Outcome[T] = Outcome()
+        begin = self._timer()
+        try:
+            self._check_admitted()
+            instance = self._take(uid)
+            try:
+                outcome.value = work(instance)
+            except BaseException:
+                self._discard(instance, uid)
+                raise
+            self._put_back(instance, uid)
+        except (GuestFault, Unavailable) as fault:
+            outcome.fault = fault
+        outcome.seconds = self._timer() - begin
+        return outcome
+
+    def report(self, outcome: Outcome[T]) -> None:
+        """Count a run, and begin or end a quarantine."""
+        fault = outcome.fault
+        if self._observer is not None:
+            kind = "" if fault is None else fault.kind.value if isinstance(fault, GuestFault) else "unavailable"
+            self._observer.wasm_called(self.plugin, outcome.seconds, kind)
+        if isinstance(fault, GuestFault):
+            self._failed(fault)
+        elif fault is None:
+            self.typical_s += _WEIGHT * (outcome.seconds - self.typical_s)
+            with self._lock:
+                self._quarantine.succeeded(self._clock.now())
+
+    # --- instances ---
+
+    def _take(self, uid: str | None) -> Instance:
+        """An instance for one thread: the pod's, an idle one, or a new one."""
+        with self._lock:
+            if uid is not None and uid in self._held:
+                held = self._held[uid]
+                if held is None:
+                    raise Unavailable(f"plugin {self.plugin}: the pod's instance was lost to an earlier fault")
+                return held
+            if self._idle:
+                return self._idle.pop()
+            if self._is_closed:
+                raise Unavailable(f"plugin {self.plugin}: it is being replaced or stopped")
+            if self._alive >= self.options.max_instances:
+                raise Unavailable(f"plugin {self.plugin}: all its {self._alive} instances are in use")
+            self._alive += 1
+        try:
+            return self._new_instance()
+        except BaseException:
+            with self._lock:
+                self._alive -= 1
+            raise
+
+    def _new_instance(self) -> Instance:
+        options = self.options
+        instance = self.module.instantiate(options.functions, options.limits, wasi=options.wasi)
+        try:
+            instance.start()
+            if options.setup is not None:
+                options.setup(instance)
+        except BaseException:
+            instance.close()
+            raise
+        return instance
+
+    def _put_back(self, instance: Instance, uid: str | None) -> None:
+        if instance.is_broken:
+            self._discard(instance, uid)
+            return
+        self._pages = instance.memory_bytes // PAGE_BYTES
+        with self._lock:
+            is_held = uid is not None and self._held.get(uid) is instance
+            is_kept = is_held or (not self._is_closed and len(self._idle) < MAX_IDLE)
+            if not is_kept:
+                self._alive -= 1
+            elif not is_held:
+                self._idle.append(instance)
+        if not is_kept:
+            instance.close()
+        if self._observer is not None:
+            self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
+
+    def _discard(self, instance: Instance, uid: str | None) -> None:
+        with self._lock:
+            self._alive -= 1
+            if uid is not None and self._held.get(uid) is instance:
+                self._held[uid] = None
+        instance.close()
+
+    # --- quarantine ---
+
+    def _check_admitted(self) -> None:
+        """Unavailable during a quarantine; when its time is over, the canary decides."""
+        with self._lock:
+            admission = self._quarantine.admission(self._clock.now())
+        if admission is Admission.ADMITTED:
+            return
+        if admission is Admission.REFUSED:
+            left_s = self._quarantine.left_s(self._clock.now())
+            raise Unavailable(f"plugin {self.plugin}: quarantined after repeated faults, for {left_s:.1f} s more")
+        self._put_back(self._tried_instance(), None)
+        with self._lock:
+            ended = self._quarantine.succeeded(self._clock.now())
+        if ended and self._observer is not None:
+            self._observer.wasm_quarantined(self.plugin, False, "")
+
+    def _tried_instance(self) -> Instance:
+        """One that has survived the canary."""
+        instance = self._take(None)
+        try:
+            if self.options.canary is not None:
+                self.options.canary(instance)
+        except BaseException:
+            self._discard(instance, None)
+            raise
+        return instance
+
+    def _failed(self, fault: GuestFault) -> None:
+        with self._lock:
+            begins = self._quarantine.failed(self._clock.now())
+            idle: list[Instance] = []
+            if begins:
+                # What made the guest fail may be in the memory of the others too.
+                idle, self._idle = self._idle, []
+                self._alive -= len(idle)
+        for instance in idle:
+            instance.close()
+        if self._observer is not None:
+            self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
+            if begins:
+                self._observer.wasm_quarantined(self.plugin, True, fault.message)
+
+
+def bad_answer(message: str) -> GuestFault:
+    """What an ABI raises when the guest's answer breaks the contract."""
+    return GuestFault(FaultKind.BAD_ANSWER, message)

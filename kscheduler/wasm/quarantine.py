@@ -1,0 +1,74 @@
+"""When a guest that keeps failing is left alone, and for how long. No guest here; time is an argument.
+
+    admitted -- N faults in a row --> quarantined -- its time is over --> on trial
+        ^                                  ^                                 |  |
+        |                                  +--------- canary fails ----------+  |
+        +----------------------------- canary succeeds -------------------------+
+
+Each quarantine is twice as long as the one before, unless the guest was well for a while in between.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Admission(enum.Enum):
+    ADMITTED = "admitted"
+    TRIAL = "trial"  # run the canary first, and report how it went
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRules:
+    faults_in_a_row: int = 3
+    first_s: float = 1.0
+    longest_s: float = 300.0
+    well_s: float = 60.0  # admitted for so long, the next quarantine is a first one again
+
+
+class Quarantine:
+    def __init__(self, rules: QuarantineRules | None = None) -> None:
+        self._rules = rules or QuarantineRules()
+        self._faults = 0  # in a row
+        self._length_s = 0.0  # of the last quarantine
+        self._ends_at: float | None = None  # None while admitted
+        self._admitted_at = float("-inf")
+
+    @property
+    def is_quarantined(self) -> bool:
+        return self._ends_at is not None
+
+    def admission(self, now: float) -> Admission:
+        if self._ends_at is None:
+            return Admission.ADMITTED
+        return Admission.TRIAL if now >= self._ends_at else Admission.REFUSED
+
+    def left_s(self, now: float) -> float:
+        """Seconds until a trial."""
+        return 0.0 if self._ends_at is None else max(0.0, self._ends_at - now)
+
+    def succeeded(self, now: float) -> bool:
+        """A call, or the canary of a trial; True if it ended a quarantine."""
+        self._faults = 0
+        if self._ends_at is None:
+            return False
+        self._ends_at = None
+        self._admitted_at = now
+        return True
+
+    def failed(self, now: float) -> bool:
+        """A fault, also of a canary; True if a quarantine begins, or begins anew."""
+        self._faults += 1
+        if self._ends_at is not None:
+            return self._begin(now) if now >= self._ends_at else False
+        return self._begin(now) if self._faults >= self._rules.faults_in_a_row else False
+
+    def _begin(self, now: float) -> bool:
+        rules = self._rules
+        was_well = self._ends_at is None and now - self._admitted_at >= rules.well_s
+        self._length_s = rules.first_s if was_well else min(rules.longest_s, max(rules.first_s, 2 * self._length_s))
+        self._ends_at = now + self._length_s
+        self._faults = 0
+        return True
