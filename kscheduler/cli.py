@@ -26,6 +26,7 @@ from kscheduler.flags import (
     parse,
     report,
 )
+from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 Command = Callable[[], int]
 
@@ -59,6 +60,10 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: simulate(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
+    if isinstance(options, InspectOptions):
+        return lambda: inspect_plugin(options)
+    if isinstance(options, PluginTestOptions):
+        return lambda: try_plugin(options)
     return lambda: version(options)
 
 
@@ -131,6 +136,24 @@ def explain(options: ExplainOptions) -> int:
     logs.configure(verbosity=logs.QUIET)
     print(ask(options, SystemClock()), end="")
     return 0
+
+
+def inspect_plugin(options: InspectOptions) -> int:
+    from kscheduler.wasm.inspect import inspect
+
+    logs.configure(verbosity=logs.QUIET)
+    text, code = inspect(options)
+    print(text, end="")
+    return code
+
+
+def try_plugin(options: PluginTestOptions) -> int:
+    from kscheduler.wasm.command_trial import try_plugin as run_trial
+
+    logs.configure(verbosity=logs.QUIET)
+    text, code = run_trial(options)
+    print(text, end="")
+    return code
 
 
 class SystemClock:

@@ -30,6 +30,7 @@ from kscheduler.explain.options import (
     DecisionLogOptions,
     ExplainOptions,
 )
+from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
@@ -152,7 +153,16 @@ class VersionOptions:
     output: str = "text"
 
 
-Options = RunOptions | ValidateOptions | ShowOptions | SimulateOptions | ExplainOptions | VersionOptions
+Options = (
+    RunOptions
+    | ValidateOptions
+    | ShowOptions
+    | SimulateOptions
+    | ExplainOptions
+    | InspectOptions
+    | PluginTestOptions
+    | VersionOptions
+)
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
@@ -210,6 +220,7 @@ def _parser(*, simulator: bool) -> _Parser:
     _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
+    _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text")
     version.set_defaults(make=lambda namespace: VersionOptions(namespace.output))
@@ -225,6 +236,52 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     show.add_argument("file", metavar="FILE")
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
     show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded))
+
+
+def _add_plugin(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    inspect = commands.add_parser("inspect", help="print what a guest exports and imports; runs nothing of it")
+    _add_guest(inspect)
+    inspect.set_defaults(
+        make=lambda namespace: InspectOptions(namespace.file, namespace.output, namespace.allow_insecure)
+    )
+    test = commands.add_parser("test", help="run a guest: what it says of the nodes of a cluster for a pod")
+    _add_guest(test)
+    test.add_argument(
+        "--cluster", required=True, metavar="FILE", help="nodes, and pods on them, as kubectl prints them"
+    )
+    test.add_argument("--pod", required=True, metavar="FILE", help="the pods to be judged")
+    test.add_argument("--args", default="", metavar="FILE", help="the plugin's arguments, as in pluginConfig")
+    test.add_argument("--guest-config", default=None, metavar="TEXT", help="in place of the arguments' guestConfig")
+    _add_plugin_cache(test)
+    test.set_defaults(
+        make=lambda namespace: PluginTestOptions(
+            file=namespace.file,
+            cluster=namespace.cluster,
+            pod=namespace.pod,
+            args=namespace.args,
+            config=namespace.guest_config,
+            output=namespace.output,
+            allow_insecure=namespace.allow_insecure,
+            plugin_cache_dir=namespace.plugin_cache_dir,
+        )
+    )
+
+
+def _add_guest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a path, or a URL: file://, https://, http://")
+    parser.add_argument("--allow-insecure", action="store_true", help="take plain http from other machines too")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+
+
+def _add_plugin_cache(to: argparse._ActionsContainer) -> None:
+    to.add_argument(
+        "--plugin-cache-dir",
+        default=None,
+        metavar="DIR",
+        help='where compiled wasm plugins are kept for the next start; "" for nowhere '
+        "(default $XDG_CACHE_HOME/kscheduler/plugins or ~/.cache/kscheduler/plugins, if it can be written to)",
+    )
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -358,13 +415,7 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         metavar="DURATION",
         help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
     )
-    group.add_argument(
-        "--plugin-cache-dir",
-        default=None,
-        metavar="DIR",
-        help='where compiled wasm plugins are kept for the next start; "" for nowhere '
-        "(default $XDG_CACHE_HOME/kscheduler/plugins or ~/.cache/kscheduler/plugins, if it can be written to)",
-    )
+    _add_plugin_cache(group)
 
 
 def _add_explain_flags(group: argparse._ArgumentGroup) -> None:

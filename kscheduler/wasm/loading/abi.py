@@ -16,10 +16,11 @@ from types import MappingProxyType
 
 from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType
-from kscheduler.wasm.loading.sections import Sections
+from kscheduler.wasm.loading.sections import Sections, printable
 
 BATCH_MARK = "kscheduler_abi_v1"
 _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
+_SHOWN = 10  # unknown imports that are named
 WASI = "wasi_snapshot_preview1"
 
 
@@ -68,7 +69,12 @@ def _faults(sections: Sections, abi: Abi | None, unknown: tuple[Import, ...]) ->
         faults += _extension_faults(sections)
     elif abi is Abi.BATCH:
         faults += _batch_faults(sections)
-    faults += [f"import {each.module}.{each.name} {each.type}: {_why_unknown(each, abi)}" for each in unknown]
+    faults += [
+        f"import {printable(each.module)}.{printable(each.name)} {each.type}: {_why_unknown(each, abi)}"
+        for each in unknown[:_SHOWN]
+    ]
+    if len(unknown) > _SHOWN:
+        faults.append(f"and {len(unknown) - _SHOWN} unknown imports more")
     return faults
 
 

@@ -95,6 +95,12 @@ def _guess(data: bytes) -> str:
     return f"{data[:8].hex(' ')} ({len(data)} bytes)"
 
 
+def printable(name: str, limit: int = 80) -> str:
+    """A name from a module for people: it may be of any length and hold what moves a terminal's cursor."""
+    shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in name[:limit])
+    return shown + "..." if len(name) > limit else shown
+
+
 # --- bytes ----------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +249,7 @@ class _ModuleReader:
         place, kind = body.position, body.byte("the kind of an export")
         index = body.number("the number of what is exported")
         if name in self._exports:
-            raise BadModule(f"byte {place}: expected each export once, got {name!r} twice")
+            raise BadModule(f"byte {place}: expected each export once, got {printable(name)} twice")
         if kind == 0:
             self._exports[name] = _at(self._functions, index, place, "functions")
         elif kind == 2:

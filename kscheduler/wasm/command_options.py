@@ -1,0 +1,28 @@
+"""What `kscheduler plugin` is asked for. Imports nothing of the plugin host, so that other commands start fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """`kscheduler plugin inspect FILE`."""
+
+    file: str  # a path or a URL
+    output: str = "text"  # or "json"
+    allow_insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTestOptions:
+    """`kscheduler plugin test FILE --cluster CLUSTER --pod POD`."""
+
+    file: str  # a path or a URL
+    cluster: str  # file with nodes, and pods on them
+    pod: str  # file with the pods to be judged
+    args: str = ""  # file with the plugin's arguments as in pluginConfig, without guestURL
+    config: str | None = None  # guestConfig, in place of the file's
+    output: str = "text"
+    allow_insecure: bool = False
+    plugin_cache_dir: str | None = None

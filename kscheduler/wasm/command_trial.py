@@ -1,0 +1,283 @@
+"""`kscheduler plugin test FILE --cluster CLUSTER --pod POD`: a guest among nodes and pods from files, no scheduler.
+
+Each pod is put through a whole scheduling cycle with this plugin alone, as a profile would run it: that gives the
+decision and the time. Then each node is asked for by itself, which gives the verdicts and scores. The cluster stays
+as it is in the file; nothing is bound.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from kscheduler.api.manifest import load_manifests
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.config.decode import describe
+from kscheduler.errors import ConfigError, InternalError
+from kscheduler.framework.algorithm import Decision
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.fence import Fence
+from kscheduler.framework.interface import EXTENSION_POINTS, Handle
+from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.arguments import GUEST_URL
+from kscheduler.wasm.command_options import PluginTestOptions
+from kscheduler.wasm.inspect import as_url
+from kscheduler.wasm.loading.compiled_cache import open_cache
+from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.loading.sections import printable
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+PLUGIN = "Plugin"  # its name, in a profile that exists for this command only
+PROFILE = "plugin-test"
+EXIT_FAULT = 1  # the plugin did something wrong
+TEXT_NODES = 20  # nodes of a pod that are shown to people
+
+
+def try_plugin(options: PluginTestOptions, guests: GuestPlugins | None = None) -> tuple[str, int]:
+    """What to print, and the exit code. Raises ConfigError for what is wrong with the files or the guest."""
+    # 1. The cluster and the pods.
+    cache, pods = read_cluster(options)
+    # 2. The plugin, as a profile would make it.
+    started = time.perf_counter()
+    trial = Trial(options, cache, guests or GuestPlugins(cache=open_cache(options.plugin_cache_dir)))
+    loading_s = time.perf_counter() - started
+    # 3. Each pod.
+    documents = [trial.judge(PodInfo(pod)) for pod in pods]
+    # 4. The answer.
+    document = {
+        "guest": options.file,
+        "extensionPoints": [point for point in EXTENSION_POINTS if point in trial.points],
+        "loadingMs": _ms(loading_s),
+        "memoryBytes": trial.memory_bytes,
+        "nodes": len(cache.table),
+        "pods": documents,
+    }
+    is_fault = any(each["faults"] for each in documents)
+    text = json.dumps(document, indent=2) + "\n" if options.output == "json" else text_of(document)
+    return text, EXIT_FAULT if is_fault else 0
+
+
+# --- the files ------------------------------------------------------------------------------------------------------
+
+
+def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
+    """The cluster, and the pods to be judged. Raises ConfigError."""
+    cluster, asked = load_manifests(options.cluster), load_manifests(options.pod)
+    if not cluster.nodes:
+        raise ConfigError(f"--cluster: {options.cluster}: expected nodes, found none")
+    if not asked.pods:
+        raise ConfigError(f"--pod: {options.pod}: expected a pod, found none")
+    cache = Cache()
+    for node in cluster.nodes:
+        cache.set_node(node)
+    known = {node.name for node in cache.table}
+    for pod in cluster.pods:
+        if pod.spec.node_name:
+            if pod.spec.node_name not in known:
+                raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')
+            cache.set_pod(PodInfo(pod))
+    return cache, list(asked.pods)
+
+
+def read_plugin_args(options: PluginTestOptions) -> Document:
+    """The plugin's arguments: those of --args, with what other flags say."""
+    document: Any = {}
+    if options.args:
+        try:
+            document = yaml.safe_load(Path(options.args).read_text(encoding="utf-8")) or {}
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise ConfigError(f"--args: {options.args}: {' '.join(str(error).split())}") from error
+        if not isinstance(document, dict):
+            raise ConfigError(f"--args: {options.args}: expected a mapping, got {describe(document)}")
+    given: Document = {GUEST_URL: as_url(options.file), **document}
+    if options.config is not None:
+        given["guestConfig"] = options.config
+    if options.allow_insecure:
+        given["allowInsecure"] = True
+    return given
+
+
+# --- the trial ------------------------------------------------------------------------------------------------------
+
+
+class Trial:
+    """One plugin object among the nodes of a cache."""
+
+    def __init__(self, options: PluginTestOptions, cache: Cache, guests: GuestPlugins) -> None:
+        self._table = cache.table
+        self._handle = handle = Handle(
+            table=cache.table, rng=random.Random(0), bind=_bind_nothing, stopwatch=time.perf_counter
+        )
+        args = read_plugin_args(options)
+        kind = guests.class_of(PLUGIN, args, options.args or options.file)
+        try:
+            self._guest: Any = kind(args, handle)
+        except Exception as error:
+            raise ConfigError(f"{options.file}: {_one_line(error)}") from error
+        self._plugin: Any = Fence(self._guest, handle)
+        self.points = {
+            point: [(self._plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(self._plugin, method)
+        }
+        self._framework = Framework(
+            PROFILE, self.points, handle, observer=NoObserver(), stopwatch=time.perf_counter, first_on_tie=True
+        )
+        self._faults: list[str] = []
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """What the plugin's instances hold; None if its host does not tell."""
+        found = getattr(self._guest, "memory_bytes", None)
+        return found if isinstance(found, int) else None
+
+    def judge(self, pod: PodInfo) -> Document:
+        self._faults = []
+        state = CycleState()
+        started = time.perf_counter()
+        outcome = self._framework.schedule_pod(state, pod)
+        cycle_s = time.perf_counter() - started
+        document: Document = {"pod": pod.key, "cycleMs": _ms(cycle_s)}
+        if isinstance(outcome, Decision):
+            document |= {"node": outcome.node_name, "feasible": outcome.feasible, "message": ""}
+            document |= self._after(state, pod, outcome.node_name)
+        else:
+            message = getattr(outcome, "message", "")
+            document |= {"node": None, "feasible": 0, "message": message}
+            if code_of(getattr(outcome, "status", None)) is Code.ERROR:
+                self._faults.append(message)
+        document["nodes"] = self._each_node(pod)
+        document["faults"] = list(dict.fromkeys(self._faults))
+        return document
+
+    def _after(self, state: CycleState, pod: PodInfo, node_name: str) -> Document:
+        """Reserve and Permit, taken back again."""
+        answers: Document = {}
+        reserve = self._framework.run_reserve(state, pod, node_name)
+        if "reserve" in self.points:
+            answers["reserve"] = self._status(reserve)
+        if reserve is None and "permit" in self.points:
+            status, waits = self._framework.run_permit(state, pod, node_name)
+            answers["permit"] = self._status(status) if not waits else f"Wait, {max(waits.values()):g} s"
+        self._faults += [fault.message for fault in self._framework.run_unreserve(state, pod, node_name)]
+        return answers
+
+    # --- node by node ---
+
+    def _each_node(self, pod: PodInfo) -> list[Document]:
+        state = CycleState()
+        verdicts = self._filter(state, pod)
+        fitting = [name for name, verdict in verdicts.items() if verdict == "fits"]
+        scores = self._score(state, pod, set(fitting))
+        return [{"node": name, "verdict": verdict, "score": scores.get(name)} for name, verdict in verdicts.items()]
+
+    def _filter(self, state: CycleState, pod: PodInfo) -> dict[str, str]:
+        """Node name -> what the plugin says of it."""
+        names: frozenset[str] | None = None
+        plugin, all_fit = self._plugin, dict.fromkeys((node.name for node in self._table), "fits")
+        if hasattr(plugin, "pre_filter"):
+            answer = self._asked("PreFilter", lambda: plugin.pre_filter(state, pod))
+            if isinstance(answer, str):
+                return dict.fromkeys(all_fit, answer)
+            result, status = answer
+            if code_of(status) is Code.SKIP:
+                return all_fit
+            if code_of(status) is not Code.SUCCESS:
+                return dict.fromkeys(all_fit, self._status(status))
+            names = result.node_names if result is not None else None
+        if hasattr(plugin, "filter"):
+            for node in self._table:
+                answer = self._asked("Filter", lambda node=node: plugin.filter(state, pod, node))  # type: ignore[misc]
+                is_fit = not isinstance(answer, str) and code_of(answer) is Code.SUCCESS
+                all_fit[node.name] = "fits" if is_fit else self._status(answer)
+        if names is not None:
+            all_fit |= dict.fromkeys(all_fit.keys() - names, "left out by PreFilter")
+        return all_fit
+
+    def _score(self, state: CycleState, pod: PodInfo, fitting: set[str]) -> dict[str, int]:
+        """Node name -> score among those that fit, normalised; {} if the plugin has none or fails."""
+        plugin = self._plugin
+        if not hasattr(plugin, "score") or not fitting:
+            return {}
+        if hasattr(plugin, "pre_score"):
+            status = self._asked("PreScore", lambda: plugin.pre_score(state, pod))
+            if isinstance(status, str) or code_of(status) is not Code.SUCCESS:
+                return {}
+        scores: dict[str, int] = {}
+        for node in self._table:
+            if node.name in fitting:
+                answer = self._asked("Score", lambda node=node: plugin.score(state, pod, node))  # type: ignore[misc]
+                if isinstance(answer, str) or code_of(answer[1]) is not Code.SUCCESS:
+                    return {}
+                scores[node.name] = answer[0]
+        if hasattr(plugin, "normalize_score"):
+            status = self._asked("NormalizeScore", lambda: plugin.normalize_score(state, pod, scores))
+            if isinstance(status, str) or code_of(status) is not Code.SUCCESS:
+                return {}
+        return scores
+
+    def _asked(self, point: str, ask: Callable[[], Any]) -> Any:
+        """The plugin's answer, or the text of its fault."""
+        try:
+            return ask()
+        except Exception as error:
+            self._faults.append(f"{point}: {_one_line(error)}")
+            return f"{point}: {_one_line(error)}"
+
+    def _status(self, status: Status | str | None) -> str:
+        if isinstance(status, str):
+            return status
+        code = STATUS_LABELS[code_of(status)]
+        return code if status is None or not status.message else f"{code}: {status.message}"
+
+
+async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise InternalError(f"pod {pod.key} was bound to {node_name} while a plugin was tested")
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# --- for people -----------------------------------------------------------------------------------------------------
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    memory = document["memoryBytes"]
+    lines = [
+        f"guest    {document['guest']}",
+        f"points   {', '.join(document['extensionPoints'])}",
+        f"loading  {document['loadingMs']:g} ms",
+        f"memory   {'not told' if memory is None else f'{memory / 1024**2:.1f} MiB'}",
+    ]
+    for pod in document["pods"]:
+        lines += ["", *_pod_lines(pod, document["nodes"])]
+    return "\n".join(lines) + "\n"
+
+
+def _pod_lines(pod: Mapping[str, Any], nodes: int) -> list[str]:
+    where = f"goes to {pod['node']}" if pod["node"] else f"goes nowhere: {printable(pod['message'], 400)}"
+    lines = [f"pod {pod['pod']} {where} ({pod['feasible']} of {nodes} nodes fit, {pod['cycleMs']:g} ms)"]
+    lines += [f"  {point}: {printable(pod[point], 400)}" for point in ("reserve", "permit") if point in pod]
+    shown = sorted(pod["nodes"], key=lambda each: -1 if each["score"] is None else each["score"], reverse=True)
+    width = max((len(each["node"]) for each in shown), default=0)
+    for each in shown[:TEXT_NODES]:
+        score = "" if each["score"] is None else str(each["score"])
+        lines.append(f"  {each['node']:{width}}  {score:>4}  {printable(each['verdict'], 400)}")
+    if len(shown) > TEXT_NODES:
+        lines.append(f"  and {len(shown) - TEXT_NODES} nodes more (all of them: --output json)")
+    return lines + [f"  fault: {printable(fault, 400)}" for fault in pod["faults"]]
