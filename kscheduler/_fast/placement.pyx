@@ -87,7 +87,7 @@ cdef class Placer:
     """Finds rows for pods of known classes, on one table.
 
     What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
-    but then not more than MOST_BYTES. Whoever was not used for the longest time forgets. A class read anew is split over
+    but then not more than 2 GiB. Whoever was not used for the longest time forgets. A class read anew is split over
     `threads` where the table is large.
     """
 
