@@ -96,6 +96,11 @@ def preferred(number: int, rng: random.Random) -> PodBuilder:
     return basic(number, rng).label(app="web").preferred_pod_affinity(1, ZONE, {"app": "web"})
 
 
+def daemon(number: int, rng: random.Random) -> PodBuilder:
+    """One for each node, as a DaemonSet's controller makes them."""
+    return basic(number, rng).node_names(f"n{number % 5000}")
+
+
 def _spread(pod: PodBuilder, app: str) -> PodBuilder:
     """Over zones, never two apart by more than five."""
     made = pod.obj()
@@ -113,6 +118,7 @@ SHAPES: dict[str, Callable[[int, random.Random], PodBuilder]] = {
     "anti-affinity": anti_affinity,
     "spread+anti": spread_anti_affinity,
     "preferred": preferred,
+    "daemon": daemon,
 }
 
 
