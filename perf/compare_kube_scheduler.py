@@ -21,6 +21,7 @@ from perf.bare_client import NAME as BARE
 from perf.bare_client import BareClient
 from perf.control_plane_run import Load, Peer, Result, measure
 from perf.pairs import OURS, THEIRS, Measure, table
+from perf.pod_shapes import SHAPES
 from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
 from tests.controlplane.harness.kscheduler import KScheduler
 
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="perf.compare_kube_scheduler", description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--shape", choices=SHAPES, default="basic", help="what the pods ask for")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--qps", type=int, default=10_000, help="client qps and burst of both (default 10000)")
     parser.add_argument("--bare", action="store_true", help="run a client that decides nothing, too")
@@ -51,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     rounds: list[dict[str, Result]] = []
     try:
         for number in range(options.rounds):
-            rounds += [_round(number, starts, Load(options.nodes, options.pods))]
+            rounds += [_round(number, starts, Load(options.nodes, options.pods, shape=options.shape))]
     except HarnessError as error:
         print(f"perf: error: {error}; {len(rounds)} of {options.rounds} rounds are complete", file=sys.stderr)
     if rounds:
-        title = f"{options.nodes} nodes, {options.pods} pods, qps and burst {options.qps}"
+        title = f"{options.nodes} nodes, {options.pods} {options.shape} pods, qps and burst {options.qps}"
         print(table(rounds, MEASURES, f"{title}; median of {len(rounds)} interleaved rounds"))
         if options.bare:
             print(_room_used(rounds))

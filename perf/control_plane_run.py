@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from perf.pod_shapes import SHAPES, zoned_nodes
 from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, Process, verify
 from tests.controlplane.harness.load import create, nodes, pods
 
@@ -30,7 +31,8 @@ class Peer(Protocol):
 class Load:
     nodes: int = 5_000
     pods: int = 10_000
-    timeout_s: float = 600.0
+    timeout_s: float = 1200.0
+    shape: str = "basic"  # of the pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class Result:
 def measure(name: str, start: Callable[[ControlPlane], Peer], load: Load) -> Result:
     """Run one scheduler over the load on a control plane of its own."""
     with ControlPlane(ApiserverOptions()) as control_plane:
-        create(control_plane.credentials, nodes(load.nodes))
-        create(control_plane.credentials, pods(load.pods))
+        create(control_plane.credentials, nodes(load.nodes, templates=zoned_nodes()))
+        create(control_plane.credentials, pods(load.pods, templates=SHAPES[load.shape]()))
         with BindWatch(control_plane.credentials) as watch:
             before = control_plane.apiserver.process.usage()
             started = time.monotonic()
