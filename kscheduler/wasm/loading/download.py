@@ -8,6 +8,7 @@ too, so that a small file cannot unfold into a big one. Proxies are the environm
 from __future__ import annotations
 
 import asyncio
+import ssl
 import zlib
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
@@ -23,6 +24,7 @@ from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transp
 MEBIBYTE = 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 1 << 16
+_SHOWN = 300  # characters of a fault
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
 
 
@@ -75,9 +77,10 @@ async def download(
 
 
 async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators) -> Downloaded:
+    tls = await asyncio.to_thread(_tls_context)  # reads some hundred certificates
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_s, sock_read=limits.silence_s)
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True, limit=0),
+        connector=aiohttp.TCPConnector(ssl=tls, force_close=True, limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=timeout,
         auto_decompress=False,
@@ -111,6 +114,14 @@ async def _get(session: aiohttp.ClientSession, url: str, limits: DownloadLimits,
         data = await _Body(response, limits).read()
         headers = response.headers
         return Downloaded(data, Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")))
+
+
+def _tls_context() -> ssl.SSLContext:
+    """The system's authorities, or those of SSL_CERT_FILE."""
+    context = ssl.create_default_context()
+    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+    return context
 
 
 # --- the body -------------------------------------------------------------------------------------------------------
@@ -216,6 +227,7 @@ def _silent(url: str, source: HTTPSource, limits: DownloadLimits) -> str:
 
 
 def _why(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, aiohttp.ClientPayloadError):
-        return f"the body ended early or is malformed: {error}"
-    return str(error) or type(error).__name__
+        text = f"the body ended early or is malformed: {text}"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."  # aiohttp repeats what it could not read

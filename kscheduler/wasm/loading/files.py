@@ -28,10 +28,11 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, FileState]:
         raise _failed("open", path, error) from error
     except ValueError as error:
         raise SourceError(f"open {path!r}: {error}") from error
+    before = os.fstat(descriptor)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(descriptor)
+        raise SourceError(f"open {path}: expected a regular file, got {_kind(before.st_mode)}")
     with os.fdopen(descriptor, "rb") as file:
-        before = os.fstat(file.fileno())
-        if not stat.S_ISREG(before.st_mode):
-            raise SourceError(f"open {path}: expected a regular file, got {_kind(before.st_mode)}")
         if before.st_size > max_bytes:
             raise SourceError(f"read {path}: expected at most {max_bytes} bytes, got {before.st_size}")
         try:
