@@ -7,6 +7,7 @@ GIL here, so a deadline is late by as long as another thread holds it.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -204,9 +205,8 @@ class Guest:
         ctypes.memmove(self._at(address, len(given)), given, len(given))
 
     def view(self, address: int, size: int) -> memoryview:
-        # A class of its own size, whose instances are counted and keep the store.
-        kind: type[_Span] = type("_SizedSpan", (_Span,), {"_length_": size})
-        span = kind.from_address(self._at(address, size))
+        start = self._at(address, size)
+        span = _span_type(size).from_address(start)
         span.guest, span.linked = self, self.linked
         self.views += 1
         return memoryview(span).cast("B")
@@ -254,6 +254,8 @@ class Guest:
 
 
 class _Span(ctypes.Array[ctypes.c_uint8]):
+    """A range of a guest's memory: counts itself, and keeps the store. Each length is a class of its own."""
+
     _type_ = ctypes.c_uint8
     _length_ = 0
     guest: Guest
@@ -261,6 +263,12 @@ class _Span(ctypes.Array[ctypes.c_uint8]):
 
     def __del__(self) -> None:
         self.guest.views -= 1
+
+
+@functools.lru_cache(maxsize=64)
+def _span_type(size: int) -> type[_Span]:
+    kind: type[_Span] = type("_SizedSpan", (_Span,), {"_length_": size})
+    return kind
 
 
 class Function:

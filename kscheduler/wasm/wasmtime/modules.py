@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import wasmtime
@@ -21,11 +21,10 @@ from kscheduler.wasm.engine import (
     Import,
     Instance,
     Limits,
-    MemoryType,
-    OtherType,
     Wasi,
 )
-from kscheduler.wasm.wasmtime import faults, layout, library, linking
+from kscheduler.wasm.loading.sections import BadModule, read_sections
+from kscheduler.wasm.wasmtime import faults, layout, library, linking, stored
 
 # A deadline is met within one tick; half of the 5 ms that a GIL holder may take anyway.
 TICK_S = 0.002
@@ -48,6 +47,9 @@ def configuration() -> wasmtime.Config:
     config.wasm_threads = False
     config.wasm_memory64 = False
     config.wasm_multi_memory = False
+    config.wasm_exceptions = False
+    config.wasm_gc = False
+    config.wasm_function_references = False
     return config
 
 
@@ -68,16 +70,17 @@ class WasmtimeEngine:
         os.register_at_fork(after_in_child=self.epoch.forget)
 
     def compile(self, wasm: bytes) -> WasmtimeModule:
-        if wasm[:4] != b"\0asm":
-            raise GuestFault(FaultKind.BAD_MODULE, f"not WebAssembly: it begins with {bytes(wasm[:4])!r}")
         try:
-            return WasmtimeModule(self, wasmtime.Module(self._engine, bytes(wasm)))
-        except wasmtime.WasmtimeError as error:
+            declared = read_sections(wasm)
+            module = wasmtime.Module(self._engine, bytes(wasm))
+        except (wasmtime.WasmtimeError, BadModule) as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
+        return WasmtimeModule(self, module, declared.exports, declared.imports)
 
     def load(self, serialized: bytes) -> WasmtimeModule:
+        exports, imports, code = stored.unpack(serialized)
         try:
-            return WasmtimeModule(self, wasmtime.Module.deserialize(self._engine, serialized))
+            return WasmtimeModule(self, wasmtime.Module.deserialize(self._engine, code), exports, imports)
         except wasmtime.WasmtimeError as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be loaded: {error}")) from None
 
@@ -93,31 +96,23 @@ class WasmtimeEngine:
 
 
 class WasmtimeModule:
-    def __init__(self, engine: WasmtimeEngine, module: wasmtime.Module) -> None:
+    def __init__(
+        self,
+        engine: WasmtimeEngine,
+        module: wasmtime.Module,
+        exports: Mapping[str, ExternType],
+        imports: Sequence[Import],
+    ) -> None:
         self.engine = engine
-        self._module = module
+        self.exports = exports
+        self.imports = imports
         self.address = library.address_of(module)
-        self.exports = {export.name: extern_type(export.type) for export in module.exports}
-        self.imports = [Import(each.module, each.name or "", extern_type(each.type)) for each in module.imports]
+        self._module = module
 
     def serialize(self) -> bytes:
-        return bytes(self._module.serialize())
+        return stored.pack(self.exports, self.imports, bytes(self._module.serialize()))
 
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
         return linking.instantiate(self, functions, limits, wasi)
-
-
-_LETTERS = {"i32": "i", "i64": "I", "f32": "f", "f64": "F"}
-
-
-def extern_type(kind: object) -> ExternType:
-    if isinstance(kind, wasmtime.FuncType):
-        return FuncType(
-            "".join(_LETTERS.get(str(each), "?") for each in kind.params),
-            "".join(_LETTERS.get(str(each), "?") for each in kind.results),
-        )
-    if isinstance(kind, wasmtime.MemoryType):
-        return MemoryType(kind.limits.min, kind.limits.max)
-    return OtherType(type(kind).__name__.removesuffix("Type").lower())

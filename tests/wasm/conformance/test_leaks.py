@@ -1,0 +1,95 @@
+"""A hundred thousand bad calls leave nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+
+import pytest
+
+from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Limits, Module, Wasi
+from tests.wasm.conformance.conftest import Guests
+
+CALLS = 100_000
+
+BAD = """
+(module
+  (import "host" "raise" (func $raise))
+  (import "host" "read" (func $read (param i32 i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "trap") unreachable)
+  (func (export "raise") (call $raise))
+  (func (export "outside") (call $read (i32.const 65530) (i32.const 100)))
+  (func (export "exit") (call $exit (i32.const 1)))
+  (func (export "grow") (drop (memory.grow (i32.const 8))) (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536))
+    unreachable))
+"""
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def bad_call(module: Module, functions: list[HostFunction], export: str) -> None:
+    guest = module.instantiate(functions, Limits(), wasi=Wasi())
+    try:
+        guest.call(export)
+    except GuestFault:
+        pass
+    else:
+        raise AssertionError(f"{export} did not fail")
+    finally:
+        guest.close()
+
+
+def bad_module(engine: Engine) -> Callable[[], None]:
+    def compile_it() -> None:
+        with pytest.raises(GuestFault):
+            engine.compile(b"\0asm\x01\0\0\0\x01")
+
+    return compile_it
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_over_bad_calls(engine: Engine, guests: Guests) -> None:
+    def fail(_instance: Instance) -> None:
+        raise ValueError("x" * 1000)
+
+    def read(instance: Instance, address: int, size: int) -> None:
+        instance.read(address, size)
+
+    functions = [HostFunction("host", "raise", "", "", fail), HostFunction("host", "read", "ii", "", read)]
+    module = guests.module(BAD)
+    exports = ("trap", "raise", "outside", "exit", "grow")
+
+    def rounds(calls: int) -> None:
+        for number in range(calls):
+            bad_call(module, functions, exports[number % len(exports)])
+        gc.collect()
+
+    rounds(CALLS // 10)
+    before = resident_bytes()
+    rounds(CALLS - CALLS // 10)
+    # 100 bytes a call would be 9 MB.
+    assert resident_bytes() - before < 4_000_000
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_over_bad_modules_and_imports(engine: Engine, guests: Guests) -> None:
+    lacking = guests.module('(module (import "host" "absent" (func)))')
+    broken = bad_module(engine)
+
+    def rounds(times: int) -> None:
+        for _ in range(times):
+            broken()
+            with pytest.raises(GuestFault):
+                lacking.instantiate()
+        gc.collect()
+
+    rounds(1000)
+    before = resident_bytes()
+    rounds(5000)
+    assert resident_bytes() - before < 2_000_000
