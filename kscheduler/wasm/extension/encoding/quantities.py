@@ -48,9 +48,9 @@ def canonical_quantity(quantity: str | int | float) -> str:
 
 def _decimal(text: str, sign: str, whole: str, places: str, exponent: int, *, exponential: bool) -> str:
     digits, scale = whole + places, exponent - len(places)
-    if len(digits) <= _DIGITS and scale >= -_NANO:
-        if int(digits) and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0":
-            return text
+    is_plain = len(digits) <= _DIGITS and scale >= -_NANO
+    if is_plain and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0":
+        return text
     mantissa, scale = _to_nano(int(digits), scale)
     return _written(-mantissa if sign == "-" else mantissa, scale, exponential=exponential)
 

@@ -57,7 +57,8 @@ POD: dict[str, Any] = json.loads("""
 
 NODE: dict[str, Any] = json.loads("""
 {
-  "metadata": {"name": "worker-1", "uid": "n-1", "resourceVersion": "48000", "creationTimestamp": "2026-01-01T00:00:00Z",
+  "metadata": {"name": "worker-1", "uid": "n-1", "resourceVersion": "48000",
+    "creationTimestamp": "2026-01-01T00:00:00Z",
     "labels": {"zone": "a", "kubernetes.io/hostname": "worker-1", "disk": "ssd"},
     "annotations": {"node.alpha.kubernetes.io/ttl": "0"}},
   "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24"], "providerID": "kwok://worker-1",
@@ -66,7 +67,7 @@ NODE: dict[str, Any] = json.loads("""
     "capacity": {"cpu": "16", "memory": "65536Mi", "pods": "110", "ephemeral-storage": "100Gi", "hugepages-2Mi": "0"},
     "allocatable": {"cpu": "15500m", "memory": "62Gi", "pods": "110"},
     "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-03-01T08:00:00Z",
-      "lastTransitionTime": "2026-01-01T00:00:10Z", "reason": "KubeletReady", "message": "kubelet is posting ready status"}],
+      "lastTransitionTime": "2026-01-01T00:00:10Z", "reason": "KubeletReady", "message": "ready"}],
     "addresses": [{"type": "InternalIP", "address": "192.168.0.11"}, {"type": "Hostname", "address": "worker-1"}],
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
     "nodeInfo": {"machineID": "m", "systemUUID": "s", "bootID": "b", "kernelVersion": "6.1", "osImage": "Debian",

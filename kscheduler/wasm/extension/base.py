@@ -1,0 +1,198 @@
+"""What the plugins of all guests have in common: instances, attempts, faults, new versions of the guest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.arguments import IGNORE, WasmArguments
+from kscheduler.wasm.engine import FuncType, GuestFault, Instance, Limits, Module, Wasi
+from kscheduler.wasm.extension.cluster_events import read_events
+from kscheduler.wasm.extension.cycles import MAX_OPEN, MAX_OPEN_UNBOUND, Cycle, Cycles
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
+from kscheduler.wasm.extension.host.api import ApiFunctions
+from kscheduler.wasm.extension.host.call import Call
+from kscheduler.wasm.extension.host.functions import host_functions
+from kscheduler.wasm.extension.host.klog import Klog
+from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
+from kscheduler.wasm.extension.host.world import World
+from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, status_of
+from kscheduler.wasm.extension.surroundings import Surroundings
+from kscheduler.wasm.loading.compiling import Version
+from kscheduler.wasm.loading.fetch import LoadError
+from kscheduler.wasm.loading.guest import Follower
+from kscheduler.wasm.pool import Pool, PoolOptions, Unavailable
+
+log = logging.getLogger(__name__)
+
+# Guests of this kind are small, and each pod on its way to its node may hold one.
+MAX_INSTANCES = 512
+
+_BINDING_EXPORTS = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
+_FOLLOWING_EXPORTS = frozenset({"addpod", "removepod"})
+
+
+class GuestSource(Protocol):
+    """What `loading.guest.Guest` is to a plugin."""
+
+    name: str
+    arguments: WasmArguments
+
+    @property
+    def version(self) -> Version: ...
+
+    def follow(self, follower: Follower) -> None: ...
+
+
+class ExtensionPlugin:
+    """A guest's plugin without a point: those are in `points`, and `plugin_class` adds what is due."""
+
+    name: ClassVar[str] = ""
+    guest: ClassVar[GuestSource]
+    surroundings: ClassVar[Surroundings]
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        """`args` are in the guest. Raises LoadError for one that cannot start."""
+        arguments = self.guest.arguments
+        self.table = handle.table
+        self._is_ignored = arguments.failure_policy == IGNORE
+        self._clock = self.surroundings.clock or _Stopwatch(handle.stopwatch)
+        self._options = self._pool_options(arguments, handle)
+        version = self.guest.version
+        self.exports = exports_of(version.module)
+        pool = self._new_pool(version)
+        binds = bool(self.exports & _BINDING_EXPORTS)
+        self._cycles = Cycles(
+            pool,
+            self._begin,
+            follows_pods=bool(self.exports & _FOLLOWING_EXPORTS),
+            max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND,
+        )
+        _start(pool)
+        self._events = self._register(pool)
+        self.guest.follow(self)
+
+    def _pool_options(self, arguments: WasmArguments, handle: Handle) -> PoolOptions:
+        world = World(handle.table, ObjectEncoder(self.surroundings.whole))
+        functions = host_functions(
+            ApiFunctions(world),
+            SchedulerFunctions(self.name, arguments.guest_config, world, handle.waiting_pods, self.surroundings),
+            Klog(self.name, arguments.log_severity),
+        )
+        return PoolOptions(
+            functions=functions,
+            limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
+            wasi=Wasi(args=arguments.args),
+            max_instances=MAX_INSTANCES,
+        )
+
+    def _new_pool(self, version: Version) -> Pool:
+        return Pool(self.name, version.module, self._options, self._clock, self.surroundings.observer)
+
+    def _register(self, pool: Pool) -> tuple[ClusterEvent, ...]:
+        if "enqueue" not in self.exports:
+            return read_events(b"", self.name)
+        call = Call()
+        try:
+            pool.run(lambda instance: invoke(instance, "enqueue", call))
+        except (GuestFault, Unavailable) as fault:
+            raise LoadError(fault_text("enqueue", fault)) from fault
+        return read_events(call.events, self.name)
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        """Asked once, when the plugin is made: a later version of the guest is woken by the same events."""
+        return self._events
+
+    # --- new versions of the guest ---
+
+    def try_out(self, version: Version) -> None:
+        """Implements `Follower`."""
+        pool = self._new_pool(version)
+        try:
+            _start(pool)
+        finally:
+            pool.close()
+
+    def replace(self, version: Version) -> None:
+        """Implements `Follower`. Attempts under way end on the version they began with."""
+        old, self._cycles.pool = self._cycles.pool, self._new_pool(version)
+        self.exports = exports_of(version.module)
+        self._cycles.follows_pods = bool(self.exports & _FOLLOWING_EXPORTS)
+        old.close()
+
+    # --- inside ---
+
+    def cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
+        """The attempt that the state is of."""
+        cycle = state.get(self.name, Cycle)
+        if cycle is None:
+            cycle = Cycle(self._cycles, pod)
+            state.write(self.name, cycle)
+        return cycle
+
+    def _begin(self, instance: Instance, pod: PodInfo) -> None:
+        """What every attempt begins with, whether the profile has the plugin at PreFilter or not."""
+        if "prefilter" in self.exports:
+            invoke(instance, "prefilter", Call(pod.pod))
+
+    def status(self, export: str, cycle: Cycle, call: Call) -> Status | None:
+        """Of an export that returns a status alone; success if the guest does not have it."""
+        if export not in self.exports:
+            return None
+        try:
+            code = cycle.run(lambda instance: invoke(instance, export, call))
+        except (GuestFault, Unavailable) as fault:
+            return self.failed(export, cycle.pod, fault)
+        return status_of(code, call.reason)
+
+    def failed(self, export: str, pod: PodInfo, fault: Fault) -> Status | None:
+        if not self._is_ignored:
+            return fault_status(export, fault)
+        log.warning(
+            "guest failed and is left out",
+            extra={"plugin": self.name, "pod": pod.key, "err": fault_text(export, fault)},
+        )
+        return None
+
+
+def exports_of(module: Module) -> frozenset[str]:
+    return frozenset(name for name, kind in module.exports.items() if isinstance(kind, FuncType))
+
+
+def _start(pool: Pool) -> None:
+    """One instance, so that what cannot start is told at once."""
+    try:
+        pool.warm()
+    except GuestFault as fault:
+        output = f"{fault.output.rstrip()}\n" if fault.output else ""
+        why = f"{output}module[1] function[_start] failed: {fault}"
+        raise LoadError(f"failed to create a guest pool: wasm: instantiate error: {why}") from fault
+
+
+def invoke(instance: Instance, export: str, call: Call) -> Any:
+    instance.data = call
+    value = instance.call(export)
+    forget_output(instance)
+    return value
+
+
+def forget_output(instance: Instance) -> None:
+    output = instance.output
+    if output.data:
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("guest printed", extra={"output": output.text()})
+        output.clear()
+
+
+class _Stopwatch:
+    """A clock for quarantines, where nobody lends one."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        self.now = stopwatch
+        self.wall = stopwatch

@@ -1,0 +1,55 @@
+"""`k8s.io/klog`: a guest's log messages, in the log of the scheduler.
+
+One rule for both functions: what is at least as severe as the threshold is written. Guests ask for the threshold and
+leave out the rest themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kscheduler.wasm.engine import Instance
+from kscheduler.wasm.extension.host.buffers import take_start
+from kscheduler.wasm.extension.host.call import call_of
+
+log = logging.getLogger("kscheduler.wasm.guest")
+
+MAX_LINES = 64  # of one call; a guest that talks in a loop must not fill a disk
+MAX_BYTES = 4096  # of one message
+
+_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.ERROR)  # by klog's severity; fatal ends nothing here
+
+
+class Klog:
+    def __init__(self, plugin: str, threshold: int) -> None:
+        self._plugin = plugin
+        self._threshold = threshold
+
+    def severity(self, instance: Instance) -> int:
+        return self._threshold
+
+    def log(self, instance: Instance, severity: int, message: int, size: int) -> None:
+        if self._is_wanted(instance, severity):
+            self._write(severity, take_start(instance, message, size, MAX_BYTES), "")
+
+    def logs(self, instance: Instance, severity: int, message: int, size: int, pairs: int, pairs_size: int) -> None:
+        """With keys and values, each ended by a NUL."""
+        if self._is_wanted(instance, severity):
+            said = take_start(instance, pairs, pairs_size, MAX_BYTES) or ""
+            words = said.split("\0")[:-1] if said.endswith("\0") else said.split("\0")
+            shown = " ".join(f"{key}={value}" for key, value in zip(words[::2], [*words[1::2], ""], strict=False))
+            self._write(severity, take_start(instance, message, size, MAX_BYTES), shown)
+
+    def _is_wanted(self, instance: Instance, severity: int) -> bool:
+        if not self._threshold <= severity < len(_LEVELS) or not log.isEnabledFor(_LEVELS[severity]):
+            return False
+        call = call_of(instance)
+        call.lines += 1
+        if call.lines == MAX_LINES:
+            log.warning("guest logs too much in one call; the rest is left out", extra={"plugin": self._plugin})
+        return call.lines < MAX_LINES
+
+    def _write(self, severity: int, message: str | None, pairs: str) -> None:
+        fields = {"plugin": self._plugin} | ({"values": pairs} if pairs else {})
+        shown = "a message outside its memory" if message is None else message.removesuffix("\n")
+        log.log(_LEVELS[severity], "%s", shown, extra=fields)

@@ -1,0 +1,146 @@
+"""`k8s.io/scheduler`: the inputs of a call, what it answers beside its result, and what guests may set going."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kscheduler.client.protocol import Regarding
+from kscheduler.framework.interface import PermitWaits
+from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
+from kscheduler.wasm.extension.host.buffers import give, take, take_start, take_text
+from kscheduler.wasm.extension.host.call import call_of
+from kscheduler.wasm.extension.host.world import World
+from kscheduler.wasm.extension.surroundings import Surroundings
+
+MAX_NAME = 1024  # bytes of a node's name or a pod's uid
+MAX_REASON = 4096
+MAX_LIST = 8 << 20  # bytes of node names or scores: a large cluster has some thousand nodes
+MAX_CLUSTER_EVENTS = 64 * 1024
+MAX_EVENT = 64 * 1024  # bytes of an Event for the API
+MAX_EVENTS = 16  # of one call; the API is told of no more
+UNREADABLE = "BUG: out of memory reading message"
+
+_TRUE, _FALSE = (1).to_bytes(8, "little"), bytes(8)
+
+
+class SchedulerFunctions:
+    def __init__(
+        self, plugin: str, config: str, world: World, waiting_pods: PermitWaits, surroundings: Surroundings
+    ) -> None:
+        self._plugin = plugin
+        self._config = config.encode("utf-8", "replace")
+        self._world = world
+        self._waiting_pods = waiting_pods
+        self._surroundings = surroundings
+
+    # --- inputs ---
+
+    def get_config(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, self._config, buffer, limit)
+
+    def current_pod(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, self._world.pod(call_of(instance).pod), buffer, limit)
+
+    def target_pod(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, self._world.pod(call_of(instance).target), buffer, limit)
+
+    def current_node_name(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, call_of(instance).node_name.encode("utf-8", "replace"), buffer, limit)
+
+    def filtered_node_list(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, call_of(instance).filtered, buffer, limit)
+
+    def node_image_states(self, instance: Instance, name: int, size: int, buffer: int, limit: int) -> int:
+        node_name = take_text(instance, name, size, MAX_NAME, "a node name")
+        return give(instance, self._world.image_states(node_name), buffer, limit)
+
+    def node_to_status_map(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, call_of(instance).statuses, buffer, limit)
+
+    def node_score_list(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, call_of(instance).scores, buffer, limit)
+
+    # --- answers ---
+
+    def cluster_events(self, instance: Instance, address: int, size: int) -> None:
+        call_of(instance).events = take(instance, address, size, MAX_CLUSTER_EVENTS, "cluster events")
+
+    def node_names(self, instance: Instance, address: int, size: int) -> None:
+        """Each ended by a NUL; what stands after the last one is no name."""
+        names = take(instance, address, size, MAX_LIST, "node names").split(b"\0")[:-1]
+        call_of(instance).node_names = [name.decode("utf-8", "replace") for name in names if name]
+
+    def nominated_node_name(self, instance: Instance, address: int, size: int) -> None:
+        call_of(instance).nominated = take_text(instance, address, size, MAX_NAME, "a node name")
+
+    def status_reason(self, instance: Instance, address: int, size: int) -> None:
+        reason = take_start(instance, address, size, MAX_REASON)
+        call_of(instance).reason = UNREADABLE if reason is None else reason
+
+    def normalized_score_list(self, instance: Instance, address: int, size: int) -> None:
+        call_of(instance).normalized = take(instance, address, size, MAX_LIST, "scores")
+
+    # --- actions ---
+
+    def eventf(self, instance: Instance, address: int, size: int) -> None:
+        data = take(instance, address, size, MAX_EVENT, "an Event")
+        try:
+            event = _decode_event(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise GuestFault(FaultKind.BAD_ANSWER, f"expected an Event as JSON: {error}") from error
+        call = call_of(instance)
+        call.recorded += 1
+        recorder = self._surroundings.recorder
+        if recorder is None or event.regarding is None or not event.regarding.kind or call.recorded > MAX_EVENTS:
+            return
+        recorder.record(
+            event.regarding.of(),
+            type=event.type,
+            reason=event.reason,
+            action=event.action,
+            note=event.note,
+            related=event.related.of() if event.related is not None and event.related.kind else None,
+        )
+
+    def reject_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
+        """Writes whether the pod was waiting; guests do not say how large their buffer is."""
+        waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
+        if waiting is not None:
+            waiting.reject(self._plugin, "removed")
+        instance.write(buffer & 0xFFFF_FFFF, _FALSE if waiting is None else _TRUE)
+
+    def get_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
+        """The pod if it fits; eight zeros if it does not wait."""
+        waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
+        if waiting is None:
+            instance.write(buffer & 0xFFFF_FFFF, _FALSE)
+        else:
+            give(instance, self._world.pod(waiting.pod.pod), buffer, limit)
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    """Go's names, which are those of its fields."""
+
+    kind: str = msgspec.field(default="", name="Kind")
+    api_version: str = msgspec.field(default="", name="APIVersion")
+    name: str = msgspec.field(default="", name="Name")
+    namespace: str = msgspec.field(default="", name="Namespace")
+    uid: str = msgspec.field(default="", name="UID")
+    resource_version: str = msgspec.field(default="", name="ResourceVersion")
+
+    def of(self) -> Regarding:
+        return Regarding(self.kind, self.api_version, self.namespace, self.name, self.uid, self.resource_version)
+
+
+class _Event(msgspec.Struct, frozen=True):
+    regarding: _Reference | None = msgspec.field(default=None, name="RegardingReference")
+    related: _Reference | None = msgspec.field(default=None, name="RelatedReference")
+    type: str = msgspec.field(default="", name="Eventtype")
+    reason: str = msgspec.field(default="", name="Reason")
+    action: str = msgspec.field(default="", name="Action")
+    note: str = msgspec.field(default="", name="Note")
+
+
+_decode_event: Any = msgspec.json.Decoder(_Event).decode

@@ -1,0 +1,62 @@
+"""The cluster as guests see it: nodes of the table, and pods, as bytes."""
+
+from __future__ import annotations
+
+import operator
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.errors import DecodeError
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
+from kscheduler.wasm.extension.host.call import go_json
+
+
+class World:
+    def __init__(self, table: NodeTable, encoder: ObjectEncoder) -> None:
+        self._table = table
+        self._encoder = encoder
+        self._listed: list[Node] = []  # of `_list`
+        self._list = b""
+
+    def pod(self, pod: Pod | None) -> bytes:
+        if pod is None:
+            return b""
+        try:
+            return self._encoder.pod(pod)
+        except DecodeError as error:
+            raise GuestFault(FaultKind.HOST, f"pod {pod.key} cannot be shown to the guest: {error}") from error
+
+    def node(self, name: str) -> bytes:
+        """b"" for a node that is not there."""
+        info = self._table.get(name)
+        if info is None:
+            return b""
+        try:
+            return self._encoder.node(info.node)
+        except DecodeError as error:
+            raise GuestFault(FaultKind.HOST, f"node {name} cannot be shown to the guest: {error}") from error
+
+    def node_list(self) -> bytes:
+        """All nodes; made anew when one has changed."""
+        nodes = [info.node for info in self._table]
+        if not self._list or len(nodes) != len(self._listed) or not all(map(operator.is_, nodes, self._listed)):
+            try:
+                self._list = self._encoder.node_list(nodes)
+            except DecodeError as error:
+                raise GuestFault(FaultKind.HOST, f"the nodes cannot be shown to the guest: {error}") from error
+            self._listed = nodes
+        return self._list
+
+    def image_states(self, name: str) -> bytes:
+        """What is known of a node's images; `null` for a node that is not there."""
+        info = self._table.get(name)
+        if info is None:
+            return b"null"
+        found: dict[str, object] = {}
+        for image in info.node.status.images or ():
+            for image_name in image.names or ():
+                state = self._table.images.get(image_name)
+                if state is not None:
+                    found[image_name] = {"Size": state.size_bytes, "NumNodes": len(state), "Nodes": None}
+        return go_json(found)

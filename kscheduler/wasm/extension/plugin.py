@@ -1,0 +1,43 @@
+"""A guest as a plugin of the framework: its exports are the extension points, one method each.
+
+    profile -> plugin_class(guest) -- (arguments, handle) --> an object with the methods of the guest's points
+
+Every fault of the guest is a status of the pod at hand, or an error when the plugin is made. With the failure policy
+`ignore` the plugin then counts as if it were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kscheduler.wasm.extension import points
+from kscheduler.wasm.extension.base import ExtensionPlugin, GuestSource
+from kscheduler.wasm.extension.surroundings import Surroundings
+
+_POINTS: Mapping[str, type[ExtensionPlugin]] = {
+    "preFilter": points.PreFilterPoint,
+    "filter": points.FilterPoint,
+    "postFilter": points.PostFilterPoint,
+    "preScore": points.PreScorePoint,
+    "score": points.ScorePoint,
+    "reserve": points.ReservePoint,
+    "permit": points.PermitPoint,
+    "preBind": points.PreBindPoint,
+    "bind": points.BindPoint,
+    "postBind": points.PostBindPoint,
+}
+
+
+def plugin_class(guest: GuestSource, surroundings: Surroundings | None = None) -> type[ExtensionPlugin]:
+    """The class of a guest's plugin, with the methods of the points that its exports stand for."""
+    points = guest_points(guest)
+    bases = tuple(kind for point, kind in _POINTS.items() if point in points)
+    members = {"name": guest.name, "guest": guest, "surroundings": surroundings or Surroundings()}
+    return type(guest.name, (*bases, ExtensionPlugin), members)
+
+
+def guest_points(guest: Any) -> frozenset[str]:
+    """As the configuration spells them. Known before anything is compiled."""
+    interface = getattr(guest, "interface", None) or guest.version.interface
+    return frozenset(interface.points)

@@ -1,0 +1,80 @@
+"""What exports return, as the framework has it; and what a fault of the guest is to the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kscheduler.framework.interface import PostFilterResult
+from kscheduler.framework.status import Code, Status
+from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.pool import Unavailable
+
+_CODES = {code.value: code for code in Code}
+_U32 = 0xFFFF_FFFF
+_NOOP, _OVERRIDE = 0, 1  # nominating modes
+
+Fault = GuestFault | Unavailable
+
+
+def halves(value: int) -> tuple[int, int]:
+    """An i64 as (high, low), both signed."""
+    low = value & _U32
+    return value >> 32, low - (1 << 32) if low >> 31 else low
+
+
+def status_of(code: int, reason: str) -> Status | None:
+    """None for success. A code that no release of Kubernetes knows is an error, as kube-scheduler takes it."""
+    if code == 0:
+        return None
+    known = _CODES.get(code)
+    if known is None:
+        return Status(Code.ERROR, (f"unknown status code {code}" + (f": {reason}" if reason else ""),))
+    return Status(known, (reason,) if reason else ())
+
+
+def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
+    """None leaves the pod's nomination as it is."""
+    if mode == _NOOP:
+        return None
+    if mode == _OVERRIDE:
+        return PostFilterResult(nominated)
+    raise GuestFault(FaultKind.BAD_ANSWER, f"expected nominating mode 0 or 1, got {mode}")
+
+
+def permit_result(value: int) -> tuple[int, float]:
+    """(status code, seconds): here the timeout is the low half, unsigned, in milliseconds."""
+    return value >> 32, (value & _U32) / 1000
+
+
+def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[str, int]:
+    """Node name -> score: those of the guest, by name; who it leaves out keeps the one it had."""
+    if data is None:
+        return before
+    try:
+        found = _decode_scores(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise GuestFault(FaultKind.BAD_ANSWER, f"expected scores by node name as JSON: {error}") from error
+    if found is None:
+        return before
+    strange = next((name for name in found if name not in before), None)
+    if strange is not None:
+        raise GuestFault(
+            FaultKind.BAD_ANSWER, f"expected scores of the {len(before)} nodes given, got {strange[:80]!r}"
+        )
+    return {**before, **found}
+
+
+_decode_scores = msgspec.json.Decoder(dict[str, int] | None).decode
+
+
+def fault_text(export: str, fault: Fault) -> str:
+    """`wasm: <export> error: <what the guest printed>`, and what the engine says of it."""
+    message = str(fault).removeprefix(f"{export}: ")
+    output = fault.output.rstrip("\n") if isinstance(fault, GuestFault) else ""
+    return f"wasm: {export} error: {output}\n{message}" if output else f"wasm: {export} error: {message}"
+
+
+def fault_status(export: str, fault: Fault) -> Status:
+    return Status(Code.ERROR, (fault_text(export, fault),), error=fault)

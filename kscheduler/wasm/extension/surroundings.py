@@ -1,0 +1,41 @@
+"""What the scheduler lends the plugins of this interface, beside the Handle that every plugin gets.
+
+All of it has a default that does without, so that a plugin can be made where no scheduler runs; whoever builds one
+fills it in, before or after the plugins are made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kscheduler.client.protocol import Regarding
+from kscheduler.clock import Clock
+from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, WholeObjects
+from kscheduler.wasm.pool import PoolObserver
+
+
+class Recorder(Protocol):
+    """Where guests' Events go; `client.recorder.EventRecorder` is one."""
+
+    def record(
+        self,
+        regarding: Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """One for all plugins of a scheduler."""
+
+    whole: WholeObjects = field(default_factory=NoWholeObjects)
+    recorder: Recorder | None = None  # None: Events are left out
+    clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
+    observer: PoolObserver | None = None
