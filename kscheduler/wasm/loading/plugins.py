@@ -7,6 +7,7 @@ Which class a guest becomes is for the host of its binary interface.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -122,4 +123,17 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
 
 def _own_host(abi: Abi) -> PluginClass | None:
     """The hosts are imported for guests that need them: most configurations name none."""
-    return None
+    try:
+        host = importlib.import_module(_HOSTS[abi])
+    except ModuleNotFoundError as error:
+        if error.name != _HOSTS[abi]:
+            raise
+        return None
+    made: PluginClass = host.plugin_class
+    return made
+
+
+_HOSTS: Mapping[Abi, str] = {
+    Abi.EXTENSION: "kscheduler.wasm.extension.plugin",
+    Abi.BATCH: "kscheduler.wasm.batch.plugin",
+}
