@@ -1,0 +1,347 @@
+"""Instances of a plugin: lent and returned, held for a pod, thrown away after a fault, left alone after several."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kscheduler.clock import ManualClock
+from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
+from kscheduler.wasm.pool import MAX_IDLE, FailurePolicy, Pool, PoolOptions, Unavailable, bad_answer
+from kscheduler.wasm.quarantine import QuarantineRules
+from tests.wasm.fakes import FakeInstance, FakeModule, Reports
+
+
+class Scene:
+    def __init__(self, **options: object) -> None:
+        self.module, self.clock, self.reports = FakeModule(), ManualClock(), Reports()
+        self.ticks = 0.0
+        given = PoolOptions(canary=call("canary"), **options)  # type: ignore[arg-type]
+        self.pool = Pool("policy", self.module, given, self.clock, self.reports, self.timer)
+
+    def timer(self) -> float:
+        self.ticks += 0.5
+        return self.ticks
+
+    def fail(self, times: int = 1, uid: str | None = None) -> None:
+        for _ in range(times):
+            with pytest.raises(GuestFault, match="trap: trapped"):
+                self.pool.run(call("trap"), uid)
+
+
+def call(export: str) -> Callable[[Instance], None]:
+    def work(instance: Instance) -> None:
+        instance.call(export)
+
+    return work
+
+
+def number(instance: Instance) -> int:
+    """Which instance it is."""
+    assert isinstance(instance, FakeInstance)
+    return instance.number
+
+
+def test_an_instance_is_made_when_needed_started_and_used_again() -> None:
+    scene = Scene()
+    assert [scene.pool.run(number) for _ in range(3)] == [0, 0, 0]
+    assert scene.module.made[0].is_started
+    assert scene.pool.instances == 1
+
+
+def test_instances_are_warmed_with_the_canary() -> None:
+    scene = Scene()
+    scene.pool.warm(2)
+    assert [each.calls for each in scene.module.made] == [1, 1]
+    assert scene.pool.instances == 2
+
+
+def test_a_guest_that_does_not_survive_its_canary_is_not_kept() -> None:
+    scene = Scene()
+    scene.module.fails_canary = True
+    with pytest.raises(GuestFault, match="canary: trapped"):
+        scene.pool.warm()
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+
+
+def test_a_guest_that_does_not_start_is_not_kept() -> None:
+    scene = Scene()
+    scene.module.fails_at_start = True
+    with pytest.raises(GuestFault, match="start: trapped"):
+        scene.pool.run(number)
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+    assert scene.reports.calls == ["trap"]
+
+
+def test_the_setup_hands_a_new_instance_its_configuration() -> None:
+    scene = Scene(setup=call("configure"))
+    scene.pool.run(number)
+    assert scene.module.made[0].calls == 1
+
+
+def test_two_threads_get_two_instances() -> None:
+    scene = Scene()
+    barrier = threading.Barrier(2, timeout=5)
+    seen: list[int] = []
+
+    def work(instance: Instance) -> None:
+        barrier.wait()
+        seen.append(number(instance))
+
+    threads = [threading.Thread(target=scene.pool.run, args=(work,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == [0, 1]
+    assert scene.pool.instances == 2
+
+
+def test_after_a_fault_the_instance_is_thrown_away() -> None:
+    scene = Scene()
+    scene.fail()
+    assert scene.module.made[0].is_closed
+    assert scene.pool.run(number) == 1
+    assert scene.pool.instances == 1
+
+
+def test_a_bad_answer_costs_the_instance_too() -> None:
+    scene = Scene()
+
+    def work(_instance: Instance) -> None:
+        raise bad_answer("3 scores for 4 nodes")
+
+    with pytest.raises(GuestFault) as caught:
+        scene.pool.run(work)
+    assert caught.value.kind is FaultKind.BAD_ANSWER
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+    assert scene.reports.calls == ["bad_answer"]
+
+
+def test_a_bug_of_the_host_passes_and_loses_nothing() -> None:
+    scene = Scene()
+
+    def work(_instance: Instance) -> None:
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        scene.pool.run(work)
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+    assert scene.reports.calls == []
+
+
+def test_the_number_of_instances_is_bounded() -> None:
+    scene = Scene(max_instances=2)
+    scene.pool.hold("a")
+    scene.pool.hold("b")
+    with pytest.raises(Unavailable, match="plugin policy: all its 2 instances are in use"):
+        scene.pool.run(number)
+    with pytest.raises(Unavailable):
+        scene.pool.hold("c")
+    scene.pool.release("a")
+    assert scene.pool.run(number) == 0
+
+
+def test_idle_instances_beyond_a_few_are_closed() -> None:
+    scene = Scene()
+    uids = [f"pod-{index}" for index in range(MAX_IDLE + 3)]
+    for uid in uids:
+        scene.pool.hold(uid)
+    for uid in uids:
+        scene.pool.release(uid)
+    assert (scene.pool.instances, scene.module.open, scene.pool.holders) == (MAX_IDLE, MAX_IDLE, 0)
+
+
+# --- a pod's own instance ---
+
+
+def test_a_pod_keeps_its_instance_from_hold_to_release() -> None:
+    scene = Scene()
+    scene.pool.hold("a")
+    scene.pool.hold("a")
+    scene.pool.hold("b")
+    assert [scene.pool.run(number, uid) for uid in ("a", "b", "a", None, "b")] == [0, 1, 0, 2, 1]
+    scene.pool.release("a")
+    scene.pool.release("a")
+    assert scene.pool.holders == 1
+    assert scene.pool.instances == 3
+
+
+def test_a_pod_that_holds_none_is_lent_any() -> None:
+    scene = Scene()
+    assert scene.pool.run(number, "a") == 0
+    assert scene.pool.run(number) == 0
+    scene.pool.release("a")
+
+
+def test_a_pod_whose_instance_failed_gets_no_other_until_it_is_released() -> None:
+    scene = Scene()
+    scene.pool.hold("a")
+    scene.fail(uid="a")
+    with pytest.raises(Unavailable, match="the pod's instance was lost to an earlier fault"):
+        scene.pool.run(number, "a")
+    assert scene.pool.run(number) == 1
+    scene.pool.release("a")
+    assert scene.pool.run(number, "a") == 1
+    assert (scene.pool.instances, scene.pool.holders) == (1, 0)
+
+
+def test_a_held_instance_survives_the_end_of_its_pool_until_it_is_released() -> None:
+    scene = Scene()
+    scene.pool.hold("a")
+    scene.pool.run(number)
+    scene.pool.close()
+    assert scene.module.open == 1
+    assert scene.pool.run(number, "a") == 0
+    with pytest.raises(Unavailable, match="replaced or stopped"):
+        scene.pool.run(number)
+    scene.pool.release("a")
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+
+
+# --- quarantine ---
+
+
+def test_after_three_faults_in_a_row_the_guest_is_left_alone() -> None:
+    scene = Scene()
+    scene.fail(3)
+    assert scene.pool.is_quarantined
+    with pytest.raises(Unavailable, match=r"quarantined after repeated faults, for 1\.0 s more"):
+        scene.pool.run(number)
+    with pytest.raises(Unavailable):
+        scene.pool.hold("a")
+    assert len(scene.module.made) == 3
+    assert scene.reports.quarantines == [(True, "trap: trapped")]
+    assert scene.reports.calls == ["trap"] * 3 + ["unavailable"]
+
+
+def test_a_success_in_between_is_enough_to_stay() -> None:
+    scene = Scene()
+    for _ in range(4):
+        scene.fail(2)
+        scene.pool.run(number)
+    assert not scene.pool.is_quarantined
+
+
+def test_the_canary_admits_the_guest_again() -> None:
+    scene = Scene()
+    scene.fail(3)
+    scene.clock.advance(1.0)
+    assert scene.pool.run(number) == 3
+    assert scene.module.made[3].calls == 1
+    assert not scene.pool.is_quarantined
+    assert scene.reports.quarantines[1:] == [(False, "")]
+
+
+@pytest.mark.parametrize("use", ["run", "hold"])
+def test_a_guest_whose_canary_fails_stays_twice_as_long(use: str) -> None:
+    scene = Scene()
+    scene.fail(3)
+    scene.module.fails_canary = True
+    scene.clock.advance(1.0)
+    with pytest.raises(GuestFault, match="canary"):
+        scene.pool.run(number) if use == "run" else scene.pool.hold("a")
+    with pytest.raises(Unavailable, match=r"for 2\.0 s more"):
+        scene.pool.run(number)
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+
+
+def test_a_quarantine_closes_idle_instances() -> None:
+    scene = Scene()
+    scene.pool.warm(4)
+    scene.fail(3)
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+
+
+# --- what a fault means for the pod ---
+
+
+def test_the_policy_says_whether_a_fault_is_an_answer() -> None:
+    ignoring = Scene(policy=FailurePolicy.IGNORE)
+    assert ignoring.pool.run_or(call("trap"), None) is None
+    assert ignoring.pool.run_or(number, -1) == 1
+    failing = Scene()
+    with pytest.raises(GuestFault):
+        failing.pool.run_or(call("trap"), None)
+
+
+def test_a_quarantined_guest_is_ignored_like_a_failing_one() -> None:
+    scene = Scene(policy=FailurePolicy.IGNORE)
+    scene.fail(3)
+    assert scene.pool.run_or(number, -1) == -1
+
+
+# --- what is reported ---
+
+
+def test_runs_sizes_and_durations_are_reported() -> None:
+    scene = Scene()
+    scene.pool.run(number)
+    scene.module.made[0].memory_bytes = 3 * 65_536
+    scene.pool.run(number)
+    assert scene.reports.calls == ["", ""]
+    assert scene.reports.sizes == [(1, 1), (1, 3)]
+    assert scene.pool.typical_s == pytest.approx(0.5 * (1 - 0.9**2))
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Whatever happens in whatever order: every open instance is counted, and none is used by two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scene = Scene(max_instances=4, quarantine=QuarantineRules(faults_in_a_row=2))
+        self.pool = self.scene.pool
+
+    def attempt(self, act: Callable[[], object]) -> None:
+        with contextlib.suppress(GuestFault, Unavailable):
+            act()
+
+    uids = st.sampled_from(["a", "b", "c", "d", "e"])
+
+    @rule(uid=uids)
+    def hold(self, uid: str) -> None:
+        self.attempt(lambda: self.pool.hold(uid))
+
+    @rule(uid=uids)
+    def release(self, uid: str) -> None:
+        self.pool.release(uid)
+
+    @rule(uid=uids, export=st.sampled_from(["fine", "trap"]))
+    def run(self, uid: str, export: str) -> None:
+        self.attempt(lambda: self.pool.run(call(export), uid))
+
+    @rule(export=st.sampled_from(["fine", "trap"]))
+    def run_any(self, export: str) -> None:
+        self.attempt(lambda: self.pool.run(call(export)))
+
+    @rule(fails=st.booleans())
+    def change_the_canary(self, fails: bool) -> None:
+        self.scene.module.fails_canary = fails
+
+    @rule(seconds=st.floats(0, 5))
+    def wait(self, seconds: float) -> None:
+        self.scene.clock.advance(seconds)
+
+    @rule()
+    def close(self) -> None:
+        self.pool.close()
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert self.scene.module.open == self.pool.instances <= 4
+
+    def teardown(self) -> None:
+        self.pool.close()
+        for uid in ("a", "b", "c", "d", "e"):
+            self.pool.release(uid)
+        assert (self.pool.instances, self.scene.module.open, self.pool.holders) == (0, 0, 0)
+
+
+TestPoolMachine = PoolMachine.TestCase
+TestPoolMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
