@@ -1,0 +1,157 @@
+"""What a guest answers, and whether its numbers and codes are such as the ABI allows."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+
+import msgspec
+
+from kscheduler.framework.status import REJECTED, Code, Status
+from kscheduler.wasm.batch.points import Point
+from kscheduler.wasm.engine import FaultKind, GuestFault
+
+MAX_STATE_BYTES = 65_536
+MAX_WAIT_MS = 900_000  # as long as kube-scheduler lets a pod wait
+MAX_REASONS = 8  # of one status
+MAX_REASON_BYTES = 1_024
+MAX_MARKS = 255  # reasons a filter tells apart in one answer
+
+
+class PodAnswer(msgspec.Struct):
+    """About one pod; see the ABI's page for which point may have what."""
+
+    status: list[int | str] | None = None
+    state: bytes | None = None
+    only: bytes | None = None
+    verdicts: bytes | None = None
+    reasons: list[list[int | str]] = []
+    scores: bytes | None = None
+    wait_ms: int = 0
+    error: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    pods: list[PodAnswer] | None = None
+    error: str | None = None
+
+
+class GuestError(Exception):
+    """The guest is sound and says that a call, or a pod, failed."""
+
+
+_decoder = msgspec.msgpack.Decoder(_Answer)
+_REJECTING = REJECTED
+_ALLOWED: dict[Point, Collection[Code]] = {  # codes beside success and error
+    Point.PRE_ENQUEUE: _REJECTING,
+    Point.PRE_FILTER: _REJECTING | {Code.SKIP},
+    Point.PRE_SCORE: {Code.SKIP},
+    Point.RESERVE: _REJECTING,
+    Point.PERMIT: _REJECTING | {Code.WAIT},
+    Point.PRE_BIND: _REJECTING,
+}
+
+
+def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
+    """One answer a pod. Raises GuestFault for what the ABI does not allow, GuestError where the guest says so."""
+    answer = _decode(packed, f"ks_call({point.word})")
+    if answer.pods is None:
+        return [PodAnswer() for _ in range(pods)]
+    if len(answer.pods) != pods:
+        raise bad_answer(point, f"pods: expected {pods} answers, got {len(answer.pods)}")
+    for each in answer.pods:
+        if each.state is not None and len(each.state) > MAX_STATE_BYTES:
+            raise bad_answer(point, f"state: expected at most {MAX_STATE_BYTES} bytes, got {len(each.state)}")
+    return answer.pods
+
+
+def read_acknowledgement(packed: bytes, function: str) -> None:
+    """What ks_configure and ks_table answer."""
+    _decode(packed, function)
+
+
+def _decode(packed: bytes, function: str) -> _Answer:
+    if not packed:
+        return _Answer()
+    try:
+        answer = _decoder.decode(packed)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise GuestFault(FaultKind.BAD_ANSWER, f"{function}: {error}") from error
+    if answer.error is not None:
+        raise GuestError(f"{function}: {_cut(answer.error)}")
+    return answer
+
+
+def status_of(answer: PodAnswer, point: Point) -> Status | None:
+    """The status of one pod; None for success."""
+    if answer.error is not None:
+        raise GuestError(_cut(answer.error))
+    if answer.status is None:
+        return None
+    return _status(answer.status, point, _ALLOWED[point])
+
+
+def reasons_of(answer: PodAnswer) -> list[Status]:
+    """What the marks of a filter stand for: mark k is the (k - 1)th."""
+    if len(answer.reasons) > MAX_MARKS:
+        raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
+    found = [_status(written, Point.FILTER, _REJECTING) for written in answer.reasons]
+    for number, status in enumerate(found):
+        if status is None or status.code is Code.ERROR:
+            raise bad_answer(Point.FILTER, f"reason {number}: expected code 2, 3 or 6, got {answer.reasons[number][0]}")
+    return [status for status in found if status is not None]
+
+
+def wait_of(answer: PodAnswer) -> float:
+    """Seconds."""
+    if not 0 <= answer.wait_ms <= MAX_WAIT_MS:
+        raise bad_answer(Point.PERMIT, f"wait_ms: expected 0..{MAX_WAIT_MS}, got {answer.wait_ms}")
+    return answer.wait_ms / 1_000
+
+
+def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
+    """A mark for each row asked about, and what marks other than 0 stand for."""
+    marks, reasons = answer.verdicts, reasons_of(answer)
+    if marks is None:
+        return bytes(rows), reasons
+    if len(marks) != rows:
+        raise bad_answer(Point.FILTER, f"verdicts: expected {rows} bytes for {rows} rows, got {len(marks)}")
+    if marks and (highest := max(marks)) > len(reasons):
+        row = marks.index(highest)
+        raise bad_answer(Point.FILTER, f"verdicts: entry {row} is reason {highest}, of {len(reasons)}")
+    return marks, reasons
+
+
+def read_scores(answer: PodAnswer, rows: int) -> array[int]:
+    """A score for each row asked about; whether they are in range depends on who is feasible."""
+    scores: array[int] = array("q")
+    if answer.scores is None:
+        scores.frombytes(bytes(8 * rows))
+        return scores
+    if len(answer.scores) != 8 * rows:
+        raise bad_answer(Point.SCORE, f"scores: expected {8 * rows} bytes for {rows} rows, got {len(answer.scores)}")
+    scores.frombytes(answer.scores)
+    return scores
+
+
+def bad_answer(point: Point, message: str) -> GuestFault:
+    return GuestFault(FaultKind.BAD_ANSWER, f"ks_call({point.word}): {message}")
+
+
+def _status(written: list[int | str], point: Point, allowed: Collection[Code]) -> Status | None:
+    code, *reasons = written or [-1]
+    if code == Code.SUCCESS:
+        return None
+    if not isinstance(code, int) or (code not in allowed and code != Code.ERROR):
+        codes = ", ".join(str(int(each)) for each in sorted({Code.SUCCESS, Code.ERROR, *allowed}))
+        raise bad_answer(point, f"status: expected one of the codes {codes}, got {code!r:.60}")
+    texts = [reason for reason in reasons if isinstance(reason, str)]
+    if len(texts) != len(reasons):
+        raise bad_answer(point, "status: expected text as reasons, got a number")
+    return Status(Code(code), tuple(_cut(text) for text in texts[:MAX_REASONS]))
+
+
+def _cut(text: str) -> str:
+    """At most so many bytes of it."""
+    packed = text.encode()
+    return text if len(packed) <= MAX_REASON_BYTES else packed[:MAX_REASON_BYTES].decode(errors="ignore")

@@ -1,0 +1,109 @@
+"""Questions of one plugin to its guest: an instance from the pool is brought up to date, asked, and its answer read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from kscheduler._fast import NodeColumns
+from kscheduler.errors import PluginError
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.batch.answers import GuestError, PodAnswer
+from kscheduler.wasm.batch.description import Description
+from kscheduler.wasm.batch.guest import BatchGuest
+from kscheduler.wasm.batch.pods import PodView
+from kscheduler.wasm.batch.points import Point
+from kscheduler.wasm.batch.table_feed import MetricColumns, TableFeed
+from kscheduler.wasm.engine import Instance
+from kscheduler.wasm.pool import Pool
+
+T = TypeVar("T")
+
+_encode = msgspec.msgpack.Encoder().encode
+_ROW_POINTS = frozenset({Point.FILTER, Point.SCORE, Point.NORMALIZE_SCORE})
+
+
+class Asker:
+    """Raises GuestFault or Unavailable if the guest cannot be asked, PluginError if it says that it failed."""
+
+    def __init__(
+        self, pool: Pool, described: Description, table: NodeTable, metrics: MetricColumns | None = None
+    ) -> None:
+        self.pool = pool
+        self.described = described
+        self.view = PodView(described.pod)
+        self._columns: NodeColumns = table.columns
+        self._feed = TableFeed(table, described, metrics)
+
+    def ask(
+        self,
+        point: Point,
+        pod: PodInfo,
+        read: Callable[[PodAnswer, int], T],
+        state: bytes | None = None,
+        *,
+        rows: bytes | None = None,
+        what_if: NodeInfo | None = None,
+        uid: str | None = None,
+        **more: Any,
+    ) -> T:
+        """What `read` makes of the answer about one pod; it is given how many rows were asked about.
+
+        `read` raises GuestFault for what the ABI does not allow. `rows`: packed, for points that answer by row; None
+        for all. `what_if`: a node as it might be, which is among the rows. `uid`: of a pod that may hold an instance.
+        """
+        question: dict[str, Any] = {"pods": [self.view.show(pod, state)]}
+        if rows is not None:
+            question["rows"] = rows
+        question.update(more)
+        message, count = _encode(question), self._rows_of(point, rows)
+
+        def work(instance: Instance) -> T | GuestError:
+            guest = self._up_to_date(instance)
+            if what_if is not None:
+                guest.take_table(self._feed.what_if(guest.mirror, what_if))
+            try:
+                return read(guest.ask_one(point, message, count, pod), count)
+            except GuestError as error:  # the instance is sound
+                return error
+
+        return _said(point, self.pool.run(work, uid))
+
+    def ask_many(
+        self, point: Point, pods: Sequence[PodInfo], states: Sequence[bytes | None], rows: bytes | None = None
+    ) -> list[PodAnswer]:
+        """About several pods, for Filter and Score: each judged by itself. An answer may say that its pod failed."""
+        question: dict[str, Any] = {"pods": [self.view.show(*each) for each in zip(pods, states, strict=True)]}
+        if rows is not None:
+            question["rows"] = rows
+        message, count = _encode(question), self._rows_of(point, rows)
+
+        def work(instance: Instance) -> list[PodAnswer] | GuestError:
+            guest = self._up_to_date(instance)
+            try:
+                return guest.ask(point, message, len(pods), count, None)
+            except GuestError as error:
+                return error
+
+        return _said(point, self.pool.run(work))
+
+    def _rows_of(self, point: Point, rows: bytes | None) -> int:
+        if point not in _ROW_POINTS:
+            return 0
+        return self._columns.rows if rows is None else len(rows) // 4
+
+    def _up_to_date(self, instance: Instance) -> BatchGuest:
+        guest = instance.data
+        assert isinstance(guest, BatchGuest)
+        guest.take_table(self._feed.messages(guest.mirror))
+        return guest
+
+
+def _said(point: Point, answer: T | GuestError) -> T:
+    if isinstance(answer, GuestError):
+        raise PluginError(f"{point.word}: {answer}")
+    return answer

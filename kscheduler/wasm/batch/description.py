@@ -1,0 +1,162 @@
+"""What a guest says of itself, read strictly: a word nobody knows is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kscheduler.wasm.batch.points import (
+    ABI_VERSION,
+    DEPENDENCIES,
+    GUEST,
+    METRICS,
+    NODE,
+    NORMALIZATIONS,
+    OTHER,
+    POD,
+    POD_PARTS,
+    POINTS,
+    TABLE_PARTS,
+    Point,
+)
+from kscheduler.wasm.engine import FaultKind, GuestFault
+
+MEBIBYTE = 1 << 20
+DEFAULT_MESSAGE_LIMIT = 16 * MEBIBYTE
+MAX_NAME = 253
+MAX_NAMES = 64
+
+
+class _Described(msgspec.Struct):
+    """As it is written."""
+
+    abi: int
+    name: str
+    points: list[str]
+    version: str = ""
+    depends: list[str] | None = None
+    pod: list[str] = []
+    table: list[str] = []
+    resources: list[str] = []
+    labels: list[str] = []
+    annotations: list[str] = []
+    metrics: list[str] = []
+    normalize: str = NORMALIZATIONS[0]
+    message_limit: int = DEFAULT_MESSAGE_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a guest is and needs. Parts and words are those of the ABI's page."""
+
+    name: str
+    points: frozenset[Point]
+    version: str = ""
+    depends: frozenset[str] = frozenset({OTHER})
+    pod: frozenset[str] = frozenset()
+    table: frozenset[str] = frozenset()
+    resources: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    normalize: str = NORMALIZATIONS[0]
+    message_limit: int = DEFAULT_MESSAGE_LIMIT
+
+    @property
+    def is_pure(self) -> bool:
+        """Do answers follow from the pod and the row's node object alone?"""
+        return self.depends <= {POD, NODE}
+
+    @property
+    def has_table(self) -> bool:
+        """Does it want anything of the nodes?"""
+        return bool(self.table or self.labels or self.annotations or self.metrics)
+
+    @property
+    def follows_pods(self) -> bool:
+        """Does anything it has of a row change when a pod comes or goes?"""
+        return bool(self.table & {"usage", "pods"})
+
+
+_decoder = msgspec.msgpack.Decoder(_Described)
+
+
+def read_description(packed: bytes) -> Description:
+    """Raises GuestFault with the first thing that is wrong."""
+    try:
+        told = _decoder.decode(packed)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _fault(str(error)) from error
+    if told.abi != ABI_VERSION:
+        raise _fault(f"abi: expected {ABI_VERSION}, got {told.abi}")
+    for field in ("resources", "labels", "annotations", "metrics"):
+        _check_names(field, getattr(told, field))
+    _check_names("name", [told.name])
+    _check_names("version", [told.version])
+    _check_words("points", told.points, POINTS)
+    depends = told.depends if told.depends is not None else [OTHER]
+    _check_words("depends", depends, DEPENDENCIES)
+    _check_words("pod", told.pod, POD_PARTS)
+    _check_words("table", told.table, TABLE_PARTS)
+    _check_words("normalize", [told.normalize], NORMALIZATIONS)
+    if told.message_limit < 1:
+        raise _fault(f"message_limit: expected at least 1, got {told.message_limit}")
+    points = frozenset(POINTS[word] for word in told.points)
+    _check_points(points, told.normalize)
+    _check_depends(told, depends)
+    return Description(
+        name=told.name,
+        points=points,
+        version=told.version,
+        depends=frozenset(depends),
+        pod=frozenset(told.pod),
+        table=frozenset(told.table),
+        resources=tuple(dict.fromkeys(told.resources)),
+        labels=tuple(dict.fromkeys(told.labels)),
+        annotations=tuple(dict.fromkeys(told.annotations)),
+        metrics=tuple(dict.fromkeys(told.metrics)),
+        normalize=told.normalize,
+        message_limit=told.message_limit,
+    )
+
+
+def _check_points(points: frozenset[Point], normalize: str) -> None:
+    if not points:
+        raise _fault("points: expected at least one extension point, got none")
+    if (Point.NORMALIZE_SCORE in points) != (normalize == GUEST):
+        raise _fault(f'points: normalizeScore goes together with normalize "{GUEST}", got "{normalize}"')
+    for point, needed in ((Point.NORMALIZE_SCORE, Point.SCORE), (Point.UNRESERVE, Point.RESERVE)):
+        if point in points and needed not in points:
+            raise _fault(f"points: {point.word} needs {needed.word} beside it")
+
+
+def _check_depends(told: _Described, depends: Collection[str]) -> None:
+    """What a guest reads is what it depends on."""
+    if OTHER in depends:
+        return
+    needed = {part: TABLE_PARTS[part] for part in told.table}
+    fields = {"pod": POD, "labels": NODE, "annotations": NODE, "metrics": METRICS}
+    needed |= {field: word for field, word in fields.items() if getattr(told, field)}
+    for part, word in needed.items():
+        if word not in depends:
+            raise _fault(f'depends: expected "{word}", since the guest reads {part}')
+
+
+def _check_names(field: str, names: Sequence[str]) -> None:
+    if len(names) > MAX_NAMES:
+        raise _fault(f"{field}: expected at most {MAX_NAMES} names, got {len(names)}")
+    for name in names:
+        if len(name.encode()) > MAX_NAME or (not name and field != "version"):
+            raise _fault(f"{field}: expected a name of 1 to {MAX_NAME} bytes, got {len(name.encode())} bytes")
+
+
+def _check_words(field: str, words: Sequence[str], known: Collection[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise _fault(f'{field}: expected one of {", ".join(known)}, got "{word[:60]}"')
+
+
+def _fault(message: str) -> GuestFault:
+    return GuestFault(FaultKind.BAD_ANSWER, f"ks_describe: {message}")

@@ -1,0 +1,101 @@
+"""One instance of a guest, spoken to in messages: what goes in is written to its memory, what it answers is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.batch.answers import GuestError, PodAnswer, read_acknowledgement, read_answers
+from kscheduler.wasm.batch.description import Description, read_description
+from kscheduler.wasm.batch.host_functions import CallContext
+from kscheduler.wasm.batch.points import ABI_VERSION, Point
+from kscheduler.wasm.batch.table_feed import Mirror
+from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
+
+VERSION_EXPORT = "kscheduler_abi_v1"
+BASE_ANSWER_BYTES = 65_536
+BYTES_PER_ROW = 16  # of an answer, for each pod
+
+_32_BITS = 0xFFFFFFFF
+
+
+class BatchGuest:
+    """Begin with `open`. After a GuestFault it is of no use any more. It is its instance's `data`."""
+
+    def __init__(self, instance: Instance, context: CallContext) -> None:
+        self.instance = instance
+        self.mirror = Mirror()
+        self.context = context
+        instance.data = self
+        self._prepared: dict[str, Callable[..., int | float | None]] = {}  # export -> its call
+        self.description: Description | None = None
+
+    def open(self, config: str) -> Description:
+        """Configure it, started as it is, and ask what it is. GuestError if it refuses its configuration."""
+        version = self.instance.call(VERSION_EXPORT)
+        if version != ABI_VERSION:
+            raise GuestFault(FaultKind.BAD_ANSWER, f"{VERSION_EXPORT}: expected {ABI_VERSION}, got {version}")
+        self.context.begin(None)
+        read_acknowledgement(self._send("ks_configure", config.encode(), BASE_ANSWER_BYTES), "ks_configure")
+        self.context.begin(None)
+        described = read_description(self._take("ks_describe", self._function("ks_describe")(), BASE_ANSWER_BYTES))
+        self.description = described
+        return described
+
+    def take_table(self, messages: list[bytes]) -> None:
+        """Tell it of nodes."""
+        for message in messages:
+            self.context.begin(None)
+            try:
+                read_acknowledgement(self._send("ks_table", message, BASE_ANSWER_BYTES), "ks_table")
+            except GuestError as error:  # what it knows of the nodes now, nobody can tell
+                raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
+
+    def ask(self, point: Point, question: bytes, pods: int, rows: int, about: PodInfo | None) -> list[PodAnswer]:
+        """One answer for each pod of the question; `about` is the one that events are for."""
+        self.context.begin(about)
+        limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows * pods
+        return read_answers(self._send("ks_call", question, limit, point), point, pods)
+
+    def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo) -> PodAnswer:
+        """The answer about one pod. Raises GuestError if it failed."""
+        answer = self.ask(point, question, 1, rows, pod)[0]
+        if answer.error is not None:
+            raise GuestError(answer.error)
+        return answer
+
+    # --- inside ---
+
+    def _send(self, export: str, message: bytes, limit: int, *before: int) -> bytes:
+        """Write the message, call, read the answer."""
+        address = 0
+        if message:
+            self._check_size(export, len(message))
+            allocated = self._function("ks_alloc")(len(message))
+            address = int(allocated or 0) & _32_BITS
+            if address == 0:
+                raise GuestFault(FaultKind.BAD_ANSWER, f"ks_alloc: expected room for {len(message)} bytes, got none")
+            self.instance.write(address, message)
+        return self._take(export, self._function(export)(*before, address, len(message)), limit)
+
+    def _check_size(self, export: str, size: int) -> None:
+        described = self.description
+        if described is not None and size > described.message_limit:
+            raise GuestFault(
+                FaultKind.BAD_ANSWER,
+                f"{export}: a message has {size} bytes, the guest takes messages of {described.message_limit}",
+            )
+
+    def _take(self, export: str, packed: int | float | None, limit: int) -> bytes:
+        if not isinstance(packed, int):
+            raise GuestFault(FaultKind.BAD_ANSWER, f"{export}: expected an i64, got {packed!r}")
+        address, size = packed >> 32 & _32_BITS, packed & _32_BITS
+        if size > limit:
+            raise GuestFault(FaultKind.BAD_ANSWER, f"{export}: expected an answer of at most {limit} bytes, got {size}")
+        return self.instance.read(address, size) if size else b""
+
+    def _function(self, export: str) -> Callable[..., int | float | None]:
+        found = self._prepared.get(export)
+        if found is None:
+            found = self._prepared[export] = self.instance.prepare(export)
+        return found

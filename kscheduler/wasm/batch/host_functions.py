@@ -1,0 +1,92 @@
+"""What a guest of the batch ABI may import: a line for the log, an Event about its pod, the time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.engine import HostFunction, Instance
+
+log = logging.getLogger(__name__)
+
+MODULE = "kscheduler"
+MAX_LINES, MAX_LINE_BYTES = 64, 1_024  # of one call
+MAX_EVENTS, MAX_NOTE_BYTES, MAX_EVENT_REASON_BYTES = 8, 1_024, 128
+LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+EVENT_TYPES = ("Normal", "Warning")
+
+# (pod, type, reason, note)
+RecordEvent = Callable[[PodInfo, str, str, str], object]
+
+
+def record_nothing(pod: PodInfo, kind: str, reason: str, note: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class CallContext:
+    """What the host functions know of the call that is going on: `context` of an instance's `data`."""
+
+    plugin: str
+    log_severity: int = 0  # lines below this are left out
+    record: RecordEvent = record_nothing
+    pod: PodInfo | None = None  # of the call, if it is about one
+    lines: int = 0
+    events: int = 0
+    dropped: int = 0  # lines and events beyond the limits, of all calls
+
+    def begin(self, pod: PodInfo | None) -> None:
+        self.pod, self.lines, self.events = pod, 0, 0
+
+
+def host_functions(now_ns: Callable[[], int]) -> Sequence[HostFunction]:
+    """For `Module.instantiate`."""
+    return (
+        HostFunction(MODULE, "log", "iii", "", _log),
+        HostFunction(MODULE, "event", "iiiii", "", _event),
+        HostFunction(MODULE, "now", "", "I", lambda instance: now_ns()),
+    )
+
+
+def _log(instance: Instance, level: int, address: int, size: int) -> None:
+    text = _text(instance, address, size, MAX_LINE_BYTES)
+    context = _context(instance)
+    if context is None:
+        return
+    if context.lines >= MAX_LINES:
+        context.dropped += 1
+        return
+    context.lines += 1
+    severity = min(max(level, 0), len(LEVELS) - 1)
+    if severity >= context.log_severity:
+        log.log(LEVELS[severity], "guest says", extra={"plugin": context.plugin, "line": text})
+
+
+def _event(instance: Instance, kind: int, reason_at: int, reason_size: int, note_at: int, note_size: int) -> None:
+    reason = _text(instance, reason_at, reason_size, MAX_EVENT_REASON_BYTES)
+    note = _text(instance, note_at, note_size, MAX_NOTE_BYTES)
+    context = _context(instance)
+    if context is None:
+        return
+    if context.pod is None or context.events >= MAX_EVENTS:
+        context.dropped += 1
+        return
+    context.events += 1
+    context.record(context.pod, EVENT_TYPES[kind == 1], reason, note)
+
+
+def _context(instance: Instance) -> CallContext | None:
+    """None while the guest starts: it says nothing that anybody hears."""
+    context: CallContext | None = getattr(instance.data, "context", None)
+    return context
+
+
+def _text(instance: Instance, address: int, size: int, most: int) -> str:
+    """A guest's text, cut. The whole range must be in its memory: an address out of it is a fault, not a short text."""
+    address, size = address & 0xFFFFFFFF, size & 0xFFFFFFFF
+    if size == 0:
+        return ""
+    instance.read(address + size - 1, 1)
+    return instance.read(address, min(size, most)).decode("utf-8", "replace")

@@ -1,0 +1,93 @@
+"""The plugin class of a guest: it has the methods of the points that the guest declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kscheduler.errors import PluginError
+from kscheduler.framework.interface import Handle
+from kscheduler.wasm.batch.binding import BindingPoint, PermitPoint, PreBindPoint
+from kscheduler.wasm.batch.deciding import (
+    DefaultNormalizing,
+    FilterPoint,
+    GuestNormalizing,
+    PreEnqueuePoint,
+    PreFilterPoint,
+    PreScorePoint,
+    ScorePoint,
+)
+from kscheduler.wasm.batch.description import Description
+from kscheduler.wasm.batch.plugin import BatchPlugin
+from kscheduler.wasm.batch.points import DEFAULT, GUEST, NO_NORMALIZING, REVERSE, Point
+from kscheduler.wasm.batch.version import BatchVersion, Surroundings
+from kscheduler.wasm.engine import GuestFault
+from kscheduler.wasm.loading.compiling import Version
+from kscheduler.wasm.loading.fetch import LoadError
+from kscheduler.wasm.loading.guest import Guest
+
+_METHODS: Mapping[Point, type[BatchPlugin]] = {
+    Point.PRE_ENQUEUE: PreEnqueuePoint,
+    Point.PRE_FILTER: PreFilterPoint,
+    Point.FILTER: FilterPoint,
+    Point.PRE_SCORE: PreScorePoint,
+    Point.RESERVE: BindingPoint,
+    Point.UNRESERVE: BindingPoint,
+    Point.PERMIT: PermitPoint,
+    Point.PRE_BIND: PreBindPoint,
+    Point.POST_BIND: BindingPoint,
+}
+_SCORING: Mapping[str, type[ScorePoint]] = {
+    NO_NORMALIZING: ScorePoint,
+    DEFAULT: DefaultNormalizing,
+    REVERSE: DefaultNormalizing,
+    GUEST: GuestNormalizing,
+}
+
+
+def make_class(name: str, version: BatchVersion, around: Surroundings | None = None) -> type[BatchPlugin]:
+    """The plugin's class, called with arguments and handle; its methods are the guest's extension points."""
+    described = version.description
+    kinds = [_METHODS[point] for point in sorted(described.points) if point in _METHODS]
+    if Point.SCORE in described.points:
+        kinds.append(_SCORING[described.normalize])
+    kinds = list(dict.fromkeys(kinds))
+    bases = [kind for kind in kinds if not any(kind is not other and issubclass(other, kind) for other in kinds)]
+    return type(name, tuple(bases), {"name": name, "version": version, "around": around or Surroundings()})
+
+
+def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[BatchPlugin]:
+    """The class of a guest that has been loaded. Raises LoadError for one that cannot describe itself."""
+    around = around or Surroundings()
+    try:
+        version = BatchVersion(guest.name, guest.version.module, guest.arguments, around)
+    except (GuestFault, PluginError) as error:
+        raise LoadError(f"wasm: {error}") from error
+    made = make_class(guest.name, version, around)
+    return type(guest.name, (_Following, made), {"guest": guest})
+
+
+class _Following(BatchPlugin):
+    """Goes on with new versions of its guest."""
+
+    guest: Guest
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._tried: dict[str, BatchVersion] = {}  # digest -> version that may come
+        self.guest.follow(self)
+
+    def try_out(self, version: Version) -> None:
+        tried = BatchVersion(self.guest.name, version.module, self.guest.arguments, self.around)
+        check_replacement(self._described, tried.description)
+        self._tried = {version.sha256: tried}
+
+    def replace(self, version: Version) -> None:
+        self.go_on_with(self._tried.pop(version.sha256))
+
+
+def check_replacement(old: Description, new: Description) -> None:
+    """Raise PluginError if a plugin of the old version cannot go on with the new one."""
+    if new.points != old.points or new.normalize != old.normalize:
+        before, after = (f"{', '.join(p.word for p in sorted(d.points))} ({d.normalize})" for d in (old, new))
+        raise PluginError(f"expected the extension points of the version that runs, {before}, got {after}")

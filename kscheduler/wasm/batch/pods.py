@@ -1,0 +1,126 @@
+"""A pod as the guest wants to see it: the parts it asked for, in the order of the ABI's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import msgspec
+
+from kscheduler.snapshot.pod_info import PodInfo
+
+Document = dict[str, Any]
+
+# Parts that belong to one pod alone: pods cannot be told to be alike by them.
+PERSONAL = frozenset({"name", "annotations"})
+# Parts that follow from more than the pod's spec.
+METADATA = frozenset({"namespace", "labels", "owners"})
+
+
+def _add_name(into: Document, pod: PodInfo) -> None:
+    into["name"] = pod.pod.metadata.name
+
+
+def _add_namespace(into: Document, pod: PodInfo) -> None:
+    into["namespace"] = pod.pod.metadata.namespace
+
+
+def _add_uid(into: Document, pod: PodInfo) -> None:
+    into["uid"] = pod.uid
+
+
+def _add_labels(into: Document, pod: PodInfo) -> None:
+    if pod.pod.metadata.labels:
+        into["labels"] = dict(sorted(pod.pod.metadata.labels.items()))
+
+
+def _add_annotations(into: Document, pod: PodInfo) -> None:
+    if pod.pod.metadata.annotations:
+        into["annotations"] = dict(sorted(pod.pod.metadata.annotations.items()))
+
+
+def _add_priority(into: Document, pod: PodInfo) -> None:
+    if pod.priority:
+        into["priority"] = pod.priority
+
+
+def _add_requests(into: Document, pod: PodInfo) -> None:
+    resources = pod.resources
+    if requests := {name: amount for name, amount in resources.requests.items() if amount}:
+        into["requests"] = requests
+    into["scored_cpu"] = resources.non_zero_cpu_milli
+    into["scored_memory"] = resources.non_zero_memory
+
+
+def _add_containers(into: Document, pod: PodInfo) -> None:
+    if pod.pod.spec.containers:
+        into["containers"] = [[each.name, each.image] for each in pod.pod.spec.containers]
+
+
+def _add_node_selector(into: Document, pod: PodInfo) -> None:
+    if pod.pod.spec.node_selector:
+        into["node_selector"] = dict(sorted(pod.pod.spec.node_selector.items()))
+
+
+def _add_tolerations(into: Document, pod: PodInfo) -> None:
+    if pod.pod.spec.tolerations:
+        into["tolerations"] = [[t.key, t.operator, t.value, t.effect] for t in pod.pod.spec.tolerations]
+
+
+def _add_owners(into: Document, pod: PodInfo) -> None:
+    if owners := pod.pod.metadata.owner_references:
+        into["owners"] = [[o.api_version, o.kind, o.name, o.uid, bool(o.controller)] for o in owners]
+
+
+def _add_spec(into: Document, pod: PodInfo) -> None:
+    into["spec"] = msgspec.json.encode(pod.pod.spec)
+
+
+# In the order of the page. A part may add several keys.
+_WRITERS: tuple[tuple[str, Callable[[Document, PodInfo], None]], ...] = (
+    ("name", _add_name),
+    ("namespace", _add_namespace),
+    ("name", _add_uid),
+    ("labels", _add_labels),
+    ("annotations", _add_annotations),
+    ("priority", _add_priority),
+    ("requests", _add_requests),
+    ("containers", _add_containers),
+    ("node_selector", _add_node_selector),
+    ("tolerations", _add_tolerations),
+    ("owners", _add_owners),
+    ("spec", _add_spec),
+)
+
+
+class PodView:
+    """Shows pods in the parts that one guest asked for."""
+
+    def __init__(self, parts: frozenset[str]) -> None:
+        self._writers = [write for part, write in _WRITERS if part in parts]
+        self._is_personal = bool(parts & PERSONAL)
+        self._has_spec = "spec" in parts
+        self.reads_metadata = bool(parts & METADATA)
+
+    def show(self, pod: PodInfo, state: bytes | None = None) -> Document:
+        """For a question. `state` is what the guest said last in this pod's cycle."""
+        shown: Document = {}
+        for write in self._writers:
+            write(shown, pod)
+        if state is not None:
+            shown["state"] = state
+        return shown
+
+    def show_on_node(self, pod: PodInfo) -> Document:
+        """For the table: always with its uid."""
+        shown = self.show(pod)
+        return shown if "uid" in shown else {"uid": pod.uid, **shown}
+
+    def look(self, pod: PodInfo) -> Hashable | None:
+        """Equal for pods that the guest cannot tell apart; None for one that is like no other."""
+        if self._is_personal or (self._has_spec and pod.pod.spec.volumes):  # volumes have names of the pod's own
+            return None
+        return _encode(self.show(pod))
+
+
+_encode = msgspec.msgpack.Encoder().encode

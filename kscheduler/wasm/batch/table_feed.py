@@ -1,0 +1,281 @@
+"""What a guest's copy of the node table lacks, in messages: the whole table at first, changed rows afterwards.
+
+One feed serves all instances of a plugin; a mirror says what one instance has been told. Labels and the like are looked
+up when a node has changed, and kept as columns; amounts are packed straight from the table's own columns.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from kscheduler._fast import changes_so_far, pack_alive, pack_amounts, rows_changed_since
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.wasm.batch.description import Description
+from kscheduler.wasm.batch.indexed_column import IndexedColumn
+from kscheduler.wasm.batch.pods import PodView
+
+NO_METRIC = -(1 << 63)
+
+Message = dict[str, Any]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class MetricColumns(Protocol):
+    """Columns of numbers about nodes that come from elsewhere."""
+
+    @property
+    def generation(self) -> int:
+        """Another number when a value may have changed."""
+        ...
+
+    def packed(self, name: str, rows: int) -> bytes | None:
+        """int64 for each of so many rows, NO_METRIC where there is no value; None for a metric nobody has."""
+        ...
+
+
+class NoMetrics:
+    generation = 0
+
+    def packed(self, name: str, rows: int) -> bytes | None:
+        return None
+
+
+class Mirror:
+    """What one instance has been told."""
+
+    __slots__ = ("gen", "known", "metrics", "nodes", "stale", "usage", "version")
+
+    def __init__(self) -> None:
+        self.gen = 0  # messages so far
+        self.version = -1  # of the feed's columns; -1: nothing yet
+        self.nodes = 0  # changes of node objects that it knows
+        self.usage = 0  # changes of amounts that it knows
+        self.metrics = -1
+        self.known: dict[tuple[str, str], int] = {}  # indexed column -> values that it knows
+        self.stale: set[int] = set()  # rows that it was told a what-if about
+
+
+class TableFeed:
+    def __init__(self, table: NodeTable, wanted: Description, metrics: MetricColumns | None = None) -> None:
+        self._table = table
+        self._wanted = wanted
+        self._metrics = metrics or NoMetrics()
+        self._view = PodView(wanted.pod)
+        self._version = 0  # bumped when the columns below were made anew
+        self._seen = 0  # changes of node objects that they follow
+        self._names: list[str] = []  # row -> name
+        self._cordoned = bytearray()
+        self._indexed: dict[tuple[str, str], IndexedColumn] = {}  # (part, key) -> column
+        self._readers: dict[tuple[str, str], _Reader] = _readers(wanted)
+        self._begin_anew()
+
+    def messages(self, mirror: Mirror) -> list[bytes]:
+        """What brings a mirror up to date; it counts as told."""
+        if not self._wanted.has_table:
+            return []
+        self._follow_nodes()
+        nodes = None if mirror.version != self._version else self._table.node_changes.since(mirror.nodes)
+        if nodes is None:
+            return [self._full(mirror)]
+        found = []
+        if nodes:
+            found.append(self._node_delta(mirror, nodes))
+        mirror.nodes = self._table.node_changes.count
+        if self._wanted.follows_pods:
+            found += self._usage_delta(mirror)
+        if self._wanted.metrics and (nodes or mirror.metrics != self._metrics.generation):
+            mirror.metrics = self._metrics.generation
+            found.append(self._pack(mirror, {"metrics": self._metric_columns()}, None))
+        return found
+
+    def what_if(self, mirror: Mirror, node: NodeInfo) -> list[bytes]:
+        """One row as it might be. The mirror must be up to date, and is so again after the next `messages`."""
+        if not self._wanted.follows_pods or self._table.find(node.row) is node:
+            return []
+        mirror.stale.add(node.row)
+        columns: Message = {}
+        if "usage" in self._wanted.table:
+            cpu, memory = node.non_zero_requested
+            columns["used"] = {name: _one(self._requested(node, name)) for name in self._wanted.resources}
+            columns |= {"used_cpu": _one(cpu), "used_memory": _one(memory), "pods_n": _one(len(node.pods))}
+        if "pods" in self._wanted.table:
+            columns["pods"] = [[self._view.show_on_node(pod) for pod in node.pods.values()]]
+        return [self._pack(mirror, columns, [node.row])]
+
+    def _requested(self, node: NodeInfo, name: str) -> int:
+        column = self._table.resources.find(name)
+        return 0 if column is None else node.requested_of(column)
+
+    # --- messages ---
+
+    def _full(self, mirror: Mirror) -> bytes:
+        mirror.version = self._version
+        mirror.nodes, mirror.usage = self._seen, changes_so_far(self._table.columns)
+        mirror.metrics = self._metrics.generation
+        mirror.known.clear()
+        mirror.stale.clear()
+        columns = self._node_columns(mirror, None) | self._usage_columns(None)
+        if self._wanted.metrics:
+            columns["metrics"] = self._metric_columns()
+        return self._pack(mirror, _in_order(columns), None, full=True)
+
+    def _node_delta(self, mirror: Mirror, rows: list[int]) -> bytes:
+        return self._pack(mirror, _in_order(self._node_columns(mirror, rows)), rows)
+
+    def _usage_delta(self, mirror: Mirror) -> list[bytes]:
+        changed = rows_changed_since(self._table.columns, mirror.usage)
+        mirror.usage = changes_so_far(self._table.columns)
+        rows = None if changed is None else _union(changed, mirror.stale)
+        mirror.stale.clear()
+        return [] if rows == [] else [self._pack(mirror, self._usage_columns(rows), rows)]
+
+    def _pack(self, mirror: Mirror, columns: Message, rows: Sequence[int] | None, *, full: bool = False) -> bytes:
+        mirror.gen += 1
+        message: Message = {"gen": mirror.gen}
+        if full:
+            message["full"] = True
+        message["rows"] = self._table.columns.rows
+        if rows is not None:
+            message["at"] = array("i", rows).tobytes()
+        message.update(columns)
+        return _encode(message)
+
+    # --- columns ---
+
+    def _node_columns(self, mirror: Mirror, rows: Sequence[int] | None) -> Message:
+        wanted, table = self._wanted, self._table
+        packed = None if rows is None else array("i", rows).tobytes()
+        columns: Message = {"alive": pack_alive(table.columns, packed)}
+        if "names" in wanted.table:
+            columns["names"] = self._names if rows is None else [self._names[row] for row in rows]
+        if "unschedulable" in wanted.table:
+            columns["cordoned"] = bytes(self._cordoned if rows is None else [self._cordoned[row] for row in rows])
+        if "allocatable" in wanted.table:
+            columns["alloc"] = {name: self._amounts("allocatable", name, packed) for name in wanted.resources}
+            columns["max_pods"] = pack_amounts(table.columns, "allowed_pods", 0, packed)
+        for (part, key), column in self._indexed.items():
+            written = column.write(mirror.known.get((part, key), 0), rows)
+            mirror.known[part, key] = len(column.values)
+            if key:
+                columns.setdefault(part, {})[key] = written
+            else:
+                columns[part] = written
+        return columns
+
+    def _usage_columns(self, rows: Sequence[int] | None) -> Message:
+        wanted, table = self._wanted, self._table
+        packed = None if rows is None else array("i", rows).tobytes()
+        columns: Message = {}
+        if "usage" in wanted.table:
+            columns["used"] = {name: self._amounts("requested", name, packed) for name in wanted.resources}
+            columns["used_cpu"] = pack_amounts(table.columns, "non_zero_cpu", 0, packed)
+            columns["used_memory"] = pack_amounts(table.columns, "non_zero_memory", 0, packed)
+            columns["pods_n"] = pack_amounts(table.columns, "pods", 0, packed)
+        if "pods" in wanted.table:
+            columns["pods"] = [self._pods_on(row) for row in (range(table.columns.rows) if rows is None else rows)]
+        return columns
+
+    def _amounts(self, what: str, name: str, rows: bytes | None) -> bytes:
+        column = self._table.resources.find(name)
+        if column is None:
+            return bytes(8 * self._table.columns.rows if rows is None else 2 * len(rows))
+        return pack_amounts(self._table.columns, what, column, rows)
+
+    def _pods_on(self, row: int) -> list[Message]:
+        info = self._table.find(row)
+        return [] if info is None else [self._view.show_on_node(pod) for pod in info.pods.values()]
+
+    def _metric_columns(self) -> Message:
+        rows = self._table.columns.rows
+        nothing = array("q", [NO_METRIC]).tobytes() * rows
+        return {name: self._metrics.packed(name, rows) or nothing for name in self._wanted.metrics}
+
+    # --- following node objects ---
+
+    def _follow_nodes(self) -> None:
+        rows = self._table.node_changes.since(self._seen)
+        if rows is None or any(column.is_overgrown for column in self._indexed.values()):
+            self._begin_anew()
+        else:
+            for row in rows:
+                self._read(row)
+            self._seen = self._table.node_changes.count
+
+    def _begin_anew(self) -> None:
+        """Every mirror starts again with the whole table."""
+        self._version += 1
+        self._names, self._cordoned = [], bytearray()
+        self._indexed = {place: IndexedColumn() for place in self._readers}
+        for row in range(self._table.columns.rows):
+            self._read(row)
+        self._seen = self._table.node_changes.count
+
+    def _read(self, row: int) -> None:
+        info = self._table.find(row)
+        while len(self._names) <= row:
+            self._names.append("")
+            self._cordoned.append(0)
+        self._names[row] = "" if info is None else info.name
+        self._cordoned[row] = info is not None and info.node.spec.unschedulable
+        for place, column in self._indexed.items():
+            key, value = (None, None) if info is None else self._readers[place](info)
+            column.set(row, key, value)
+
+
+# What a node has in an indexed column: (what stands for the value, the value); the first is None if there is none.
+_Reader = Callable[[NodeInfo], tuple[Hashable | None, Any]]
+
+
+def _readers(wanted: Description) -> dict[tuple[str, str], _Reader]:
+    """In order of the page."""
+    readers: dict[tuple[str, str], _Reader] = {}
+    for key in wanted.labels:
+        readers["labels", key] = lambda info, key=key: _text_of(info.labels, key)  # type: ignore[misc]
+    for key in wanted.annotations:
+        readers["annotations", key] = lambda info, key=key: _text_of(info.node.metadata.annotations, key)  # type: ignore[misc]
+    if "taints" in wanted.table:
+        readers["taints", ""] = _taints_of
+    if "images" in wanted.table:
+        readers["images", ""] = _images_of
+    return readers
+
+
+def _text_of(values: Mapping[str, str] | None, key: str) -> tuple[str | None, str | None]:
+    found = (values or {}).get(key)
+    return found, found
+
+
+def _taints_of(info: NodeInfo) -> tuple[Hashable | None, Any]:
+    taints = info.node.spec.taints
+    return (tuple(taints), [[t.key, t.value, t.effect] for t in taints]) if taints else (None, None)
+
+
+def _images_of(info: NodeInfo) -> tuple[Hashable | None, Any]:
+    found = [[name, image.size_bytes] for image in info.node.status.images or () for name in image.names or ()]
+    return (tuple(map(tuple, found)), found) if found else (None, None)
+
+
+# The usage columns stand in the middle of the page's table.
+_ORDER = (
+    "alive", "names", "cordoned", "alloc", "max_pods", "used", "used_cpu", "used_memory", "pods_n", "labels",
+    "annotations", "taints", "images", "pods", "metrics",
+)  # fmt: skip
+
+
+def _in_order(columns: Message) -> Message:
+    return {key: columns[key] for key in _ORDER if key in columns}
+
+
+def _one(amount: int) -> bytes:
+    return array("q", [amount]).tobytes()
+
+
+def _union(packed: bytes, more: set[int]) -> list[int]:
+    rows: array[int] = array("i")
+    rows.frombytes(packed)
+    return sorted(more.union(rows)) if more else list(rows)

@@ -1,0 +1,82 @@
+"""One version of a guest: how its instances are made, and what it says of itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from kscheduler.clock import Clock
+from kscheduler.errors import PluginError
+from kscheduler.wasm.arguments import WasmArguments
+from kscheduler.wasm.batch.answers import GuestError
+from kscheduler.wasm.batch.description import Description
+from kscheduler.wasm.batch.guest import BatchGuest
+from kscheduler.wasm.batch.host_functions import MODULE, CallContext, RecordEvent, host_functions, record_nothing
+from kscheduler.wasm.batch.table_feed import MetricColumns
+from kscheduler.wasm.engine import Instance, Limits, Module, Wasi
+from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
+
+
+class MonotonicClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What plugins of guests share with the program around them."""
+
+    clock: Clock = MonotonicClock()  # noqa: RUF009 (has no state)
+    observer: PoolObserver | None = None
+    record: RecordEvent = record_nothing
+    metrics: MetricColumns | None = None
+
+
+class BatchVersion:
+    """Raises GuestFault for a guest that does not keep to the ABI, PluginError if it refuses its configuration."""
+
+    def __init__(self, name: str, module: Module, arguments: WasmArguments, around: Surroundings) -> None:
+        self.module = module
+        self._name = name
+        self._arguments = arguments
+        self._around = around
+        clock = around.clock
+        self.options = PoolOptions(
+            functions=host_functions(lambda: int(clock.wall() * 1e9)),
+            limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
+            wasi=Wasi(args=arguments.args),
+            policy=FailurePolicy(arguments.failure_policy),
+            setup=self._set_up,
+        )
+        self.description = self._describe()
+
+    @property
+    def reads_clock(self) -> bool:
+        return any(each.module == MODULE and each.name == "now" for each in self.module.imports)
+
+    def _set_up(self, instance: Instance) -> None:
+        context = CallContext(self._name, self._arguments.log_severity, self._around.record)
+        try:
+            BatchGuest(instance, context).open(self._arguments.guest_config)
+        except GuestError as error:
+            raise PluginError(f"the guest refuses its configuration: {error}") from error
+
+    def _describe(self) -> Description:
+        instance = self.module.instantiate(self.options.functions, self.options.limits, wasi=self.options.wasi)
+        try:
+            instance.start()
+            self._set_up(instance)
+            guest = instance.data
+            assert isinstance(guest, BatchGuest)
+            assert guest.description is not None
+            return guest.description
+        finally:
+            instance.close()
+
+    def pool(self) -> Pool:
+        return Pool(self._name, self.module, self.options, self._around.clock, self._around.observer)
