@@ -33,7 +33,6 @@ class FaultKind(enum.Enum):
     BAD_IMPORT = "bad_import"  # it needs what the host does not offer
     HOST = "host"  # a host function raised
     BAD_ANSWER = "bad_answer"  # what it returned breaks its contract: a count, a code, an encoding
-    ANSWER = "answer"  # what it answers is not what its binary interface allows
 
 
 class GuestFault(KSchedulerError):
