@@ -84,7 +84,7 @@ def read_arguments(document: Any, path: str) -> WasmArguments:
             values[field] = read(value)
         except ValueError as error:
             faults.append(f"{path}.{key}: {error}")
-    if not given.get(GUEST_URL):
+    if not given.get(GUEST_URL) and not (is_wasm(given) and GUEST_URL not in given):  # misspelt: told above
         faults.append(f"{path}: wasm: guestURL is required")
     if faults:
         raise ConfigError(aggregate(faults))

@@ -1,0 +1,141 @@
+"""`kscheduler plugin test`: guests run among nodes from files, good ones and bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.cli import main
+from tests.wasm.loading.modules import module
+
+NODES = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: there, namespace: default, uid: "1"}
+  spec: {nodeName: n1, containers: [{name: c, image: i}]}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default, uid: "2"}
+spec: {containers: [{name: c, image: i}]}
+"""
+# (module (memory (export "memory") 1) (func (export "filter") (result i32) unreachable))
+TRAPS = (
+    module({"filter": ":i"})
+    .replace(b"\x01\x04\x00\x41\x00\x0b", b"\x01\x03\x00\x00\x0b")
+    .replace(b"\x0a\x06", b"\x0a\x05")
+)
+
+
+@pytest.fixture(autouse=True)
+def _logging(logging_restored: None) -> None: ...
+
+
+class Files:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.write("nodes.yaml", NODES)
+        self.write("pod.yaml", POD)
+
+    def write(self, name: str, content: str | bytes) -> str:
+        path = self.directory / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def run(
+    files: Files, capsys: pytest.CaptureFixture[str], wasm: bytes, *flags: str, pod: str = "pod.yaml"
+) -> tuple[int, str, str]:
+    guest = files.write("g.wasm", wasm)
+    where = ["--cluster", str(files.directory / "nodes.yaml"), "--pod", str(files.directory / pod)]
+    code = main(["plugin", "test", guest, *where, "--plugin-cache-dir", str(files.directory / "cache"), *flags])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_guest_that_takes_all_nodes_is_shown_with_time_and_memory(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(files, capsys, module({"filter": ":i", "score": ":I", "reserve": ":i", "permit": ":I"}))
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[1] == "points   filter, score, reserve, permit"
+    assert lines[3].startswith("memory   0.06 MiB in the largest of ")
+    assert lines[5] == "pod default/p goes to n1 (2 of 2 nodes fit)"
+    assert lines[6].startswith("  a cycle takes ")
+    assert lines[7:9] == ["  reserve: Success", "  permit: Success"]
+    assert [line.split() for line in lines[9:]] == [["n1", "0", "fits"], ["n2", "0", "fits"]]
+
+
+def test_the_same_as_json(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(files, capsys, module({"filter": ":i"}), "-o", "json")
+    found: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert (found["extensionPoints"], found["memoryBytes"], found["nodes"]) == (["filter"], 65536, 2)
+    (pod,) = found["pods"]
+    assert (pod["pod"], pod["node"], pod["feasible"], pod["faults"]) == ("default/p", "n1", 2, [])
+    assert pod["nodes"] == [
+        {"node": "n1", "verdict": "fits", "score": None},
+        {"node": "n2", "verdict": "fits", "score": None},
+    ]
+
+
+def test_a_guest_that_traps_is_told_and_makes_the_command_fail(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(files, capsys, TRAPS)
+    assert code == 1
+    assert "pod default/p goes nowhere: " in out
+    assert "wasm: filter error" in out
+
+
+def test_compiled_code_is_kept_for_the_next_time(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    run(files, capsys, module({"filter": ":i"}))
+    assert len(list((files.directory / "cache").iterdir())) == 1
+    assert run(files, capsys, module({"filter": ":i"}))[0] == 0
+
+
+def test_arguments_come_from_a_file_and_a_flag(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    args = files.write("args.yaml", "guestConfig: {a: 1}\ndeadline: 1s\n")
+    assert run(files, capsys, module({"filter": ":i"}), "--args", args, "--guest-config", "b")[0] == 0
+    wrong = files.write("wrong.yaml", "deadlin: 1s\n")
+    code, _, err = run(files, capsys, module({"filter": ":i"}), "--args", wrong)
+    assert code == 2
+    assert f'{wrong}: unknown argument "deadlin" (did you mean deadline?)' in err
+
+
+@pytest.mark.parametrize(
+    ("wasm", "pod", "message"),
+    [
+        (b"<html>", "pod.yaml", "wasm: error compiling guest: expected WebAssembly"),
+        (module(), "pod.yaml", "wasm: guest does not export any plugin functions"),
+        (module({"filter": ":i"}), "nodes.yaml", None),
+        (module({"filter": ":i"}), "absent.yaml", "absent.yaml"),
+        (module({"filter": ":i"}), "empty.yaml", "expected a pod, found none"),
+    ],
+)
+def test_what_cannot_be_tested_is_an_error_in_one_line(
+    files: Files, capsys: pytest.CaptureFixture[str], wasm: bytes, pod: str, message: str | None
+) -> None:
+    files.write("empty.yaml", "")
+    code, _, err = run(files, capsys, wasm, pod=pod)
+    if message is None:
+        assert code == 0
+        return
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
