@@ -10,6 +10,7 @@ import ctypes
 import functools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -57,6 +58,7 @@ class Epoch:
     """The clock of one engine: a thread that advances the epoch while calls run, and else sleeps."""
 
     _thread: threading.Thread | None
+    _is_parked: bool
     _stopping: bool
 
     def __init__(self, engine: int, tick_s: float) -> None:
@@ -67,14 +69,12 @@ class Epoch:
     def enter(self) -> None:
         if self._thread is None:
             self._start()
-        with self._lock:
-            self._active += 1
-        if not self._wake.is_set():
+        self._active.append(None)
+        if self._is_parked:
             self._wake.set()
 
     def leave(self) -> None:
-        with self._lock:
-            self._active -= 1
+        self._active.pop()
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self.run, name="wasm-epoch", daemon=True)
@@ -97,8 +97,10 @@ class Epoch:
                 continue
             # Said before looking again, so that a call that begins now either is seen or wakes this thread.
             self._wake.clear()
+            self._is_parked = True
             if not self._active and not self._stopping:
                 self._wake.wait()
+            self._is_parked = False
             idle, next_s = 0, time.monotonic()
 
     def stop(self) -> None:
@@ -111,9 +113,9 @@ class Epoch:
 
     def forget(self) -> None:
         self._thread = None
-        self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._active = 0
+        self._active: deque[None] = deque()  # one for each call that runs now; both ends are safe without a lock
+        self._is_parked = False
         self._stopping = False
 
 
@@ -132,7 +134,7 @@ class Guest:
         self.limits = limits
         self.output = output
         self.data: object = None
-        self._is_broken = False
+        self.broken = False
         self._functions: dict[str, Function] = {}  # export -> its call
         self._bindings: list[object] = []  # callbacks that C holds by address
         self._memory = ctypes.create_string_buffer(SIZES["wasmtime_memory"])
@@ -152,10 +154,10 @@ class Guest:
 
     @property
     def is_broken(self) -> bool:
-        return self._is_broken
+        return self.broken
 
     def set_broken(self, broken: bool) -> None:
-        self._is_broken = broken
+        self.broken = broken
 
     @property
     def memory_bytes(self) -> int:
@@ -217,7 +219,7 @@ class Guest:
             self.check_usable("memory")
         present = self.memory_bytes
         if address < 0 or size < 0 or address + size > present:
-            self._is_broken = True
+            self.broken = True
             assert self.linked is not None
             self.linked.fail(
                 self, "memory", OUTSIDE, f"{size} bytes at {address} are outside its memory of {present} bytes", None
@@ -229,7 +231,7 @@ class Guest:
             raise RuntimeError(f"{where}: the instance is closed")
         if self.running:
             raise RuntimeError(f"{where}: the instance is in a call already")
-        if self._is_broken:
+        if self.broken:
             self.linked.fail(self, where, UNUSABLE, "the instance is broken by an earlier fault", None)
         if self.views and self._may_move:
             raise RuntimeError(f"{where}: a view of the instance's memory is still held")
@@ -244,7 +246,7 @@ class Guest:
     def close(self) -> None:
         if self.running:
             raise RuntimeError("close: the instance is in a call")
-        self._is_broken = True
+        self.broken = True
         self._functions = {}
         self._bindings = []
         self.pending = None
@@ -278,61 +280,46 @@ class Function:
         self._guest = guest
         self._name = name
         self._struct = ctypes.create_string_buffer(struct, len(struct))
-        self._writers = [(_WRITERS[kind], _SLOT * index) for index, kind in enumerate(params)]
-        self._kind = results
         self._slots = max(1, len(params))
         self._numbers = ctypes.create_string_buffer(_SLOT * self._slots)
         self._address = ctypes.addressof(self._numbers)
+        self._cells = [_cell(kind, self._address + _SLOT * index, _IN) for index, kind in enumerate(params)]
+        self._result = _cell(results, self._address, _OUT) if results else None
         self._trap = ctypes.c_void_p()
         self._trap_address = ctypes.addressof(self._trap)
 
     def __call__(self, *args: int | float) -> int | float | None:
         guest = self._guest
-        if guest.running or guest.is_broken or guest.views:
+        if guest.running or guest.broken or guest.views:
             guest.check_usable(self._name)
-        if len(args) != len(self._writers):
-            raise TypeError(f"{self._name} takes {len(self._writers)} numbers, got {len(args)}")
-        for (write, offset), number in zip(self._writers, args, strict=True):
-            write(self._address + offset, number)
-        epoch = guest.epoch
+        if len(args) != len(self._cells):
+            raise TypeError(f"{self._name} takes {len(self._cells)} numbers, got {len(args)}")
+        for cell, number in zip(self._cells, args):  # noqa: B905 (just compared)
+            cell.value = number
+        epoch, context = guest.epoch, guest.context
         epoch.enter()
         guest.running = True
         try:
-            set_epoch_deadline(guest.context, guest.deadline_ticks)
-            error = _func_call_unchecked(guest.context, self._struct, self._address, self._slots, self._trap_address)
+            set_epoch_deadline(context, guest.deadline_ticks)
+            error = _func_call_unchecked(context, self._struct, self._address, self._slots, self._trap_address)
         finally:
             guest.running = False
             epoch.leave()
         if error or self._trap.value:
-            guest.set_broken(True)
+            guest.broken = True
             trap, self._trap.value = self._trap.value, None
             _fail(guest, self._name, error, trap)
-        return _READERS[self._kind](self._address) if self._kind else None
+        return None if self._result is None else self._result.value
 
 
-def _write_i32(address: int, number: Any) -> None:
-    ctypes.c_uint32.from_address(address).value = number
+# Unsigned types take a number of any sign, cut to their width; what comes out is signed.
+_IN: dict[str, Any] = {"i": ctypes.c_uint32, "I": ctypes.c_uint64, "f": ctypes.c_float, "F": ctypes.c_double}
+_OUT: dict[str, Any] = {"i": ctypes.c_int32, "I": ctypes.c_int64, "f": ctypes.c_float, "F": ctypes.c_double}
 
 
-def _write_i64(address: int, number: Any) -> None:
-    ctypes.c_uint64.from_address(address).value = number
-
-
-def _write_f32(address: int, number: Any) -> None:
-    ctypes.c_float.from_address(address).value = number
-
-
-def _write_f64(address: int, number: Any) -> None:
-    ctypes.c_double.from_address(address).value = number
-
-
-_WRITERS: dict[str, Callable[[int, Any], None]] = {"i": _write_i32, "I": _write_i64, "f": _write_f32, "F": _write_f64}
-_READERS: dict[str, Callable[[int], int | float]] = {
-    "i": lambda address: ctypes.c_int32.from_address(address).value,
-    "I": lambda address: ctypes.c_int64.from_address(address).value,
-    "f": lambda address: ctypes.c_float.from_address(address).value,
-    "F": lambda address: ctypes.c_double.from_address(address).value,
-}
+def _cell(kind: str, address: int, types: dict[str, Any]) -> Any:
+    """A number in memory; it does not keep that memory."""
+    return types[kind].from_address(address)
 
 
 def _fail(guest: Guest, where: str, error: int | None, trap: int | None) -> None:
@@ -350,18 +337,18 @@ def _host_function(
     guest: Guest, function: Callable[..., int | float | None], params: str, results: str
 ) -> Callable[[int, int, int, int], int | None]:
     """wasmtime_func_unchecked_callback_t: the one way from a guest into Python. A trap for what is raised."""
-    readers = [(_READERS[kind], _SLOT * index) for index, kind in enumerate(params)]
-    write = _WRITERS[results] if results else None
+    readers = [(_OUT[kind].from_address, _SLOT * index) for index, kind in enumerate(params)]
+    answer_at = _IN[results].from_address if results else None
 
     def callback(_environment: int, caller: int, numbers: int, _count: int) -> int | None:
         try:
             if not guest.has_memory:
                 guest.find_memory(caller)
-            answer = function(guest, *[read(numbers + offset) for read, offset in readers])
-            if write is not None:
+            answer = function(guest, *[cell_at(numbers + offset).value for cell_at, offset in readers])
+            if answer_at is not None:
                 if answer is None:
                     raise TypeError("a host function with a result returned None")
-                write(numbers, answer)
+                answer_at(numbers).value = answer
             elif answer is not None:
                 raise TypeError(f"a host function without a result returned {answer!r}")
             return None

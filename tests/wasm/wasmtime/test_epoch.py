@@ -1,0 +1,89 @@
+"""The thread that makes deadlines: it ticks while calls run, rests otherwise, and is gone after a fork."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+import pytest
+import wasmtime
+
+from kscheduler.wasm.engine import FaultKind, GuestFault, Limits
+from kscheduler.wasm.wasmtime import calls, calls_ctypes
+from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
+
+SPIN = bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)) (func (export "fine")))'))
+
+
+@pytest.fixture(params=[calls, calls_ctypes], ids=["compiled", "ctypes"])
+def engine(request: pytest.FixtureRequest) -> Iterator[WasmtimeEngine]:
+    module: ModuleType = request.param
+    made = WasmtimeEngine(module)
+    yield made
+    made.epoch.stop()
+
+
+def kind_of_spin(engine: WasmtimeEngine) -> FaultKind | None:
+    guest = engine.compile(SPIN).instantiate(limits=Limits(deadline_s=0.005))
+    try:
+        guest.call("spin")
+    except GuestFault as fault:
+        return fault.kind
+    finally:
+        guest.close()
+    return None
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within five seconds")
+
+
+def test_a_deadline_is_met_again_after_the_thread_has_rested(engine: WasmtimeEngine) -> None:
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
+    time.sleep(0.25)  # beyond the 50 idle ticks, so that it sleeps until woken
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
+
+
+def test_a_deadline_is_met_after_the_thread_was_stopped(engine: WasmtimeEngine) -> None:
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
+    engine.epoch.stop()
+    engine.epoch.stop()
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
+
+
+def test_a_call_without_end_can_be_followed_by_many_short_ones(engine: WasmtimeEngine) -> None:
+    guest = engine.compile(SPIN).instantiate(limits=Limits(deadline_s=0.005))
+    fine = guest.prepare("fine")
+    for _ in range(1000):
+        fine()
+    with pytest.raises(GuestFault):
+        guest.call("spin")
+    guest.close()
+
+
+def test_a_forked_child_has_deadlines_of_its_own(engine: WasmtimeEngine) -> None:
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if kind_of_spin(engine) is FaultKind.DEADLINE else 1)
+    ended: list[int] = []
+
+    def has_ended() -> bool:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            ended.append(os.waitstatus_to_exitcode(status))
+        return bool(ended)
+
+    try:
+        wait_until(has_ended)
+    finally:
+        if not ended:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    assert ended == [0]
