@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import wasmtime
 
+from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
     MEMORY,
@@ -16,14 +17,14 @@ from kscheduler.wasm.engine import (
     FuncType,
     GuestFault,
     HostFunction,
-    Import,
     Instance,
     Limits,
     MemoryType,
     Output,
     Wasi,
 )
-from kscheduler.wasm.wasmtime import faults, library
+from kscheduler.wasm.linkage import callable_type, resolve, start_export
+from kscheduler.wasm.wasmtime import library
 from kscheduler.wasm.wasmtime.library import Store
 
 if TYPE_CHECKING:
@@ -71,25 +72,6 @@ def instantiate(
     return instance
 
 
-def resolve(imports: Sequence[Import], offered: Iterable[HostFunction]) -> list[HostFunction]:
-    """The host function of each import, in their order."""
-    by_name = {(function.module, function.name): function for function in offered}
-    found = []
-    for wanted in imports:
-        name = faults.one_line(f"{wanted.module}.{wanted.name}")
-        if not isinstance(wanted.type, FuncType):
-            raise GuestFault(FaultKind.BAD_IMPORT, f"the guest imports {name}, a {wanted.type}: only functions can be")
-        function = by_name.get((wanted.module, wanted.name))
-        if function is None:
-            raise GuestFault(FaultKind.BAD_IMPORT, f"the guest imports {name} {wanted.type}: the host has none")
-        if function.type != wanted.type:
-            raise GuestFault(
-                FaultKind.BAD_IMPORT, f"the guest imports {name} as {wanted.type}: the host has {function.type}"
-            )
-        found.append(function)
-    return found
-
-
 class Link:
     """What a guest of calls.pyx asks of its instance: exports by name, and what a failure means."""
 
@@ -128,22 +110,13 @@ class Link:
 
     def find(self, guest: Any, export: str) -> tuple[bytes, str, str]:
         """(struct, parameters, results) of an exported function that the host can call."""
-        kind = self._exports.get(export)
-        name = faults.one_line(export)
-        if not isinstance(kind, FuncType):
-            found = "has no such export" if kind is None else f"has a {kind} of that name"
-            raise GuestFault(FaultKind.BAD_MODULE, f"{name}: expected a function, the guest {found}")
-        if len(kind.results) > 1 or len(kind.params) > 16 or "?" in kind.params + kind.results:
-            raise GuestFault(
-                FaultKind.BAD_MODULE, f"{name}: {kind} cannot be called: expected at most 16 numbers, and one result"
-            )
+        kind = callable_type(self._exports, export)
         return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), kind.params, kind.results
 
     def start(self, guest: Any) -> None:
-        for export in ("_initialize", "_start"):
-            if self._exports.get(export) == FuncType("", ""):
-                self._run(guest, export)
-                return
+        export = start_export(self._exports)
+        if export is not None:
+            self._run(guest, export)
 
     def _run(self, guest: Any, export: str) -> None:
         usual, guest.deadline_s = guest.deadline_s, guest.limits.start_deadline_s

@@ -9,6 +9,7 @@ from typing import Any
 
 import wasmtime
 
+from kscheduler.wasm import faults
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
     MEBIBYTE,
@@ -24,7 +25,7 @@ from kscheduler.wasm.engine import (
     Wasi,
 )
 from kscheduler.wasm.loading.sections import BadModule, read_sections
-from kscheduler.wasm.wasmtime import faults, layout, library, linking, stored
+from kscheduler.wasm.wasmtime import layout, library, linking, stored
 
 # A deadline is met within one tick; half of the 5 ms that a GIL holder may take anyway.
 TICK_S = 0.002
