@@ -37,7 +37,6 @@ from kscheduler.metrics import Metrics
 from kscheduler.replica import Replica
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
-from kscheduler.wasm.loading.compiled_cache import open_cache
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 def run(options: RunOptions, clock: Clock) -> int:
-    guests = GuestPlugins(cache=open_cache(options.plugin_cache_dir))
+    guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     config = configuration(options, guests)
     logs.configure(options.logging_format, options.verbosity)
     if options.write_config_to:

@@ -160,6 +160,8 @@ class Scheduler:
             instance=options.identity,
             max_queued=MAX_QUEUED_EVENTS,
         )
+        if self._guests is not None:
+            self._guests.attach(clock=clock, observer=self.measurements, recorder=self.recorder)
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch)

@@ -32,7 +32,6 @@ from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import NoProgress, Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.wasm.loading.compiled_cache import open_cache
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 EXIT_VIOLATED = 1
@@ -45,7 +44,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
-    guests = GuestPlugins(cache=open_cache(None), reloads=False)
+    guests = GuestPlugins(cache_dir=None, reloads=False)
     config = default_config() if arguments.config is None else _configuration(arguments.config, guests)
     scenario = build_scenario(arguments)
     for path in (arguments.output, arguments.html):

@@ -35,7 +35,6 @@ from kscheduler.wasm.command_measured import MeasuredEngine
 from kscheduler.wasm.command_options import PluginTestOptions
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.inspect import as_url
-from kscheduler.wasm.loading.compiled_cache import open_cache
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
 
@@ -127,7 +126,7 @@ class Trial:
         )
         args = read_plugin_args(options)
         self._engines: list[MeasuredEngine] = []
-        guests = GuestPlugins(engine=self._engine, cache=open_cache(options.plugin_cache_dir), reloads=False)
+        guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False)
         kind = guests.class_of(PLUGIN, args, options.args or options.file)
         try:
             self._plugin: Any = Fence(kind(args, handle), handle)

@@ -1,34 +1,32 @@
 """The wasm plugins of a configuration, as classes that the framework makes plugins of; and the watch for new versions.
 
 One object serves the whole program: a configuration is read several times at start, and each guest is fetched once.
-Which class a guest becomes is for the host of its binary interface.
+Which class a guest becomes is for the host of its binary interface. What it takes to load one is imported when the
+first is loaded: most programs have none, and should start as fast.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kscheduler.client.concurrency import run_together
-from kscheduler.errors import ConfigError
-from kscheduler.wasm.arguments import is_wasm, read_arguments
-from kscheduler.wasm.engine import Engine
-from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.loading.abi import Abi
-from kscheduler.wasm.loading.compiled_cache import CompiledCache
-from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits
-from kscheduler.wasm.loading.fetch import Fetcher, LoadError
-from kscheduler.wasm.loading.guest import Guest
-from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
+from kscheduler.clock import Clock
+from kscheduler.errors import ConfigError, KSchedulerError
+
+if TYPE_CHECKING:
+    from kscheduler.wasm.engine import Engine
+    from kscheduler.wasm.loading.abi import Abi
+    from kscheduler.wasm.loading.download import DownloadLimits
+    from kscheduler.wasm.loading.guest import Guest
+    from kscheduler.wasm.loading.hosts import Lender, PluginClass, Recorder
+    from kscheduler.wasm.loading.reload import ReloadObserver
+    from kscheduler.wasm.pool import PoolObserver
 
 T = TypeVar("T")
-
-# From a guest to the class of its plugin: called with arguments and handle, its methods are the extension points.
-PluginClass = Callable[[Guest], type[Any]]
 
 
 class GuestPlugins:
@@ -37,21 +35,23 @@ class GuestPlugins:
     def __init__(
         self,
         *,
+        cache_dir: str | None = "",
         hosts: Mapping[Abi, PluginClass] | None = None,
-        engine: Callable[[str], Engine] = engine_named,
-        cache: CompiledCache | None = None,
-        limits: DownloadLimits = DEFAULT_LIMITS,
+        engine: Callable[[str], Engine] | None = None,
+        limits: DownloadLimits | None = None,
         reloads: bool = True,
     ) -> None:
-        """`hosts` None: those of this program, imported when the first guest asks for one.
+        """`cache_dir`: of compiled guests, as in `--plugin-cache-dir`: None for the default place, "" for none.
 
-        `reloads` False: no guest is ever replaced, as in a simulation, which has a time of its own.
+        Hosts, engines and limits are this program's own if they are None. `reloads` False: no guest is ever
+        replaced, as in a simulation, which has a time of its own.
         """
+        self._cache_dir = cache_dir
         self._hosts = hosts
         self._engine = engine
-        self._cache = cache
         self._limits = limits
         self._reloads = reloads
+        self._lender: Lender | None = None  # made with the first guest
         self._classes: dict[tuple[str, str], tuple[Guest, type[Any]]] = {}  # (plugin name, its arguments) -> made
 
     @property
@@ -60,6 +60,8 @@ class GuestPlugins:
 
     def is_guest(self, document: Any) -> bool:
         """Whether a plugin with these arguments is a wasm plugin."""
+        from kscheduler.wasm.arguments import is_wasm
+
         return is_wasm(document)
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
@@ -72,34 +74,57 @@ class GuestPlugins:
             try:
                 guest = self._load(name, document, path)
                 self._classes[key] = guest, self._host(guest)(guest)
-            except LoadError as error:
-                raise ConfigError(f"{path}: {error}") from error
+            except KSchedulerError as error:  # also an engine that is not installed, and a guest that cannot start
+                text = str(error)
+                raise ConfigError(text if path in text else f"{path}: {text}") from error
         return self._classes[key][1]
 
     def _load(self, name: str, document: Any, path: str) -> Guest:
+        from kscheduler.wasm.arguments import read_arguments
+        from kscheduler.wasm.engines import engine_named
+        from kscheduler.wasm.loading.compiled_cache import open_cache
+        from kscheduler.wasm.loading.download import DEFAULT_LIMITS
+        from kscheduler.wasm.loading.fetch import Fetcher
+        from kscheduler.wasm.loading.guest import Guest
+
         arguments = read_arguments(document, path)
         fetcher = Fetcher(
             arguments.guest_url,
             sha256=arguments.sha256,
             allow_insecure=arguments.allow_insecure,
-            limits=self._limits,
+            limits=self._limits or DEFAULT_LIMITS,
         )
         fetched = run_apart(fetcher.fetch())
-        return Guest(name, arguments, fetcher, fetched, lambda: self._engine(arguments.engine), self._cache)
+        engine = self._engine or engine_named
+        return Guest(name, arguments, fetcher, fetched, lambda: engine(arguments.engine), open_cache(self._cache_dir))
 
     def _host(self, guest: Guest) -> PluginClass:
+        from kscheduler.wasm.loading.hosts import Lender, host_of
+
         abi = guest.interface.abi
         assert abi is not None  # a guest without one is refused when it is read
-        host = _own_host(abi) if self._hosts is None else self._hosts.get(abi)
-        if host is None:
-            raise LoadError(f"the guest speaks {abi.text}, which this program does not run")
-        return host
+        if self._hosts is not None:
+            return self._hosts[abi]
+        self._lender = self._lender or Lender()
+        return host_of(abi, self._lender)
+
+    # --- with a scheduler ---
+
+    def attach(self, *, clock: Clock, observer: PoolObserver, recorder: Recorder) -> None:
+        """What the plugins of all guests use from now on; by the scheduler, in the thread of its loop."""
+        if self._lender is not None:
+            self._lender.attach(clock=clock, observer=observer, recorder=recorder)
 
     async def watch(self, observer: ReloadObserver) -> None:
         """Look for new versions of those guests that are to be reloaded. Runs until cancelled."""
         changing = [guest for guest in self.guests if self._reloads and guest.arguments.is_reloaded]
-        reloaders = [Reloader(guest, observer) for guest in changing]
-        await run_together(asyncio.Event().wait(), *(reloader.run() for reloader in reloaders))
+        await run_together(asyncio.Event().wait(), *(_reload(guest, observer) for guest in changing))
+
+
+async def _reload(guest: Guest, observer: ReloadObserver) -> None:
+    from kscheduler.wasm.loading.reload import Reloader
+
+    await Reloader(guest, observer).run()
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
@@ -119,21 +144,3 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
     if fault:
         raise fault[0]
     return result[0]
-
-
-def _own_host(abi: Abi) -> PluginClass | None:
-    """The hosts are imported for guests that need them: most configurations name none."""
-    try:
-        host = importlib.import_module(_HOSTS[abi])
-    except ModuleNotFoundError as error:
-        if error.name != _HOSTS[abi]:
-            raise
-        return None
-    made: PluginClass = host.plugin_class
-    return made
-
-
-_HOSTS: Mapping[Abi, str] = {
-    Abi.EXTENSION: "kscheduler.wasm.extension.plugin",
-    Abi.BATCH: "kscheduler.wasm.batch.plugin",
-}

@@ -165,8 +165,8 @@ def test_what_is_wrong_with_it_is_told_with_the_place_in_the_file(bench: Bench, 
 def test_a_guest_that_is_no_plugin_is_told_before_anything_starts(bench: Bench) -> None:
     bench.path.write_bytes(module({"add": "ii:i"}))
     assert "wasm: guest does not export any plugin functions" in bench.fault(profile(bench.args()))
-    bench.path.write_bytes(module(BATCH_EXPORTS))
-    assert "kscheduler batch ABI, version 1, which this program does not run" in bench.fault(profile(bench.args()))
+    bench.path.write_bytes(module(BATCH_EXPORTS | {"ks_alloc": ":i"}))
+    assert "export ks_alloc: expected (i32) -> (i32), got () -> (i32)" in bench.fault(profile(bench.args()))
 
 
 def test_a_name_of_kube_scheduler_stays_kube_schedulers(bench: Bench) -> None:

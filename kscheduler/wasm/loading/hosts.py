@@ -1,0 +1,114 @@
+"""The hosts of the two binary interfaces, and what a scheduler lends their plugins.
+
+The classes of plugins are made while a configuration is read, when there is no scheduler yet; so plugins are given a
+`Lender`, which a scheduler fills in later. Until then nothing is counted and nothing recorded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kscheduler.api.objects import Pod
+from kscheduler.client.protocol import Regarding
+from kscheduler.clock import Clock
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.loading.abi import Abi
+from kscheduler.wasm.loading.guest import Guest
+from kscheduler.wasm.pool import PoolObserver
+
+# From a guest to the class of its plugin: called with arguments and handle, its methods are the extension points.
+PluginClass = Callable[[Guest], type[Any]]
+
+BATCH_EVENT_ACTION = "Scheduling"  # the batch ABI has no word for it
+
+
+class Recorder(Protocol):
+    """`client.recorder.EventRecorder`, as far as guests need it."""
+
+    def record(
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
+    ) -> None: ...
+
+
+class Lender:
+    """Clock, observer of pools, and recorder of Events: a scheduler's, once it has attached itself."""
+
+    def __init__(self) -> None:
+        self._clock: Clock | None = None
+        self._observer: PoolObserver | None = None
+        self._recorder: Recorder | None = None
+        self._thread = 0  # the scheduler's, which alone may record
+
+    def attach(self, *, clock: Clock, observer: PoolObserver, recorder: Recorder) -> None:
+        self._clock, self._observer, self._recorder = clock, observer, recorder
+        self._thread = threading.get_ident()
+
+    # --- clock ---
+
+    def now(self) -> float:
+        return time.monotonic() if self._clock is None else self._clock.now()
+
+    def wall(self) -> float:
+        return time.time() if self._clock is None else self._clock.wall()
+
+    # --- pools ---
+
+    def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
+        if self._observer is not None:
+            self._observer.wasm_called(plugin, seconds, fault)
+
+    def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
+        if self._observer is not None:
+            self._observer.wasm_sizes(plugin, instances, memory_pages)
+
+    def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
+        if self._observer is not None:
+            self._observer.wasm_quarantined(plugin, quarantined, reason)
+
+    # --- Events ---
+
+    def record(
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
+    ) -> None:
+        """Events of a version that is tried out in a worker thread are left out: nothing has happened yet."""
+        if self._recorder is not None and threading.get_ident() == self._thread:
+            self._recorder.record(
+                regarding, type=type, reason=reason, action=action, note=note, controller=controller, related=related
+            )
+
+    def record_of_pod(self, pod: PodInfo, kind: str, reason: str, note: str) -> None:
+        self.record(pod.pod, type=kind, reason=reason, action=BATCH_EVENT_ACTION, note=note)
+
+
+def host_of(abi: Abi, lender: Lender) -> PluginClass:
+    """Imported for guests that need it: most configurations name none."""
+    if abi is Abi.BATCH:
+        from kscheduler.wasm.batch.plugin_class import plugin_class as batch_class
+        from kscheduler.wasm.batch.version import Surroundings as BatchSurroundings
+
+        around = BatchSurroundings(clock=lender, observer=lender, record=lender.record_of_pod)
+        return lambda guest: batch_class(guest, around)
+    from kscheduler.wasm.extension.plugin import plugin_class as extension_class
+    from kscheduler.wasm.extension.surroundings import Surroundings
+
+    surroundings = Surroundings(recorder=lender, clock=lender, observer=lender)
+    return lambda guest: extension_class(guest, surroundings)
