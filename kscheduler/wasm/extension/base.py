@@ -68,12 +68,8 @@ class ExtensionPlugin:
         self.exports = exports_of(version.module)
         pool = self._new_pool(version)
         binds = bool(self.exports & _BINDING_EXPORTS)
-        self._cycles = Cycles(
-            pool,
-            self._begin,
-            follows_pods=bool(self.exports & _FOLLOWING_EXPORTS),
-            max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND,
-        )
+        self._cycles = Cycles(pool, None, self.surroundings.observer, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
+        self._adapt_cycles()
         _start(pool)
         self._events = self._register(pool)
         self.guest.follow(self)
@@ -123,7 +119,7 @@ class ExtensionPlugin:
         """Implements `Follower`. Attempts under way end on the version they began with."""
         old, self._cycles.pool = self._cycles.pool, self._new_pool(version)
         self.exports = exports_of(version.module)
-        self._cycles.follows_pods = bool(self.exports & _FOLLOWING_EXPORTS)
+        self._adapt_cycles()
         old.close()
 
     # --- inside ---
@@ -136,17 +132,17 @@ class ExtensionPlugin:
             state.write(self.name, cycle)
         return cycle
 
-    def _begin(self, instance: Instance, pod: PodInfo) -> None:
-        """What every attempt begins with, whether the profile has the plugin at PreFilter or not."""
-        if "prefilter" in self.exports:
-            invoke(instance, "prefilter", Call(pod.pod))
+    def _adapt_cycles(self) -> None:
+        """Every attempt begins with `prefilter`, whether the profile has the plugin at PreFilter or not."""
+        self._cycles.begins_with = _begin if "prefilter" in self.exports else None
+        self._cycles.follows_pods = bool(self.exports & _FOLLOWING_EXPORTS)
 
     def status(self, export: str, cycle: Cycle, call: Call) -> Status | None:
         """Of an export that returns a status alone; success if the guest does not have it."""
         if export not in self.exports:
             return None
         try:
-            code = cycle.run(lambda instance: invoke(instance, export, call))
+            code = cycle.run(export, lambda instance: invoke(instance, export, call))
         except (GuestFault, Unavailable) as fault:
             return self.failed(export, cycle.pod, fault)
         return status_of(code, call.reason)
@@ -173,6 +169,10 @@ def _start(pool: Pool) -> None:
         output = f"{fault.output.rstrip()}\n" if fault.output else ""
         why = f"{output}module[1] function[_start] failed: {fault}"
         raise LoadError(f"failed to create a guest pool: wasm: instantiate error: {why}") from fault
+
+
+def _begin(instance: Instance, pod: PodInfo) -> None:
+    invoke(instance, "prefilter", Call(pod.pod))
 
 
 def invoke(instance: Instance, export: str, call: Call) -> Any:

@@ -18,12 +18,12 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.engine import GuestFault, Instance
-from kscheduler.wasm.pool import Pool, Unavailable
+from kscheduler.wasm.engine import Instance
+from kscheduler.wasm.pool import Outcome, Pool, PoolObserver
 
 T = TypeVar("T")
 
@@ -46,25 +46,26 @@ class Cycle:
         self.key = cycles.new_key(pod)  # under which the pool keeps its instance
         self._pool: Pool | None = None  # that lends the instance; None before the first call and after the last
 
-    def run(self, work: Callable[[Instance], T]) -> T:
-        """On the attempt's instance, which is given one if it has none. GuestFault or Unavailable."""
+    def run(self, export: str, work: Callable[[Instance], T]) -> T:
+        """Calls of one export, on the attempt's instance; it is given one if it has none. GuestFault or Unavailable."""
         if self._pool is None:
             self._cycles.begin(self)
-        return self._run(work)
+        return self._run(export, work)
 
-    def run_first(self, work: Callable[[Instance], T]) -> T:
+    def run_first(self, export: str, work: Callable[[Instance], T]) -> T:
         """The same, `work` being the `prefilter` that begins the attempt."""
         if self._pool is None:
             self._cycles.hold(self)
-        return self._run(work)
+        return self._run(export, work)
 
-    def _run(self, work: Callable[[Instance], T]) -> T:
+    def _run(self, export: str, work: Callable[[Instance], T]) -> T:
         assert self._pool is not None
-        try:
-            return self._pool.run(work, self.key)
-        except (GuestFault, Unavailable):
+        outcome = self._pool.attempt(work, self.key)
+        self._cycles.report(self._pool, export, outcome)
+        if outcome.fault is not None:
             self.release()
-            raise
+            raise outcome.fault
+        return cast(T, outcome.value)
 
     def hold(self, pool: Pool) -> None:
         """Take an instance of the pool."""
@@ -96,15 +97,25 @@ class Cycle:
 class Cycles:
     """The attempts of one plugin."""
 
-    def __init__(self, pool: Pool, begin: Begin, *, follows_pods: bool, max_open: int = MAX_OPEN) -> None:
-        """`follows_pods`: the guest is told of pods that come and go in a what-if."""
+    def __init__(
+        self,
+        pool: Pool,
+        begin: Begin | None,
+        observer: PoolObserver | None = None,
+        *,
+        follows_pods: bool = False,
+        max_open: int = MAX_OPEN,
+    ) -> None:
+        """`begin` is None for a guest without `prefilter`. `follows_pods`: it is told of pods in what-ifs."""
         self.pool = pool  # that serves the attempts which begin from now on
         self.follows_pods = follows_pods
-        self._begin = begin
+        self.begins_with = begin
+        self._observer = observer
         self._max_open = max_open
         self._numbers = itertools.count()
         self._open: dict[str, weakref.ref[Cycle]] = {}  # key -> attempts that may have to give way, oldest first
         self.dropped: deque[tuple[Pool, str]] = deque()  # what attempts held that nobody knows any more
+        self._failing: set[str] = set()  # exports whose last run was a fault
 
     def new_key(self, pod: PodInfo) -> str:
         """A pod is tried again and again."""
@@ -112,7 +123,9 @@ class Cycles:
 
     def begin(self, cycle: Cycle) -> None:
         self.hold(cycle)
-        cycle.run_first(lambda instance: self._begin(instance, cycle.pod))
+        begin = self.begins_with
+        if begin is not None:
+            cycle.run_first("prefilter", lambda instance: begin(instance, cycle.pod))
 
     def hold(self, cycle: Cycle) -> None:
         while self.dropped:
@@ -126,6 +139,17 @@ class Cycles:
                     oldest.release()
             self._open[cycle.key] = weakref.ref(cycle)
         cycle.hold(self.pool)
+
+    def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
+        """Tell the pool; but a `prefilter` that goes well says nothing of a `filter` that fails each time."""
+        if outcome.fault is not None:
+            self._failing.add(export)
+        else:
+            self._failing.discard(export)
+        if outcome.fault is not None or not self._failing:
+            pool.report(outcome)
+        elif self._observer is not None:
+            self._observer.wasm_called(pool.plugin, outcome.seconds, "")
 
     def forget(self, cycle: Cycle) -> None:
         """It will not have to give way any more."""

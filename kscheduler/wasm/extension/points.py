@@ -40,7 +40,7 @@ class PreFilterPoint(ExtensionPlugin):
         if "prefilter" not in self.exports:
             return None, None
         try:
-            code = cycle.run_first(lambda instance: invoke(instance, "prefilter", call))
+            code = cycle.run_first("prefilter", lambda instance: invoke(instance, "prefilter", call))
         except (GuestFault, Unavailable) as fault:
             return None, self.failed("prefilter", pod, fault)
         names = PreFilterResult(frozenset(call.node_names)) if call.node_names else None
@@ -79,7 +79,7 @@ class FilterPoint(ExtensionPlugin):
             return None
 
         try:
-            fault = cycle.run(judge)
+            fault = cycle.run("filter", judge)
         except (GuestFault, Unavailable) as error:
             fault = self.failed("filter", pod, error)
         if fault is not None:
@@ -100,7 +100,7 @@ class PostFilterPoint(ExtensionPlugin):
             return post_filter_result(mode, call.nominated), status_of(code, call.reason)
 
         try:
-            return self.cycle(state, pod).run(ask)
+            return self.cycle(state, pod).run("postfilter", ask)
         except (GuestFault, Unavailable) as fault:
             return None, self.failed("postfilter", pod, fault) or Status(Code.UNSCHEDULABLE)
 
@@ -120,7 +120,7 @@ class ScorePoint(ExtensionPlugin):
             return 0, None
         call = Call(pod.pod, node.name)
         try:
-            score, code = halves(cycle.run(lambda instance: invoke(instance, "score", call)))
+            score, code = halves(cycle.run("score", lambda instance: invoke(instance, "score", call)))
         except (GuestFault, Unavailable) as fault:
             return 0, self.failed("score", pod, fault)
         return score, status_of(code, call.reason)
@@ -138,7 +138,7 @@ class ScorePoint(ExtensionPlugin):
             return status_of(code, call.reason)
 
         try:
-            return cycle.run(ask)
+            return cycle.run("normalizescore", ask)
         except (GuestFault, Unavailable) as fault:
             return self.failed("normalizescore", pod, fault)
 
@@ -162,7 +162,7 @@ class ScorePoint(ExtensionPlugin):
             return None
 
         try:
-            fault = cycle.run(score)
+            fault = cycle.run("score", score)
         except (GuestFault, Unavailable) as error:
             fault = self.failed("score", pod, error)
             if fault is None:  # left out: what it said of some nodes must not count either
@@ -215,7 +215,7 @@ class PermitPoint(ExtensionPlugin):
         cycle, call = self.cycle(state, pod), Call(pod.pod, node_name)
         cycle.bind()
         try:
-            value = cycle.run(lambda instance: invoke(instance, "permit", call))
+            value = cycle.run("permit", lambda instance: invoke(instance, "permit", call))
         except (GuestFault, Unavailable) as fault:
             return self.failed("permit", pod, fault), 0.0
         code, seconds = permit_result(value)
@@ -239,7 +239,7 @@ class BindPoint(ExtensionPlugin):
         cycle, call = self.cycle(state, pod), Call(pod.pod, node_name)
         cycle.bind()
         try:
-            code = cycle.run(lambda instance: invoke(instance, "bind", call))
+            code = cycle.run("bind", lambda instance: invoke(instance, "bind", call))
         except (GuestFault, Unavailable) as fault:
             return self.failed("bind", pod, fault) or SKIP
         return status_of(code, call.reason)
@@ -254,7 +254,7 @@ def _tell(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> Non
     """An export without an answer, after which the attempt's instance is free."""
     try:
         if export in plugin.exports:
-            cycle.run(lambda instance: invoke(instance, export, call))
+            cycle.run(export, lambda instance: invoke(instance, export, call))
     except (GuestFault, Unavailable) as fault:
         fields = {"plugin": plugin.name, "pod": cycle.pod.key, "err": fault_text(export, fault)}
         log.error("failed %s", export, extra=fields)

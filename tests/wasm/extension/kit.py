@@ -13,8 +13,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.protocol import Regarding
 from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import NoPermitWaits, PermitWaits
-from kscheduler.framework.interface import Handle
+from kscheduler.framework.interface import Handle, NoPermitWaits, PermitWaits
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder, make_node, make_pod
 from kscheduler.wasm.arguments import read_arguments
@@ -54,14 +53,14 @@ _RESULTS = {"postfilter": "i64", "score": "i64", "permit": "i64"}
 _NO_RESULT = {"enqueue", "unreserve", "postbind", "_start", "_initialize"}
 
 
-def module(*imports: str, text: str = "", pages: int = 2, globals_: str = "", **exports: str) -> bytes:
+def module(*imports: str, text: str = "", globals_: str = "", **exports: str) -> bytes:
     """A guest with `memory`, the imports named, and exports of these bodies. `text` stands at address 16."""
     lines = ["(module"]
     for name in imports:
         where, function, params, result = _IMPORTS[name]
         signature = (f"(param {params})" if params else "") + (f"(result {result})" if result else "")
         lines.append(f'(import "{where}" "{function}" (func ${name} {signature}))')
-    lines.append(f'(memory (export "memory") {pages}) {globals_}')
+    lines.append(f'(memory (export "memory") 2) {globals_}')
     data = "".join(f"\\{byte:02x}" for byte in text.encode())
     lines.append(f'(data (i32.const 16) "{data}")')
     for name, body in exports.items():
@@ -88,7 +87,7 @@ def reason(text: str) -> str:
 class Guest:
     """A guest as configured, with a version that is compiled already."""
 
-    def __init__(self, data: bytes, name: str = "guest", **arguments: object) -> None:
+    def __init__(self, data: bytes, name: str = "guest", **arguments: Any) -> None:
         self.name = name
         self.arguments = read_arguments({"guestURL": "file:///guest.wasm", "deadline": "200ms", **arguments}, "args")
         self.version = compiled(data)
@@ -131,7 +130,7 @@ class Room:
         nodes: Sequence[NodeBuilder | Node] = (),
         *,
         waiting_pods: PermitWaits | None = None,
-        **arguments: object,
+        **arguments: Any,
     ) -> None:
         self.cache = Cache()
         for node in nodes or (make_node("n1"), make_node("n2"), make_node("n3")):

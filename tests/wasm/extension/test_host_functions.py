@@ -23,7 +23,9 @@ _OK = "(i32.const 0)"
 # Asks with a buffer that is too small, then with one that is large enough, and gives the answer as the reason.
 _ASK = """
   (local $n i32)
-  (if (i32.ne (call ${name} {before} (i32.const 4096) (i32.const 1)) (call ${name} {before} (i32.const 4096) (i32.const 60000)))
+  (if
+    (i32.ne (call ${name} {before} (i32.const 4096) (i32.const 1))
+      (call ${name} {before} (i32.const 4096) (i32.const 60000)))
     (then unreachable))
   (local.set $n (call ${name} {before} (i32.const 4096) (i32.const 60000)))
   (call $reason (i32.const 4096) (local.get $n))
@@ -149,12 +151,12 @@ def test_inputs_that_an_export_has_no_use_for_are_empty(name: str, nothing: str)
       (local $n i32)
       (local.set $n (call ${name} (i32.const 4096) (i32.const 60000)))
       (call $log (i32.const 0) (i32.const 4096) (local.get $n))"""
-    with _logged() as lines:
+    with Logged() as lines:
         Room(module(name, "log", enqueue=start, filter=_OK))
     assert lines == [nothing]
 
 
-class _logged:
+class Logged:
     """What guests log meanwhile."""
 
     def __enter__(self) -> list[str]:
@@ -307,13 +309,13 @@ def test_a_guest_looks_at_a_pod_that_waits(is_waiting: bool) -> None:
 
 @pytest.mark.parametrize("threshold", [0, 1, 2, 3])
 @pytest.mark.parametrize("function", ["log", "logs"])
-def test_messages_at_least_as_severe_as_the_threshold_are_logged(function: str, threshold: int) -> None:
+def test_messages_at_least_as_severe_as_the_threshold_areLogged(function: str, threshold: int) -> None:
     more = " (i32.const 0) (i32.const 0)" if function == "logs" else ""
     calls = "".join(
         f"(call ${function} (i32.const {severity}) (i32.const {16 + severity}) (i32.const 1){more})"
         for severity in range(4)
     )
-    with _logged() as lines:
+    with Logged() as lines:
         Room(module(function, text="0123", filter=calls + _OK), logSeverity=threshold).filter()
     assert lines == [str(severity) for severity in range(threshold, 4)]
 
@@ -322,7 +324,7 @@ def test_a_guest_asks_for_the_threshold() -> None:
     assert Room(module("severity", filter="(call $severity)"), logSeverity=2).filter() == unschedulable()
 
 
-def test_keys_and_values_are_logged_beside_the_message(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_and_values_areLogged_beside_the_message(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     text = "hello\nkey\0value\0odd\0"
     body = f"(call $logs (i32.const 0) (i32.const 16) (i32.const 6) (i32.const 22) (i32.const 14)) {_OK}"
@@ -339,7 +341,7 @@ def test_a_guest_that_logs_in_a_loop_is_cut_off() -> None:
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br_if $again (i32.lt_u (local.get $i) (i32.const 1000))))
       {_OK}"""
-    with _logged() as lines:
+    with Logged() as lines:
         Room(module("log", text="x", filter=body)).filter()
     assert len(lines) == MAX_LINES
     assert lines[-1] == "guest logs too much in one call; the rest is left out"
@@ -351,6 +353,6 @@ def test_log_messages_outside_of_memory_do_no_harm() -> None:
       (call $logs (i32.const 0) (i32.const 0) (i32.const -1) (i32.const -5) (i32.const 99))
       (call $log (i32.const 77) (i32.const 16) (i32.const 1))
       (call $log (i32.const -1) (i32.const 16) (i32.const 1)) {_OK}"""
-    with _logged() as lines:
+    with Logged() as lines:
         assert Room(module("log", "logs", text="x", filter=body)).filter() is None
     assert lines == ["a message outside its memory"] * 2

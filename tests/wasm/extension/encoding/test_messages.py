@@ -7,8 +7,6 @@ import pytest
 from kscheduler.errors import DecodeError
 from kscheduler.wasm.extension.encoding.messages import Document, encode
 
-_EMPTY_TIME = "42 00"  # of metadata: creationTimestamp
-
 
 def test_an_empty_pod_has_all_that_go_cannot_leave_out() -> None:
     assert len(encode("Pod", {})) == 69
@@ -34,7 +32,8 @@ def test_a_container_without_an_image_has_an_empty_one() -> None:
         ("Toleration", {"tolerationSeconds": -1}, "0a 00 12 00 1a 00 22 00 28 ff ff ff ff ff ff ff ff ff 01"),
         ("TCPSocketAction", {"port": 80}, "0a 06 08 00 10 50 1a 00 12 00"),
         ("TCPSocketAction", {"port": "http"}, "0a 0a 08 01 10 00 1a 04 68 74 74 70 12 00"),
-        ("ResourceRequirements", {"limits": {"b": "1", "a": "1500m"}}, "0a 0c 0a 01 61 12 07 0a 05 31 35 30 30 6d 0a 08 0a 01 62 12 03 0a 01 31"),
+        ("ResourceRequirements", {"limits": {"b": "1", "a": "1500m"}},
+         "0a 0c 0a 01 61 12 07 0a 05 31 35 30 30 6d 0a 08 0a 01 62 12 03 0a 01 31"),
         ("ContainerStateRunning", {"startedAt": "1970-01-01T00:00:01.9Z"}, "0a 04 08 01 10 00"),
         ("ContainerStateRunning", {"startedAt": "1970-01-01T01:00:00+01:00"}, "0a 04 08 00 10 00"),
         ("ContainerStateRunning", {"startedAt": None}, "0a 00"),
