@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import wasmtime
 
 from kscheduler.cli import main
 from tests.wasm.loading.modules import module
@@ -28,12 +30,7 @@ kind: Pod
 metadata: {name: p, namespace: default, uid: "2"}
 spec: {containers: [{name: c, image: i}]}
 """
-# (module (memory (export "memory") 1) (func (export "filter") (result i32) unreachable))
-TRAPS = (
-    module({"filter": ":i"})
-    .replace(b"\x01\x04\x00\x41\x00\x0b", b"\x01\x03\x00\x00\x0b")
-    .replace(b"\x0a\x06", b"\x0a\x05")
-)
+TRAPS = module({"filter": ":i"}, answers={"filter": -1})
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +98,35 @@ def test_a_guest_that_traps_is_told_and_makes_the_command_fail(
     assert code == 1
     assert "pod default/p goes nowhere: " in out
     assert "wasm: filter error" in out
+
+
+def test_a_guest_of_the_batch_abi_says_itself_where_it_runs(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    said = msgspec.msgpack.encode({"abi": 1, "name": "t", "points": ["filter", "score"], "depends": ["pod", "node"]})
+    code, out, err = run(files, capsys, batch_guest(said))
+    assert (code, err) == (0, "")
+    assert "points   filter, score" in out
+    assert "pod default/p goes to n1 (2 of 2 nodes fit)" in out
+
+
+def test_a_guest_of_the_batch_abi_that_makes_no_sense_is_refused(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(files, capsys, batch_guest(b"\xc1"))
+    assert code == 2
+    assert err.startswith(f"kscheduler: error: {files.directory}/g.wasm: wasm: ")
+
+
+def batch_guest(described: bytes) -> bytes:
+    """Everything fits and scores 0."""
+    data = "".join(f"\\{byte:02x}" for byte in described)
+    text = f"""(module (memory (export "memory") 1) (data (i32.const 64) "{data}")
+      (func (export "kscheduler_abi_v1") (result i32) i32.const 1)
+      (func (export "ks_alloc") (param i32) (result i32) i32.const 1024)
+      (func (export "ks_configure") (param i32 i32) (result i64) i64.const 0)
+      (func (export "ks_describe") (result i64) i64.const {64 << 32 | len(described)})
+      (func (export "ks_table") (param i32 i32) (result i64) i64.const 0)
+      (func (export "ks_call") (param i32 i32 i32) (result i64) i64.const 0))"""
+    return bytes(wasmtime.wat2wasm(text))
 
 
 def test_compiled_code_is_kept_for_the_next_time(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from typing import Protocol
 from kscheduler.errors import KSchedulerError
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import Fetched, LoadError
-from kscheduler.wasm.loading.guest import Guest
+from kscheduler.wasm.loading.guest import Follower, Guest
 
 log = logging.getLogger(__name__)
 
@@ -82,16 +82,17 @@ class Reloader:
             version = await asyncio.to_thread(guest.compile_aside, fetched)
             self._check_points(version)
             # 3. Let each plugin object try it out.
-            followers = guest.followers
-            for follower in followers:
-                await asyncio.to_thread(follower.try_out, version)
+            tried: list[Follower] = []
+            while waiting := [follower for follower in guest.followers if follower not in tried]:
+                await asyncio.to_thread(waiting[0].try_out, version)
+                tried.append(waiting[0])
         except Exception as error:
             self._refused = fetched.sha256
             return Outcome.REFUSED, _reason(error, fetched)
-        # 4. Swap: whoever was made meanwhile too, since nothing is awaited from here on.
+        # 4. Swap. Nothing is awaited from here on, so nobody is made meanwhile.
         guest.adopt(version)
         self._refused = ""
-        for follower in guest.followers:
+        for follower in tried:
             try:
                 follower.replace(version)
             except Exception:

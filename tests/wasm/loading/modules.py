@@ -46,8 +46,12 @@ def module(
     *,
     memory: tuple[int, int | None] | None = (1, None),
     custom: bytes = b"",
+    answers: Mapping[str, int] = MappingProxyType({}),
 ) -> bytes:
-    """Functions that answer 0. Types are written `params:results`; `custom` makes two modules different."""
+    """Functions that answer 0, or what `answers` says (below 64), or trap if that is -1.
+
+    Types are written `params:results`; `custom` makes two modules different.
+    """
     imported = [(each[0], each[1], _type(each[2])) for each in imports]
     exported = {name: _type(kind) for name, kind in exports.items()}
     types = list(dict.fromkeys([kind for *_, kind in imported] + list(exported.values())))
@@ -63,9 +67,16 @@ def module(
     if memory is not None:
         entries.append(text("memory") + b"\2\0")
     out += section(7, vector(entries))
-    bodies = [b"\0" + b"".join(_ZERO[letter] for letter in kind.results) + b"\x0b" for kind in exported.values()]
+    bodies = [_body(kind, answers.get(name, 0)) for name, kind in exported.items()]
     out += section(10, vector([leb(len(body)) + body for body in bodies]))
     return out + (section(0, text("note") + custom) if custom else b"")
+
+
+def _body(kind: FuncType, answer: int) -> bytes:
+    if answer < 0:
+        return b"\0\0\x0b"  # unreachable
+    zero = b"".join(_ZERO[letter] for letter in kind.results)
+    return b"\0" + (zero[:1] + bytes([answer]) if answer else zero) + b"\x0b"
 
 
 def _type(written: str) -> FuncType:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -198,12 +199,11 @@ class RealClock:
         return time.time()
 
 
-@pytest.mark.slow
-async def test_a_new_version_is_used_in_a_running_scheduler_and_wakes_the_pods_that_the_old_one_refused(
-    bench: Bench,
-) -> None:
-    bench.path.write_bytes(NO)
-    config = bench.config(profile(bench.args(", reloadInterval: 100ms")))
+@asynccontextmanager
+async def scheduling(
+    config: SchedulerConfig, guests: GuestPlugins
+) -> AsyncIterator[tuple[Scheduler, Cluster, Metrics]]:
+    """A scheduler with one node, in real time: versions are compiled in threads."""
     clock, metrics = RealClock(), Metrics(process=False)
     cluster = Cluster(clock)
     cluster.create_node(make_node("n1").capacity(cpu="64", memory="256Gi", pods=500).obj())
@@ -214,20 +214,43 @@ async def test_a_new_version_is_used_in_a_running_scheduler_and_wakes_the_pods_t
         rng=random.Random(1),
         metrics=metrics,
         stopwatch=clock.now,
-        options=Options(guests=bench.guests),
+        options=Options(guests=guests),
     )
     running = asyncio.ensure_future(run_together(scheduler.observe(), scheduler.schedule()))
     try:
-        cluster.create_pod(make_pod("p").req(cpu="1").obj())
-        await until(lambda: scheduler.queue.counts().unschedulable == 1)
-        bench.path.write_bytes(b"no module at all")
-        await until(lambda: looks(metrics, "refused") == 1)
-        assert not cluster.pods["default/p"].spec.node_name
-        bench.path.write_bytes(FILTER)
-        await until(lambda: bool(cluster.pods["default/p"].spec.node_name))
-        assert looks(metrics, "replaced") == 1
+        yield scheduler, cluster, metrics
     finally:
         await cancel_and_wait(running)
+
+
+async def check_replacement(bench: Bench, *, no: bytes, bad: bytes, yes: bytes) -> None:
+    bench.path.write_bytes(no)
+    config = bench.config(profile(bench.args(", reloadInterval: 100ms")))
+    async with scheduling(config, bench.guests) as (scheduler, cluster, metrics):
+        cluster.create_pod(make_pod("p").req(cpu="1").obj())
+        await until(lambda: scheduler.queue.counts().unschedulable == 1)
+        bench.path.write_bytes(bad)
+        await until(lambda: looks(metrics, "refused") == 1)
+        assert not cluster.pods["default/p"].spec.node_name
+        bench.path.write_bytes(yes)
+        await until(lambda: bool(cluster.pods["default/p"].spec.node_name))
+        assert looks(metrics, "replaced") == 1
+
+
+@pytest.mark.slow
+async def test_a_new_version_is_used_in_a_running_scheduler_and_wakes_the_pods_that_the_old_one_refused(
+    bench: Bench,
+) -> None:
+    await check_replacement(bench, no=NO, bad=b"no module at all", yes=FILTER)
+
+
+@pytest.mark.slow
+async def test_the_same_with_a_guest_that_really_runs(bench: Bench) -> None:
+    bench.guests = GuestPlugins()
+    no, broken = (
+        module({"filter": ":i", "_start": ":"}, answers=answers) for answers in ({"filter": 2}, {"_start": -1})
+    )
+    await check_replacement(bench, no=no, bad=broken, yes=FILTER)
 
 
 def looks(metrics: Metrics, result: str) -> float:

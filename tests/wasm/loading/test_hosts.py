@@ -1,0 +1,82 @@
+"""What plugins of guests are lent: nothing before there is a scheduler, everything of it afterwards."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+from kscheduler.wasm.loading.hosts import Lender
+
+POD = PodInfo(make_pod("p").obj())
+
+
+class Clock:
+    def now(self) -> float:
+        return 7.0
+
+    def wall(self) -> float:
+        return 9.0
+
+
+class Told:
+    """Observer and recorder."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
+        self.calls.append(("called", (plugin, seconds, fault)))
+
+    def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
+        self.calls.append(("sizes", (plugin, instances, memory_pages)))
+
+    def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
+        self.calls.append(("quarantined", (plugin, quarantined, reason)))
+
+    def record(self, regarding: Any, **fields: Any) -> None:
+        self.calls.append((regarding.metadata.name, (fields["type"], fields["reason"], fields["note"])))
+
+
+def use(lender: Lender) -> None:
+    lender.wasm_called("x", 1.0, "")
+    lender.wasm_sizes("x", 1, 2)
+    lender.wasm_quarantined("x", True, "trap")
+    lender.record_of_pod(POD, "Normal", "Because", "so it is")
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_without_a_scheduler_nothing_is_told_and_the_clock_is_the_machines() -> None:
+    lender = Lender()
+    use(lender)
+    assert lender.now() <= lender.now()
+    assert lender.wall() > 1_700_000_000
+
+
+def test_a_scheduler_is_told_everything_and_its_clock_counts(told: Told) -> None:
+    lender = Lender()
+    lender.attach(clock=Clock(), observer=told, recorder=told)
+    use(lender)
+    assert told.calls == [
+        ("called", ("x", 1.0, "")),
+        ("sizes", ("x", 1, 2)),
+        ("quarantined", ("x", True, "trap")),
+        ("p", ("Normal", "Because", "so it is")),
+    ]
+    assert (lender.now(), lender.wall()) == (7.0, 9.0)
+
+
+def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(told: Told) -> None:
+    lender = Lender()
+    lender.attach(clock=Clock(), observer=told, recorder=told)
+    thread = threading.Thread(target=use, args=(lender,))
+    thread.start()
+    thread.join()
+    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
