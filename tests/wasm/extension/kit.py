@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -97,7 +98,9 @@ class Guest:
         self.followers.append(follower)
 
 
+@functools.lru_cache(maxsize=16)
 def compiled(data: bytes) -> Version:
+    """A large guest takes seconds, and what is compiled has no state."""
     return compile_version(data, "", engine_named("wasmtime"), None)
 
 

@@ -1,0 +1,1 @@
+"""Guests in real languages, built with what compiles them."""
