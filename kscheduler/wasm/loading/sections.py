@@ -2,7 +2,8 @@
 
 The binary format in short: a header of 8 bytes, then sections of one byte id, a length, and that many bytes; numbers
 are LEB128. Code and data are stepped over, so this says nothing about whether the module is valid: the engine does.
-Every length is held against the bytes that are there, so that no module makes this take more than its own size.
+Every length is held against the bytes that are there, and every count against what browsers allow, so that no module
+makes this take more than some tens of megabytes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _VALUE_TYPES: Mapping[int, str] = MappingProxyType(  # byte -> letter of engine.
     {0x7F: "i", 0x7E: "I", 0x7D: "f", 0x7C: "F", 0x7B: "?", 0x70: "?", 0x6F: "?"}
 )
 _FUNCTION_FORM = 0x60
+# Browsers' limits, or a tenth of them where reading takes microseconds each. A guest in Go has some five thousand functions.
+MAX_FUNCTIONS = 1_000_000
+MAX_ENTRIES = 100_000  # of any other section
+MAX_VALUES = 1_000  # parameters, or results, of a function: theirs too
+MAX_CUSTOM = 1_000  # custom sections that are read
 _HAS_MAXIMUM, _SHARED, _ADDRESS_64 = 1, 2, 4  # flags of limits
 
 
@@ -155,9 +161,11 @@ class _Cursor:
                 f"byte {self.position - size}: expected a name in UTF-8, got {raw[:20].hex(' ')}"
             ) from error
 
-    def vector(self, what: str, read: Callable[[], T]) -> list[T]:
+    def vector(self, what: str, read: Callable[[], T], most: int = MAX_ENTRIES) -> list[T]:
         """A count and so many of them; each takes at least a byte."""
         count = self.number(f"how many {what}")
+        if count > most:
+            raise BadModule(f"byte {self.position}: expected at most {most} {what}, got {count}")
         if count > self.rest:
             raise BadModule(f"byte {self.position}: expected {count} {what}, got the end after {self.rest} bytes")
         return [read() for _ in range(count)]
@@ -177,16 +185,21 @@ class _ModuleReader:
         self._exports: dict[str, ExternType] = {}
         self._custom: list[str] = []
         self._has_start = False
+        self._seen: set[int] = set()  # ids of sections
 
     def read(self, identity: int, body: _Cursor) -> None:
+        if identity != _CUSTOM and identity in self._seen:
+            raise BadModule(f"byte {body.position}: expected each section once, got number {identity} again")
+        self._seen.add(identity)
         if identity == _CUSTOM:
-            self._custom.append(body.name())
+            if len(self._custom) < MAX_CUSTOM:
+                self._custom.append(body.name())
         elif identity == _TYPE:
             self._types += body.vector("types", lambda: self._read_type(body))
         elif identity == _IMPORT:
             self._imports += body.vector("imports", lambda: self._read_import(body))
         elif identity == _FUNCTION:
-            self._functions += body.vector("functions", lambda: self._read_type_index(body))
+            self._functions += body.vector("functions", lambda: self._read_type_index(body), MAX_FUNCTIONS)
         elif identity == _MEMORY:
             self._memories += body.vector("memories", lambda: _read_memory(body))
         elif identity == _EXPORT:
@@ -211,8 +224,9 @@ class _ModuleReader:
                 f"byte {place}: expected the type of a function (60), got {form:02x}: types of the garbage collection "
                 "proposal are not supported"
             )
-        params = body.vector("parameters", lambda: _read_value_type(body))
-        return FuncType("".join(params), "".join(body.vector("results", lambda: _read_value_type(body))))
+        params = body.vector("parameters", lambda: _read_value_type(body), MAX_VALUES)
+        results = body.vector("results", lambda: _read_value_type(body), MAX_VALUES)
+        return FuncType("".join(params), "".join(results))
 
     def _read_type_index(self, body: _Cursor) -> FuncType:
         place, index = body.position, body.number("the number of a type")

@@ -73,7 +73,10 @@ def test_custom_sections_are_named_and_a_start_function_is_noted() -> None:
         (HEADER + b"\1\5", "byte 8: expected a section of 5 bytes, got the end of the file after 0"),
         (HEADER + b"\1\x80\x80\x80\x80\x80\1", "in at most 5 bytes, got more"),
         (HEADER + b"\1\xff\xff\xff\xff\x7f", "expected the length of a section of 32 bits, got"),
-        (HEADER + section(1, leb(1 << 30)), "expected 1073741824 types, got the end after 0 bytes"),
+        (HEADER + section(1, leb(1 << 30)), "expected at most 100000 types, got 1073741824"),
+        (HEADER + section(1, leb(9)), "expected 9 types, got the end after 0 bytes"),
+        (HEADER + section(1, b"\1\x60" + leb(1001)), "expected at most 1000 parameters, got 1001"),
+        (HEADER + section(1, b"\0") * 2, "expected each section once, got number 1 again"),
         (HEADER + section(1, b"\1\x5e"), r"expected the type of a function \(60\), got 5e"),
         (HEADER + section(1, b"\1\x60\1\x01\0"), "expected the type of a value, got 01"),
         (HEADER + section(3, b"\1\0"), "expected one of 0 types, got number 0"),
@@ -117,3 +120,7 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
 def test_a_name_is_made_fit_for_a_terminal() -> None:
     assert printable("a\x1b[2Jb\n") == "a\\u001b[2Jb\\u000a"
     assert printable("x" * 81) == "x" * 80 + "..."
+
+
+def test_of_many_custom_sections_some_are_named() -> None:
+    assert len(read_sections(HEADER + section(0, text("n")) * 5000).custom) == 1000
