@@ -26,7 +26,7 @@ _VALUE_TYPES: Mapping[int, str] = MappingProxyType(  # byte -> letter of engine.
     {0x7F: "i", 0x7E: "I", 0x7D: "f", 0x7C: "F", 0x7B: "?", 0x70: "?", 0x6F: "?"}
 )
 _FUNCTION_FORM = 0x60
-# Browsers' limits, or a tenth of them where an entry takes microseconds. A guest in Go has some five thousand functions.
+# Browsers' limits, or a tenth of them where an entry takes microseconds. A guest in Go has some 5,000 functions.
 MAX_FUNCTIONS = 1_000_000
 MAX_ENTRIES = 100_000  # of any other section
 MAX_VALUES = 1_000  # parameters, or results, of a function: theirs too
