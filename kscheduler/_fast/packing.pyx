@@ -21,10 +21,12 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def changes_so_far(NodeColumns columns not None):
+    """A place in the history of the rows, to be given to `rows_changed_since` later."""
     return columns.changes
 
 
 def rows_changed_since(NodeColumns columns not None, cursor):
+    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any."""
     cdef Py_ssize_t since = within("cursor", cursor, 0, columns.changes)
     if columns.changes - since > columns.ring_mask + 1:
         return None
@@ -39,6 +41,7 @@ def rows_changed_since(NodeColumns columns not None, cursor):
 
 
 def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
+    """A column of amounts, of all rows or of those given. `resource` says which allocatable or requested amount."""
     index("resource", resource, columns.resource_count)
     cdef const amount_t[::1] column
     if what == "allocatable":
@@ -73,6 +76,7 @@ def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
 
 
 def pack_alive(NodeColumns columns not None, rows=None):
+    """1 for a node, 0 for a dead row."""
     cdef Py_ssize_t i, count
     cdef const int32_t[::1] picked
     cdef object packed
@@ -91,6 +95,7 @@ def pack_alive(NodeColumns columns not None, rows=None):
 
 
 def pack_feasible(Verdicts verdicts not None):
+    """The rows that are still in, ascending."""
     cdef row_t row
     cdef Py_ssize_t count = 0
     for row in range(verdicts.rows):
@@ -108,6 +113,10 @@ def pack_feasible(Verdicts verdicts not None):
 
 
 def reject_marked(Verdicts verdicts not None, marks, code, reasons):
+    """Put out the feasible rows with a mark, under detail mark - 1. -1, or the first of them whose mark has no reason.
+
+    In that case nothing has changed. Marks of other rows are not looked at.
+    """
     within("code", code, 1, MAX_CODE)
     cdef int most = <int>within("reasons", reasons, 0, 255)
     _check_length("marks", len(marks), verdicts.rows)
@@ -127,6 +136,10 @@ def reject_marked(Verdicts verdicts not None, marks, code, reasons):
 
 
 def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, high):
+    """Set the raw score of every feasible row, and 0 elsewhere. -1, or the first feasible row outside low..high.
+
+    In that case nothing has changed. Values of other rows are not looked at.
+    """
     cdef score_t least = within("low", low, -MAX_RAW, MAX_RAW)
     cdef score_t most = within("high", high, -MAX_RAW, MAX_RAW)
     scores.check_verdicts(verdicts)
@@ -144,6 +157,7 @@ def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, hi
 
 
 def values_by_profile(NodeColumns columns not None, values, profile_count):
+    """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
     cdef Py_ssize_t profiles = within("profile_count", profile_count, 0, _INT32_MAX)
     _check_length("values", len(values), columns.rows * sizeof(score_t))
     packed = PyBytes_FromStringAndSize(NULL, profiles * sizeof(score_t))

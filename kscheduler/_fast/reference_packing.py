@@ -32,10 +32,8 @@ def changes_so_far(columns: NodeColumns) -> int:
 
 
 def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
-    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any.
-
-    This form keeps no history. The compiled one remembers the latest changes.
-    """
+    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any."""
+    # This form keeps no history. The compiled one remembers the latest changes.
     within("cursor", cursor, 0, columns.generation)
     return b"" if cursor == columns.generation else None
 
