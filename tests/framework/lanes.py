@@ -15,6 +15,7 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.observer import NoObserver, Observer
+from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.nominator import Nominator
@@ -53,6 +54,7 @@ class Side:
         observer: Observer | None = None,
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
+        guests: GuestClasses | None = None,
     ) -> None:
         config = config or default_config()
         self.cache = Cache()
@@ -71,7 +73,7 @@ class Side:
             own = profile.percentage_of_nodes_to_score
             self.profiles[profile.scheduler_name] = Framework(
                 profile.scheduler_name,
-                {**build(profile, self.handle), "postFilter": []},
+                {**build(profile, self.handle, guests), "postFilter": []},
                 self.handle,
                 observer=observer,
                 stopwatch=stopwatch,
@@ -109,7 +111,7 @@ class Side:
 class TwoLanes:
     """Whatever happens, happens on both sides."""
 
-    def __init__(self, config: SchedulerConfig | None = None, **options: bool) -> None:
+    def __init__(self, config: SchedulerConfig | None = None, **options: object) -> None:
         self.general = Side(config, **options)  # type: ignore[arg-type]
         self.compiled = Side(config, **options)  # type: ignore[arg-type]
         self.decided_by_lane = 0

@@ -72,4 +72,4 @@ def make(
 ) -> Made:
     module = FakeModule(guest or ListGuest(points=points, describe=describe, answer=answer))
     arguments = WasmArguments(guest_url=URL, failure_policy=policy, guest_config=config)
-    return Made(module, table or make_table(), arguments)
+    return Made(module, make_table() if table is None else table, arguments)

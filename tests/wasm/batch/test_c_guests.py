@@ -31,8 +31,10 @@ builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))
 GPU = "nvidia.com/gpu"
 
 
-def load(name: str, table: NodeTable, config: str = "") -> Made:
-    wasm: Path = builder.build(PLUGINS / name / f"{name}.c")
+def load(name: str, table: NodeTable, config: str = "", *, wasm: Path | None = None) -> Made:
+    """An example, or what was compiled elsewhere."""
+    wasm = wasm or builder.build(PLUGINS / name / f"{name}.c")
+    assert wasm is not None
     module = engine_named("wasmtime").compile(wasm.read_bytes())
     return Made(module, table, WasmArguments(guest_url=URL, guest_config=config))
 

@@ -1,0 +1,85 @@
+"""Guests whose answers follow from pod and node object take part in the compiled lane, and decide the same there."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.config.load import load_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.testing import make_node, make_pod
+from kscheduler.wasm.loading.plugins import GuestPlugins
+from tests.framework.lanes import TwoLanes
+from tests.wasm.batch.test_c_guests import GPU, PLUGINS, builder
+
+TEAM, SPEED = "example.com/team", "example.com/performance"
+PURE = {"TeamNodes": "team_nodes", "LabelScore": "label_score"}
+
+
+def lanes_with(guests: dict[str, str], directory: Path) -> TwoLanes:
+    """`guests`: plugin name -> its example."""
+    found = GuestPlugins()
+    return TwoLanes(config_with(guests, directory, found), guests=found)
+
+
+def config_with(guests: dict[str, str], directory: Path, found: GuestPlugins) -> SchedulerConfig:
+    made = {name: builder.build(PLUGINS / guest / f"{guest}.c") for name, guest in guests.items()}
+    document: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {"multiPoint": {"enabled": [{"name": name, "weight": 3} for name in made]}},
+                "pluginConfig": [{"name": name, "args": {"guestURL": path.as_uri()}} for name, path in made.items()],
+            }
+        ],
+    }
+    path = directory / "scheduler.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return load_config(str(path), find_plugins=partial(find_plugins, guests=found))
+
+
+def node(name: str, chance: random.Random) -> Node:
+    made = make_node(name).capacity(cpu="8", memory="16Gi", **{GPU: chance.choice((0, 4))})
+    for key, values in ((TEAM, ("red", "blue", None)), (SPEED, ("10", "70", "7", None))):
+        value = chance.choice(values)
+        made = made.label(key, value) if value else made
+    return made.obj()
+
+
+def pod(name: str, chance: random.Random) -> Pod:
+    made = make_pod(name).req(cpu=chance.choice(("100m", "1")), memory="128Mi")
+    team = chance.choice(("red", "blue", None))
+    return (made.label(TEAM, team) if team else made).obj()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_lanes_decide_alike_while_nodes_come_and_go(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    lanes = lanes_with(PURE, tmp_path)
+    names = [f"n{number}" for number in range(12)]
+    for name in names[:8]:
+        lanes.set_node(node(name, chance))
+    for step in range(12):
+        lanes.schedule(*(pod(f"p{step}-{number}", chance) for number in range(6)))
+        for name in chance.sample(names, 2):
+            lanes.set_node(node(name, chance))
+    assert lanes.decided_by_lane > 20
+
+
+def test_a_guest_that_depends_on_usage_decides_each_pod_by_itself(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    lanes = lanes_with({"GpuPacking": "gpu_packing"}, tmp_path)
+    for number in range(6):
+        lanes.set_node(make_node(f"n{number}").capacity(cpu="8", memory="16Gi", **{GPU: 4}).obj())
+    pods = [make_pod(f"p{number}").req(cpu="100m", **{GPU: chance.choice((1, 2))}).obj() for number in range(10)]
+    lanes.schedule(*pods)
+    assert lanes.decided_by_lane == 0

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_node, make_pod
+from kscheduler.wasm.arguments import WasmArguments
+from kscheduler.wasm.batch.points import Point
+from kscheduler.wasm.batch.pure_answers import PureAnswers
+from kscheduler.wasm.engine import FuncType, GuestFault, Import
+from tests.wasm.batch.fake_guest import FakeModule, ListGuest, pack, unpack
+from tests.wasm.batch.plugins import URL, Made, info, make, make_table
+from tests.wasm.batch.test_plugin import filter_all, one, score_all
+
+PURE = {"depends": ["pod", "node"], "pod": ["labels"], "labels": ["zone"]}
+POD = info(make_pod("web").label(app="web"))
+
+
+def rows_of(guest: ListGuest, question: Any) -> list[int]:
+    return unpack("i", question["rows"]) if "rows" in question else list(range(len(guest.rows)))
+
+
+def by_zone(guest: ListGuest, point: int, question: Any) -> Any:
+    """Nodes in a zone are out, for the zone's name; the score is the length of the name."""
+    zones = [guest.rows[row]["labels/zone"] or "" for row in rows_of(guest, question)]
+    if point == Point.FILTER:
+        reasons = sorted({zone for zone in zones if zone})
+        marks = bytes(reasons.index(zone) + 1 if zone else 0 for zone in zones)
+        return one(verdicts=marks, reasons=[[2, zone] for zone in reasons])
+    return one(scores=pack("q", *map(len, zones)))
+
+
+def zoned(name: str, zone: str) -> Any:
+    return make_node(name).label("zone", zone) if zone else make_node(name)
+
+
+def made_by_zone(*zones: str, normalize: str = "none") -> Made:
+    table = make_table(*(zoned(f"n{row}", zone) for row, zone in enumerate(zones)))
+    guest = ListGuest(["filter", "score"], {**PURE, "normalize": normalize}, by_zone)
+    return make(guest=guest, table=table)
+
+
+def test_a_pod_that_looks_like_one_before_costs_no_call() -> None:
+    made = made_by_zone("", "b")
+    assert [filter_all(made).feasible_rows(), score_all(made)] == [[0], [0, 1]]
+    calls = len(made.guest.calls)
+    assert [filter_all(made).feasible_rows(), score_all(made)] == [[0], [0, 1]]
+    assert len(made.guest.calls) == calls
+
+
+def test_a_node_that_has_changed_costs_its_row() -> None:
+    made = made_by_zone("", "b", "c")
+    state = CycleState()
+    filter_all(made, state), score_all(made)
+    made.guest.calls.clear()
+    made.table.set_node(zoned("n1", "dd").obj())
+    made.table.set_node(zoned("n3", "c").obj())
+    verdicts = filter_all(made, state)
+    reasons = [made.plugin.explain(state, POD, verdicts.detail(row)).message for row in (1, 2, 3)]
+    assert (verdicts.feasible_rows(), reasons) == ([0], ["dd", "c", "c"])
+    assert score_all(made) == [0, 2, 1, 1]
+    assert [unpack("i", question["rows"]) for _, question in made.guest.calls] == [[1, 3], [1, 3]]
+
+
+def test_when_reasons_run_out_all_rows_are_asked_again() -> None:
+    made = made_by_zone("z")
+    for number in range(300):
+        made.table.set_node(zoned("n0", f"zone-{number}").obj())
+        state = CycleState()
+        verdicts = filter_all(made, state)
+        assert made.plugin.explain(state, POD, verdicts.detail(0)).message == f"zone-{number}"
+
+
+def test_answers_are_kept_within_bounds() -> None:
+    made = made_by_zone("", "b")
+    kept = PureAnswers(made.plugin._asker, made.table, max_bytes=5 * 9 * 64)
+    for number in range(20):
+        kept.filtered(POD, f"look {number}", None)
+    assert len(kept._kept) == 5
+
+
+def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:
+    made = make(guest=ListGuest(["score"], PURE))
+    sign = made.plugin.sign_pod
+    assert sign(POD) == sign(info(make_pod("other").label(app="web").req(cpu="1"))) is not None
+    assert sign(POD) != sign(info(make_pod("other").label(app="db")))
+    for parts in (["name"], ["annotations"]):
+        assert make(depends=["pod"], pod=parts).plugin.sign_pod(POD) is None
+    assert make(depends=["pod", "usage"], pod=["labels"]).plugin.sign_pod(POD) is None
+
+
+def test_a_guest_that_reads_the_clock_is_asked_each_time() -> None:
+    clock = Import("kscheduler", "now", FuncType("", "I"))
+    made = Made(FakeModule(ListGuest(["score"], PURE), [clock]), make_table(), WasmArguments(guest_url=URL))
+    assert made.plugin.sign_pod(POD) is None
+
+
+def compile_draft(made: Made, pod: PodInfo = POD) -> tuple[bool, ClassDraft]:
+    draft = ClassDraft(made.table.columns, len(made.table.profiles))
+    draft.begin("Fake", filters=True, weight=2)
+    return made.plugin.compile_class(draft, pod), draft
+
+
+def test_what_agrees_on_nodes_of_a_profile_goes_into_the_class() -> None:
+    can, draft = compile_draft(made_by_zone("", "bb", "bb", normalize="default"))
+    assert can
+    assert Source.OBJECTS in draft.sources
+    assert (draft.filtering, draft.scoring) == (["Fake"], ["Fake"])
+
+
+def test_what_differs_within_a_profile_is_decided_pod_by_pod() -> None:
+    def by_row(guest: ListGuest, point: int, question: Any) -> Any:
+        return one(verdicts=bytes(row % 2 for row in rows_of(guest, question)), reasons=[[2, "odd"]])
+
+    assert not compile_draft(make(guest=ListGuest(["filter"], PURE, by_row)))[0]
+
+
+def test_scores_that_stay_as_they_are_may_differ_by_row() -> None:
+    def by_row(guest: ListGuest, point: int, question: Any) -> Any:
+        return one(scores=pack("q", *rows_of(guest, question)))
+
+    can, draft = compile_draft(make(guest=ListGuest(["score"], PURE, by_row)))
+    assert can
+    assert ("rows", b"\0\1\2", 2) in draft._scores
+    assert not compile_draft(make(guest=ListGuest(["score"], {**PURE, "normalize": "default"}, by_row)))[0]
+
+
+def test_a_skip_leaves_filter_or_score_out_of_the_class() -> None:
+    def skip(guest: ListGuest, point: int, question: Any) -> Any:
+        assert point in (Point.PRE_FILTER, Point.PRE_SCORE)
+        return one(status=[5])
+
+    can, draft = compile_draft(make(guest=ListGuest(["preFilter", "filter", "preScore", "score"], PURE, skip)))
+    assert (can, draft.filtering, draft.scoring) == (True, [], [])
+
+
+def test_a_pre_filter_that_decides_is_asked_pod_by_pod() -> None:
+    for answer in (one(status=[2, "no"]), one(only=pack("i", 0))):
+        guest = ListGuest(["preFilter", "filter"], PURE, lambda *_, answer=answer: answer)
+        assert not compile_draft(make(guest=guest))[0]
+
+
+def test_scores_out_of_range_make_no_class() -> None:
+    guest = ListGuest(["score"], PURE, lambda *_: one(scores=pack("q", 0, 101, 0)))
+    with pytest.raises(GuestFault, match=r"row 1: expected 0\.\.100, got 101"):
+        compile_draft(make(guest=guest))

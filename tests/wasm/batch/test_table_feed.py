@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.wrappers import NodeBuilder
+from kscheduler.wasm.batch.indexed_column import SPARE_VALUES, IndexedColumn
+from tests.wasm.batch.fake_guest import ListGuest, unpack
+from tests.wasm.batch.plugins import info, make
+from tests.wasm.batch.test_plugin import score_all
+
+GPU = "x.io/gpu"
+EVERYTHING: dict[str, Any] = {
+    "pod": ["labels"],
+    "table": ["names", "unschedulable", "allocatable", "taints", "images", "usage", "pods"],
+    "resources": ["cpu", "memory", GPU, "x.io/never"],
+    "labels": ["zone"],
+    "annotations": ["rack"],
+    "metrics": ["watts"],
+}
+
+
+def expected(table: NodeTable, row: int) -> dict[str, Any]:
+    found = table.find(row)
+    if found is None:
+        nothing = dict.fromkeys(("cpu", "memory", GPU, "x.io/never"), 0)
+        return {
+            "alive": 0, "names": "", "cordoned": 0, "max_pods": 0, "used_cpu": 0, "used_memory": 0, "pods_n": 0,
+            "labels/zone": None, "annotations/rack": None, "taints": None, "images": None, "pods": [],
+            "metrics/watts": -(1 << 63),
+            **{f"alloc/{name}": amount for name, amount in nothing.items()},
+            **{f"used/{name}": amount for name, amount in nothing.items()},
+        }  # fmt: skip
+    return expected_of(table, found)
+
+
+def expected_of(table: NodeTable, node: NodeInfo) -> dict[str, Any]:
+    cpu, memory = node.non_zero_requested
+    found: dict[str, Any] = {
+        "alive": 1,
+        "names": node.name,
+        "cordoned": int(node.node.spec.unschedulable),
+        "max_pods": node.allocatable.pods,
+        "used_cpu": cpu,
+        "used_memory": memory,
+        "pods_n": len(node.pods),
+        "labels/zone": node.labels.get("zone"),
+        "annotations/rack": (node.node.metadata.annotations or {}).get("rack"),
+        "taints": [[t.key, t.value, t.effect] for t in node.node.spec.taints or ()] or None,
+        "images": [[name, i.size_bytes] for i in node.node.status.images or () for name in i.names or ()] or None,
+        "pods": [
+            {"uid": pod.uid, **({"labels": pod.pod.metadata.labels} if pod.pod.metadata.labels else {})}
+            for pod in node.pods.values()
+        ],
+        "metrics/watts": -(1 << 63),
+    }
+    for name in EVERYTHING["resources"]:
+        column = table.resources.find(name)
+        found[f"alloc/{name}"] = 0 if column is None else table.columns.allocatable(node.row, column)
+        found[f"used/{name}"] = 0 if column is None else table.columns.requested(node.row, column)
+    return found
+
+
+def random_node(name: str, chance: random.Random) -> NodeBuilder:
+    node = make_node(name).allocatable(cpu=str(chance.randrange(9)), memory="1Gi", pods=str(chance.randrange(200)))
+    if chance.random() < 0.5:
+        node = node.label("zone", f"z{chance.randrange(5)}").annotation("rack", f"r{chance.randrange(99)}")
+    if chance.random() < 0.3:
+        node = node.taint("dedicated", chance.choice("abc")).image(f"img{chance.randrange(3)}", 1 << 20)
+    return node.unschedulable() if chance.random() < 0.2 else node
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_guests_table_is_the_hosts_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    table = NodeTable()
+    everything = {"depends": ["pod", "node", "usage", "pods", "metrics"], **EVERYTHING}
+    made = make(table=table, guest=ListGuest(describe=everything))
+    for number in range(150):
+        nodes, kind = list(table), chance.random()
+        if kind < 0.4 or not nodes:
+            table.set_node(random_node(f"n{chance.randrange(9)}", chance).obj())
+        elif kind < 0.5:
+            table.remove_node(chance.choice(nodes).name)
+        elif kind < 0.85:
+            pod = make_pod(f"p{number}").req(cpu="5m", **{GPU: chance.randrange(3)})
+            table.add_pod(chance.choice(nodes), info(pod.label(app="x") if chance.random() < 0.5 else pod))
+        else:
+            node = chance.choice(nodes)
+            for resident in list(node.pods.values())[:1]:
+                table.remove_pod(node, resident)
+        if chance.random() < 0.4:
+            score_all(made)
+            assert made.guest.rows == [expected(table, row) for row in range(table.columns.rows)]
+    assert sum(bool(message.get("full")) for message in made.guest.tables) == 1
+
+
+def test_a_change_is_told_once_and_about_its_row() -> None:
+    made = make(guest=ListGuest(describe={"depends": ["node", "usage"], "table": ["usage"], "labels": ["zone"]}))
+    score_all(made)
+    told = made.guest.tables
+    assert [message.get("full") for message in told] == [True]
+    score_all(made)
+    assert len(told) == 1
+    made.table.add_pod(made.table.at(1), info(make_pod("p")))
+    score_all(made)
+    assert (unpack("i", told[1]["at"]), "labels" in told[1], len(told)) == ([1], False, 2)
+    made.table.set_node(make_node("c").label("zone", "z").obj())
+    score_all(made)
+    assert (unpack("i", told[2]["at"]), told[2]["labels"]["zone"]["v"]) == ([2], ["z"])
+
+
+def test_whoever_is_far_behind_is_told_all() -> None:
+    made = make(guest=ListGuest(describe={"depends": ["usage"], "table": ["usage"]}))
+    score_all(made)
+    resident = info(make_pod("p"))
+    for _ in range(200):
+        made.table.add_pod(made.table.at(1), resident)
+        made.table.remove_pod(made.table.at(1), resident)
+    made.table.add_pod(made.table.at(1), resident)
+    score_all(made)
+    assert "at" not in made.guest.tables[-1]
+    assert [row["pods_n"] for row in made.guest.rows] == [0, 1, 0]
+
+
+def test_values_that_nobody_uses_any_more_are_forgotten_in_time() -> None:
+    column = IndexedColumn()
+    for number in range(SPARE_VALUES + 2):
+        assert not column.is_overgrown
+        column.set(0, f"v{number}", f"v{number}")
+    column.set(0, "w", "w")
+    assert column.is_overgrown
+
+
+def test_a_table_with_ever_new_labels_begins_anew() -> None:
+    made = make(depends=["node"], labels=["zone"])
+    for number in range(SPARE_VALUES + 20):
+        made.table.set_node(make_node("a").label("zone", f"z{number}").obj())
+        if number % 16 == 0:
+            score_all(made)
+    score_all(made)
+    made.table.set_node(make_node("a").label("zone", "last").obj())
+    score_all(made)
+    assert made.guest.rows[0]["labels/zone"] == "last"
+
+
+def test_every_instance_has_a_table_of_its_own() -> None:
+    guest = ListGuest(["permit"], {"depends": ["usage"], "table": ["usage"]})
+    made = make(guest=guest)
+    one, other = info(make_pod("one")), info(make_pod("other"))
+    made.plugin.reserve(CycleState(), one, "a")
+    made.plugin.permit(CycleState(), one, "a")
+    first = made.guest
+    made.table.add_pod(made.table.at(2), other)
+    made.plugin.reserve(CycleState(), other, "a")
+    made.plugin.permit(CycleState(), other, "a")
+    assert [row["pods_n"] for row in first.rows] == [0, 0, 0]
+    assert [row["pods_n"] for row in made.guest.rows] == [0, 0, 1]
+    made.plugin.permit(CycleState(), one, "a")
+    assert [row["pods_n"] for row in first.rows] == [0, 0, 1]
