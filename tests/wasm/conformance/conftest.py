@@ -68,6 +68,12 @@ class Guests:
             instance.close()
 
 
+def skip_in_processes(guests: Guests, reason: str) -> None:
+    """For what an engine in processes of its own cannot do."""
+    if guests.engine.name == "wasmer":
+        pytest.skip(reason)
+
+
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     name: str = request.param

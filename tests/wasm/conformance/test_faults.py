@@ -44,7 +44,7 @@ def faulty(guests: Guests, limits: Limits = Limits()) -> Instance:  # noqa: B008
     ],
 )
 def test_a_trap_ends_the_call_and_the_instance(guests: Guests, export: str, says: str) -> None:
-    guest = faulty(guests)
+    guest = faulty(guests, Limits(deadline_s=5.0))  # a stack is deep, and its trace is long
     with pytest.raises(GuestFault, match=says) as caught:
         guest.call(export)
     assert caught.value.kind is FaultKind.TRAP

@@ -26,7 +26,7 @@ def guest_of(guests: Guests, names: Sequence[str], wasi: Wasi | None = None, lim
         given = " ".join(f"(local.get {index})" for index in range(len(TYPES[name].params)))
         exports += f'(func (export "{name}") (param {params}) (result {results}) (call ${name} {given}))'
     text = f'(module {imports} (memory (export "memory") 1) {exports})'
-    return guests(text, limits=limits or Limits(), wasi=wasi or Wasi())
+    return guests(text, limits=limits or Limits(deadline_s=5.0), wasi=wasi or Wasi())
 
 
 def u32s(guest: Instance, address: int, count: int) -> list[int]:
