@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple, TypeVar
 
 from kscheduler._fast import MAX_RAW, pack_alive, values_by_profile
@@ -78,7 +78,7 @@ class BatchPlugin:
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         """A pure guest's verdicts must agree on nodes of one profile; so must scores that are to be normalised."""
         look = self.sign_pod(pod)
-        if look is None:
+        if look is None or not _can_be_compiled(self._described.points):
             return False
         draft.depends_on(Source.OBJECTS)
         state: bytes | None = None
@@ -86,6 +86,8 @@ class BatchPlugin:
             (Point.PRE_FILTER, Point.FILTER, draft.is_filtering),
             (Point.PRE_SCORE, Point.SCORE, draft.weight is not None),
         ):
+            if point not in self._described.points or not is_asked:
+                continue
             if before in self._described.points:
                 prepared = self._asker.ask(before, pod, _prepared(before), state)
                 state = state if prepared.state is None else prepared.state
@@ -93,7 +95,7 @@ class BatchPlugin:
                     continue
                 if prepared.decides:
                     return False
-            if point in self._described.points and is_asked and not self._compile(point, draft, pod, look, state):
+            if not self._compile(point, draft, pod, look, state):
                 return False
         return True
 
@@ -167,6 +169,16 @@ class _Prepared(NamedTuple):
     state: bytes | None
     skips: bool
     decides: bool  # about nodes, or that none will do
+
+
+def _can_be_compiled(points: Collection[Point]) -> bool:
+    """Nobody is asked by pod in the compiled lane, so what PreFilter remembers would be missing in the binding cycle."""
+    if (Point.PRE_FILTER in points and Point.FILTER not in points) or (
+        Point.PRE_SCORE in points and Point.SCORE not in points
+    ):
+        return False
+    is_remembered = Point.PRE_FILTER in points or Point.PRE_SCORE in points
+    return not is_remembered or max(points) < Point.RESERVE
 
 
 def _prepared(point: Point) -> Callable[[PodAnswer, int], _Prepared]:

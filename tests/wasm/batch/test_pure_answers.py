@@ -144,6 +144,21 @@ def test_a_pre_filter_that_decides_is_asked_pod_by_pod() -> None:
         assert not compile_draft(make(guest=guest))[0]
 
 
+@pytest.mark.parametrize(
+    ("points", "can"),
+    [
+        (["filter", "permit"], True),
+        (["preFilter", "filter", "permit"], False),  # what PreFilter remembers is handed over at Permit
+        (["preFilter", "score"], False),
+        (["preScore", "filter"], False),
+        (["preScore", "score"], True),
+    ],
+    ids=str,
+)
+def test_a_class_leaves_nothing_out_that_a_guest_would_be_told(points: list[str], can: bool) -> None:
+    assert compile_draft(make(guest=ListGuest(points, PURE)))[0] is can
+
+
 def test_scores_out_of_range_make_no_class() -> None:
     guest = ListGuest(["score"], PURE, lambda *_: one(scores=pack("q", 0, 101, 0)))
     with pytest.raises(GuestFault, match=r"row 1: expected 0\.\.100, got 101"):
