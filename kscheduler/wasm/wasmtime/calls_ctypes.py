@@ -148,6 +148,8 @@ class Guest:
 
     @deadline_s.setter
     def deadline_s(self, seconds: float) -> None:
+        if not 0 < seconds <= 1e6:
+            raise ValueError(f"a deadline is above 0 and at most 1000000 seconds, not {seconds}")
         # The present tick is partly gone, so one more: never early, late by a tick at most.
         self.deadline_ticks = int(seconds / self.epoch.tick_s + 0.999) + 1
         self._deadline_s = float(seconds)

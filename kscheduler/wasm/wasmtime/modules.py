@@ -43,7 +43,8 @@ def configuration() -> wasmtime.Config:
     config.memory_reservation_for_growth = RESERVED_BYTES
     config.memory_guard_size = GUARD_BYTES
     config.max_wasm_stack = STACK_BYTES
-    # Compiling in a child that was forked after the parent compiled would wait forever for the parent's threads.
+    # Compiling takes one core, and leaves the others to the scheduler. It also does not hang in a forked child, which
+    # would wait forever for its parent's compiling threads.
     config.parallel_compilation = False
     config.wasm_threads = False
     config.wasm_memory64 = False
