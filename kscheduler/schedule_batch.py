@@ -73,6 +73,11 @@ class ScheduleBatch:
             self._queue.put_back(rest[1:])
         return len(popped) - max(len(rest) - 1, 0)
 
+    def forget(self) -> None:
+        """Plugins may judge otherwise from now on: what the lane knows from them is void."""
+        if self._lane is not None:
+            self._lane.forget()
+
     def _next_size(self, done: int, asked: int, seconds: float) -> int:
         """Twice as many next time, unless the lane left some over or took long: new classes look at all rows."""
         if done < asked:

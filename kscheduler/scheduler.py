@@ -161,7 +161,9 @@ class Scheduler:
             max_queued=MAX_QUEUED_EVENTS,
         )
         if self._guests is not None:
-            self._guests.attach(clock=clock, observer=self.measurements, recorder=self.recorder)
+            self._guests.attach(
+                clock=clock, observer=self.measurements, recorder=self.recorder, nodes=self._node_documents.nodes
+            )
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch)
@@ -320,6 +322,10 @@ class Scheduler:
         node = self.cache.table.get(node_name)
         return None if node is None else node.pods
 
+    def _needs_nodes(self) -> bool:
+        """Does anybody outside want to see nodes whole?"""
+        return self.extenders.needs_nodes or (self._guests is not None and self._guests.needs_nodes)
+
     def _build_watches(self, client: Client, stopwatch: Callable[[], float]) -> Watches:
         listeners = Listeners(
             self.cache,
@@ -330,7 +336,7 @@ class Scheduler:
             self.owners,
             self.budgets,
             self.volumes,
-            self._node_documents if self.extenders.needs_nodes else None,
+            self._node_documents if self._needs_nodes() else None,
             wake=self._work.set,
             on_gone=self.statuses.forget,
         )
@@ -396,6 +402,7 @@ class Scheduler:
         """There was a look for a new version of a wasm plugin; if it was replaced, it may judge otherwise."""
         self.measurements.looked_for_guest(plugin, result)
         if is_replaced:
+            self._batch.forget()
             self.queue.move_all_to_active_or_backoff(GUEST_REPLACED, None, None, self._clock.now())
             self._work.set()
 

@@ -90,6 +90,7 @@ class ClassCompiler:
                 if not plugin.compile_class(draft, pod):
                     return False
             except Exception as error:
+                draft.has_failed = True
                 log.error(
                     "plugin could not compile a class of pods",
                     extra={"pod": pod.key, "plugin": plugin.name, "err": repr(error)},

@@ -58,6 +58,7 @@ class ClassDraft:
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
         self.scoring: list[str] = []  # and at Score
+        self.has_failed = False  # a plugin raised, so that nothing follows for the next pod
         self._plugin = ""  # the one that is asked
         self._filters = False
         self._weight: int | None = None
@@ -68,6 +69,7 @@ class ClassDraft:
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
         other.filtering, other.scoring = list(self.filtering), list(self.scoring)
+        other.has_failed = self.has_failed
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:

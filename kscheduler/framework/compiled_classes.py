@@ -60,7 +60,7 @@ class CompiledClasses:
         self._placer = placer
         self._max_bytes = max_bytes
         self._bytes = 0  # of all classes, about, without what they know of rows
-        self._signer = Signer({name: framework.class_compiler.plugins for name, framework in profiles.items()})
+        self._signer = self._new_signer()
         self._readers = _readers(handle)
         self._versions = [read() for read in self._readers]
         self._epoch = 0
@@ -96,6 +96,17 @@ class CompiledClasses:
             self._find_sampling()
         self._versions = versions
         self.ready.clear()
+
+    def forget(self) -> None:
+        """Some plugin may sign and judge otherwise from now on."""
+        for known in (*self._young.values(), *self._old.values()):
+            self._give_up(known)
+        for kept in (self._young, self._old, self._begun, self.ready):
+            kept.clear()
+        self._signer = self._new_signer()  # so that pods that are signed already are signed anew
+
+    def _new_signer(self) -> Signer:
+        return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
 
     def _holds(self, sources: Iterable[Source], epoch: int) -> bool:
         """Has none of these changed since?"""
@@ -146,7 +157,10 @@ class CompiledClasses:
             compiled.users += 1
         if before is not None:
             self._give_up(before)
-        self._young[signature] = known
+        if draft.has_failed:  # it may do better with the next pod
+            self._young.pop(signature, None)
+        else:
+            self._young[signature] = known
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
@@ -158,7 +172,8 @@ class CompiledClasses:
             draft, can = self._profiles[signature.profile].class_compiler.compile_spec(pod)
             if len(self._begun) >= min(MAX_BEGUN, self._max_bytes // draft.bytes):
                 self._begun.clear()
-            self._begun[signature.spec] = draft, can, self._epoch
+            if not draft.has_failed:
+                self._begun[signature.spec] = draft, can, self._epoch
         return draft.copy(), can
 
     def _class_of(

@@ -97,6 +97,10 @@ class CompiledLane:
         """Find out now whom the pod is alike, so that `place` need not. KeyError for a pod of no profile."""
         self._classes.sign(pod)
 
+    def forget(self) -> None:
+        """Ask the plugins about everything again: one of them is not what it was."""
+        self._classes.forget()
+
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Decide the leading pods, each seeing those before it; none, if the general lane has to decide the first.
 

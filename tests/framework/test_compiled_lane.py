@@ -435,3 +435,40 @@ def test_a_pod_is_told_the_mean_time_of_its_run() -> None:
     assert metrics.scheduling_algorithm_duration_seconds.sum == pytest.approx(1.0)
     points = {key[0]: child.sum for key, child in metrics.framework_extension_point_duration_seconds.items()}
     assert points == {"PreFilter": 0.5, "Filter": 0.25, "PreScore": 0.0, "Score": 0.25}
+
+
+def test_a_plugin_that_failed_is_asked_again_with_the_next_pod(side: Side) -> None:
+    class Failing(Signing):
+        faults = 1
+
+        def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+            self.faults -= 1
+            if self.faults == 0:
+                raise RuntimeError("not now")
+            return True
+
+    lane = lane_with(side, Failing())
+    pods = [PodInfo(pod) for pod in copies(2)]
+    assert len(lane.place(pods)) == 0
+    assert len(lane.place(pods)) == 2
+
+
+def test_a_lane_that_forgets_asks_plugins_about_everything_again(side: Side) -> None:
+    class Changing(Signing):
+        answer = True
+
+        def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+            return self.answer
+
+    plugin = Changing()
+    lane = lane_with(side, plugin)
+    pods = [PodInfo(pod) for pod in copies(4)]
+    assert len(lane.place(pods[:2])) == 2
+    plugin.answer = False
+    assert len(lane.place(pods[2:])) == 2
+    lane.forget()
+    assert len(lane.place(pods[2:])) == 0
+    assert plugin.signed == 2
+    plugin.answer = True
+    lane.forget()
+    assert len(lane.place(pods[2:])) == 2

@@ -22,6 +22,7 @@ BATCH_MARK = "kscheduler_abi_v1"
 _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
 _SHOWN = 10  # unknown imports that are named
 WASI = "wasi_snapshot_preview1"
+NODES_MODULE = "k8s.io/api"
 
 
 class Abi(str, enum.Enum):
@@ -43,12 +44,14 @@ class Interface:
     points: tuple[str, ...]  # extension points its exports stand for, as the configuration spells them
     faults: tuple[str, ...]  # why it cannot be loaded
     unknown_imports: tuple[Import, ...]  # that no host function answers
+    sees_nodes: bool = False  # asks for node objects, whole
 
 
 def interface_of(sections: Sections) -> Interface:
     abi = _abi(sections)
     unknown = unknown_imports(sections, abi)
-    return Interface(abi, _points(sections, abi), tuple(_faults(sections, abi, unknown)), unknown)
+    sees_nodes = any(each.module == NODES_MODULE for each in sections.imports)
+    return Interface(abi, _points(sections, abi), tuple(_faults(sections, abi, unknown)), unknown, sees_nodes)
 
 
 def _abi(sections: Sections) -> Abi | None:
@@ -205,7 +208,7 @@ def _imports(module: str, signatures: str) -> dict[tuple[str, str], FuncType]:
 
 
 EXTENSION_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
-    _imports("k8s.io/api", "node:iiii:i nodeList:ii:i")
+    _imports(NODES_MODULE, "node:iiii:i nodeList:ii:i")
     | _imports(
         "k8s.io/scheduler",
         "get_config:ii:i currentPod:ii:i targetPod:ii:i currentNodeName:ii:i filteredNodeList:ii:i "

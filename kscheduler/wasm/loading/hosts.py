@@ -6,11 +6,13 @@ The classes of plugins are made while a configuration is read, when there is no 
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
@@ -23,6 +25,8 @@ from kscheduler.wasm.pool import PoolObserver
 PluginClass = Callable[[Guest], type[Any]]
 
 BATCH_EVENT_ACTION = "Scheduling"  # the batch ABI has no word for it
+
+CONFIGURATION = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"  # what plugins are in
 
 
 class Recorder(Protocol):
@@ -42,16 +46,19 @@ class Recorder(Protocol):
 
 
 class Lender:
-    """Clock, observer of pools, and recorder of Events: a scheduler's, once it has attached itself."""
+    """Clock, observer of pools, recorder of Events, and nodes whole: a scheduler's, once it has attached itself."""
 
     def __init__(self) -> None:
         self._clock: Clock | None = None
         self._observer: PoolObserver | None = None
         self._recorder: Recorder | None = None
         self._thread = 0  # the scheduler's, which alone may record
+        self._nodes: Mapping[str, NodeDocument] = {}  # by name
 
-    def attach(self, *, clock: Clock, observer: PoolObserver, recorder: Recorder) -> None:
-        self._clock, self._observer, self._recorder = clock, observer, recorder
+    def attach(
+        self, *, clock: Clock, observer: PoolObserver, recorder: Recorder, nodes: Mapping[str, NodeDocument]
+    ) -> None:
+        self._clock, self._observer, self._recorder, self._nodes = clock, observer, recorder, nodes
         self._thread = threading.get_ident()
 
     # --- clock ---
@@ -61,6 +68,15 @@ class Lender:
 
     def wall(self) -> float:
         return time.time() if self._clock is None else self._clock.wall()
+
+    # --- objects whole ---
+
+    def pod(self, pod: Pod) -> PodDocument | None:
+        """Nobody keeps pods whole: there are too many."""
+        return None
+
+    def node(self, name: str) -> NodeDocument | None:
+        return self._nodes.get(name)
 
     # --- pools ---
 
@@ -75,6 +91,13 @@ class Lender:
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
         if self._observer is not None:
             self._observer.wasm_quarantined(plugin, quarantined, reason)
+        self.record(
+            Regarding(*CONFIGURATION, namespace="", name=_object_name(plugin), uid=""),
+            type="Warning" if quarantined else "Normal",
+            reason="PluginQuarantined" if quarantined else "PluginAdmitted",
+            action=BATCH_EVENT_ACTION,
+            note=f"plugin {plugin}: {reason or 'its guest is called again'}",
+        )
 
     # --- Events ---
 
@@ -99,6 +122,11 @@ class Lender:
         self.record(pod.pod, type=kind, reason=reason, action=BATCH_EVENT_ACTION, note=note)
 
 
+def _object_name(plugin: str) -> str:
+    """As the API wants names to be, and those of Events begin with it."""
+    return re.sub(r"[^a-z0-9]+", "-", plugin.lower()).strip("-") or "plugin"
+
+
 def host_of(abi: Abi, lender: Lender) -> PluginClass:
     """Imported for guests that need it: most configurations name none."""
     if abi is Abi.BATCH:
@@ -110,5 +138,5 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
     from kscheduler.wasm.extension.plugin import plugin_class as extension_class
     from kscheduler.wasm.extension.surroundings import Surroundings
 
-    surroundings = Surroundings(recorder=lender, clock=lender, observer=lender)
+    surroundings = Surroundings(whole=lender, recorder=lender, clock=lender, observer=lender)
     return lambda guest: extension_class(guest, surroundings)

@@ -18,6 +18,7 @@ from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, KSchedulerError
 
 if TYPE_CHECKING:
+    from kscheduler.api.documents import NodeDocument
     from kscheduler.wasm.engine import Engine
     from kscheduler.wasm.loading.abi import Abi
     from kscheduler.wasm.loading.download import DownloadLimits
@@ -110,10 +111,20 @@ class GuestPlugins:
 
     # --- with a scheduler ---
 
-    def attach(self, *, clock: Clock, observer: PoolObserver, recorder: Recorder) -> None:
-        """What the plugins of all guests use from now on; by the scheduler, in the thread of its loop."""
+    @property
+    def needs_nodes(self) -> bool:
+        """Does some guest want to see nodes whole?"""
+        return any(guest.interface.sees_nodes for guest in self.guests)
+
+    def attach(
+        self, *, clock: Clock, observer: PoolObserver, recorder: Recorder, nodes: Mapping[str, NodeDocument]
+    ) -> None:
+        """What the plugins of all guests use from now on; by the scheduler, in the thread of its loop.
+
+        `nodes`: name -> node, whole; empty unless somebody needs them.
+        """
         if self._lender is not None:
-            self._lender.attach(clock=clock, observer=observer, recorder=recorder)
+            self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes)
 
     async def watch(self, observer: ReloadObserver) -> None:
         """Look for new versions of those guests that are to be reloaded. Runs until cancelled."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.documents import NodeDocument
+from kscheduler.client.protocol import Regarding
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from kscheduler.wasm.loading.hosts import Lender
@@ -38,13 +40,14 @@ class Told:
         self.calls.append(("quarantined", (plugin, quarantined, reason)))
 
     def record(self, regarding: Any, **fields: Any) -> None:
-        self.calls.append((regarding.metadata.name, (fields["type"], fields["reason"], fields["note"])))
+        name = regarding.name if isinstance(regarding, Regarding) else regarding.metadata.name
+        self.calls.append((name, (fields["type"], fields["reason"], fields["note"])))
 
 
 def use(lender: Lender) -> None:
     lender.wasm_called("x", 1.0, "")
     lender.wasm_sizes("x", 1, 2)
-    lender.wasm_quarantined("x", True, "trap")
+    lender.wasm_quarantined("X.y", True, "trap")
     lender.record_of_pod(POD, "Normal", "Because", "so it is")
 
 
@@ -62,20 +65,22 @@ def test_without_a_scheduler_nothing_is_told_and_the_clock_is_the_machines() -> 
 
 def test_a_scheduler_is_told_everything_and_its_clock_counts(told: Told) -> None:
     lender = Lender()
-    lender.attach(clock=Clock(), observer=told, recorder=told)
+    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={"n": NodeDocument()})
     use(lender)
     assert told.calls == [
         ("called", ("x", 1.0, "")),
         ("sizes", ("x", 1, 2)),
-        ("quarantined", ("x", True, "trap")),
+        ("quarantined", ("X.y", True, "trap")),
+        ("x-y", ("Warning", "PluginQuarantined", "plugin X.y: trap")),
         ("p", ("Normal", "Because", "so it is")),
     ]
     assert (lender.now(), lender.wall()) == (7.0, 9.0)
+    assert (lender.node("n"), lender.node("m"), lender.pod(POD.pod)) == (NodeDocument(), None, None)
 
 
 def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(told: Told) -> None:
     lender = Lender()
-    lender.attach(clock=Clock(), observer=told, recorder=told)
+    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={"n": NodeDocument()})
     thread = threading.Thread(target=use, args=(lender,))
     thread.start()
     thread.join()
