@@ -36,6 +36,7 @@ from kscheduler._fast.codes import (
 COMPILED: bool
 
 if TYPE_CHECKING:
+    from kscheduler._fast.answering import join_answers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
@@ -90,6 +91,7 @@ else:
     COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
         find_spec(f"kscheduler._fast.{name}")
         for name in (
+            "answering",
             "batches",
             "classes",
             "columns",
@@ -107,6 +109,7 @@ else:
         )
     )
     if COMPILED:
+        from kscheduler._fast.answering import join_answers
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
@@ -174,6 +177,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
+        from kscheduler._fast.reference_answering import join_answers
         from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
         from kscheduler._fast.reference_packing import (
             changes_so_far,
@@ -254,6 +258,7 @@ __all__ = [
     "filter_profiles",
     "filter_skew",
     "filter_without_domain",
+    "join_answers",
     "normalize",
     "normalize_range",
     "normalize_spread",

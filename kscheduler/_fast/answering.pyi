@@ -1,0 +1,11 @@
+from kscheduler._fast.classes import PodClass
+from kscheduler._fast.joining import Joiner
+
+def join_answers(
+    joiner: Joiner,
+    pod_class: PodClass,
+    marks: bytes | bytearray | None,
+    values: bytes | bytearray | None,
+    weight: int,
+    how: int,
+) -> int | None: ...
