@@ -67,15 +67,10 @@ class FilterPoint(BatchPlugin):
         return self._policy(Point.FILTER, pod, work, None)
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        cycle, look = self._cycle(state), self.sign_pod(pod)
+        cycle = self._cycle(state)
 
         def work() -> None:
-            marks: bytes | bytearray
-            if look is not None:
-                kept = self._pure.filtered(pod, look, cycle.state)
-                marks, cycle.reasons = kept.marks, kept.reasons
-            else:
-                marks, cycle.reasons = self._ask(Point.FILTER, state, pod, read_marks)
+            marks, cycle.reasons = self._all_marks(pod, self.sign_pod(pod), cycle.state)
             reject_marked(verdicts, marks, code, len(cycle.reasons))
 
         self._policy(Point.FILTER, pod, work, None)
@@ -112,20 +107,21 @@ class ScorePoint(BatchPlugin):
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         clear_raw(verdicts, scores)
-        look, low_high = self.sign_pod(pod), bounds(self._described.normalize)
+        low, high = bounds(self._described.normalize)
+        own, look = self._cycle(state).state, self.sign_pod(pod)
 
         def read(answer: PodAnswer, rows: int) -> None:
             write(read_scores(answer, rows))
 
         def write(values: array[int]) -> None:
-            bad_row = set_raws(verdicts, scores, values.tobytes(), *low_high)
+            bad_row = set_raws(verdicts, scores, values.tobytes(), low, high)
             if bad_row >= 0:
-                raise out_of_range(bad_row, values[bad_row], *low_high)
+                raise out_of_range(bad_row, values[bad_row], low, high)
 
         def work() -> None:
-            if look is not None:
-                write(self._pure.scored(pod, look, self._cycle(state).state).scores)
-            else:
+            if self._is_pure and look is not None:
+                write(self._all_scores(pod, look, own))
+            else:  # a score out of range is to cost the instance
                 self._ask(Point.SCORE, state, pod, read)
 
         self._policy(Point.SCORE, pod, work, None)

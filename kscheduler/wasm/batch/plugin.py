@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Collection, Hashable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kscheduler._fast import MAX_RAW, pack_alive, values_by_profile
@@ -19,9 +20,10 @@ from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, status_of
+from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, read_marks, read_scores, status_of
 from kscheduler.wasm.batch.asking import Asker
-from kscheduler.wasm.batch.points import DEFAULT, GUEST, NO_NORMALIZING, REVERSE, Point
+from kscheduler.wasm.batch.class_terms import GuestTerms
+from kscheduler.wasm.batch.points import GUEST, NO_NORMALIZING, NODE, POD, REVERSE, USAGE, Point
 from kscheduler.wasm.batch.pure_answers import PureAnswers
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
@@ -59,7 +61,8 @@ class BatchPlugin:
         self._version = version
         self._described = version.description
         self._asker = Asker(version.pool(), version.description, self._table, self.around.metrics)
-        self._is_pure = version.description.is_pure and not version.reads_clock
+        self._is_pure = version.description.is_pure
+        self._is_steady = version.description.depends <= {POD, NODE, USAGE} and not version.may_surprise
         self._pure = PureAnswers(self._asker, self._table)
 
     @property
@@ -71,59 +74,61 @@ class BatchPlugin:
         old = self.pool
         self._use(version)
         old.close()
+        if self._table.columns.rows:  # classes of pods rest on what nodes are like: they are put together anew
+            self._table.node_changes.add(0)
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        return self._asker.view.look(pod) if self._is_pure else None
+        """None for pods of guests that may answer otherwise the next time, or that tell the pod something."""
+        return self._asker.view.look(pod) if self._is_steady else None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """A pure guest's verdicts must agree on nodes of one profile; so must scores that are to be normalised."""
-        look = self.sign_pod(pod)
-        if look is None or not _can_be_compiled(self._described.points):
+        """What a pure guest says by profile goes into the class; for the rest the guest is asked about each pod."""
+        look, points = self.sign_pod(pod), self._described.points
+        if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
             return False
         draft.depends_on(Source.OBJECTS)
-        state: bytes | None = None
+        asks = _Asks(self, pod, look)
         for before, point, is_asked in (
             (Point.PRE_FILTER, Point.FILTER, draft.is_filtering),
             (Point.PRE_SCORE, Point.SCORE, draft.weight is not None),
         ):
-            if point not in self._described.points or not is_asked:
+            if point not in points or not is_asked:
                 continue
-            if before in self._described.points:
-                prepared = self._asker.ask(before, pod, _prepared(before), state)
-                state = state if prepared.state is None else prepared.state
-                if prepared.skips:
-                    continue
+            if before in points:
+                prepared = self._asker.ask(before, pod, _prepared(before), asks.state)
                 if prepared.decides:
                     return False
-            if not self._compile(point, draft, pod, look, state):
-                return False
-        return True
+                if prepared.state is not None:
+                    asks.state = prepared.state
+                if prepared.skips:
+                    continue
+            (asks.compile_filter if point is Point.FILTER else asks.compile_score)(draft)
+        return asks.add_terms(draft)
 
-    def _compile(self, point: Point, draft: ClassDraft, pod: PodInfo, look: Hashable, state: bytes | None) -> bool:
-        columns, profiles = self._table.columns, len(self._table.profiles)
-        if point is Point.FILTER:
-            marks = array("q", [min(mark, 1) for mark in self._pure.filtered(pod, look, state).marks])
-            verdicts = values_by_profile(columns, marks.tobytes(), profiles)
-            if verdicts is not None:
-                draft.filter_profiles(bytes(_integers(verdicts)))
-            return verdicts is not None
-        scores = self._pure.scored(pod, look, state).scores
+    # --- inside ---
+
+    def _all_marks(
+        self, pod: PodInfo, look: Hashable | None, state: bytes | None
+    ) -> tuple[bytes | bytearray, list[Status]]:
+        """A mark for every row, and what marks stand for. Pods of one look share an answer if the guest is pure."""
+        if self._is_pure and look is not None:
+            kept = self._pure.filtered(pod, look, state)
+            return kept.marks, kept.reasons
+        return self._asker.ask(Point.FILTER, pod, read_marks, state)
+
+    def _all_scores(self, pod: PodInfo, look: Hashable | None, state: bytes | None) -> array[int]:
+        """The same of raw scores, which are not checked yet."""
+        if self._is_pure and look is not None:
+            return self._pure.scored(pod, look, state).scores
+        return self._asker.ask(Point.SCORE, pod, read_scores, state)
+
+    def _check_scores(self, scores: array[int]) -> None:
+        """Raise GuestFault for a score of a node that is out of range."""
         low, high = bounds(self._described.normalize)
-        alive = pack_alive(columns)
+        alive = pack_alive(self._table.columns)
         for row, score in enumerate(scores):
             if alive[row] and not low <= score <= high:
                 raise out_of_range(row, score, low, high)
-        if self._described.normalize in (DEFAULT, REVERSE):
-            values = values_by_profile(columns, scores.tobytes(), profiles)
-            if values is not None:
-                draft.score_profiles(array("q", _integers(values)), reverse=self._described.normalize == REVERSE)
-            return values is not None
-        if self._described.normalize == GUEST:
-            return False
-        draft.score_rows(bytes([score if alive[row] else 0 for row, score in enumerate(scores)]))
-        return True
-
-    # --- inside ---
 
     def _cycle(self, state: CycleState) -> Cycle:
         found = state.get(self.name, Cycle)
@@ -163,6 +168,59 @@ class BatchPlugin:
         return found
 
 
+class _Asks:
+    """What a guest says of a class, while it is put together."""
+
+    def __init__(self, plugin: BatchPlugin, pod: PodInfo, look: Hashable) -> None:
+        self.state: bytes | None = None  # what PreFilter or PreScore said
+        self._plugin = plugin
+        self._pod = pod
+        self._look = look
+        self._marks: Callable[[], bytes | bytearray] | None = None  # what is asked about each pod
+        self._scores: Callable[[], bytes] | None = None
+
+    def compile_filter(self, draft: ClassDraft) -> None:
+        plugin, table = self._plugin, self._plugin._table
+        ask = partial(plugin._all_marks, self._pod, self._look, self.state)
+        if plugin._is_pure:
+            marks = array("q", [min(mark, 1) for mark in ask()[0]])
+            verdicts = values_by_profile(table.columns, marks.tobytes(), len(table.profiles))
+            if verdicts is not None:
+                draft.filter_profiles(bytes(_integers(verdicts)))
+                return
+        draft.says_filter()
+        self._marks = lambda: ask()[0]
+
+    def compile_score(self, draft: ClassDraft) -> None:
+        plugin, table = self._plugin, self._plugin._table
+        ask = partial(plugin._all_scores, self._pod, self._look, self.state)
+        normalizing = plugin._described.normalize
+        if plugin._is_pure:
+            scores = ask()
+            plugin._check_scores(scores)
+            if normalizing == NO_NORMALIZING:
+                alive = pack_alive(table.columns)
+                draft.score_rows(bytes([score if alive[row] else 0 for row, score in enumerate(scores)]))
+                return
+            values = values_by_profile(table.columns, scores.tobytes(), len(table.profiles))
+            if values is not None:
+                draft.score_profiles(array("q", _integers(values)), reverse=normalizing == REVERSE)
+                return
+        draft.says_score()
+        self._scores = lambda: ask().tobytes()
+
+    def add_terms(self, draft: ClassDraft) -> bool:
+        """False if they would come beside another plugin's."""
+        if self._marks is None and self._scores is None:
+            return True
+        if draft.terms is not None:
+            return False
+        plugin, weight = self._plugin, draft.weight
+        key = (plugin, plugin._version, self._look, self.state, self._marks is None, self._scores is None, weight)
+        draft.add_terms(GuestTerms(key, self._marks, self._scores, weight or 0, plugin._described.normalize))
+        return True
+
+
 class _Prepared(NamedTuple):
     """What PreFilter or PreScore say of all pods that look alike."""
 
@@ -171,14 +229,17 @@ class _Prepared(NamedTuple):
     decides: bool  # about nodes, or that none will do
 
 
-def _can_be_compiled(points: Collection[Point]) -> bool:
-    """Nobody is asked by pod in the compiled lane, so what PreFilter remembers would be missing in the binding cycle."""
-    if (Point.PRE_FILTER in points and Point.FILTER not in points) or (
-        Point.PRE_SCORE in points and Point.SCORE not in points
-    ):
+def _can_be_compiled(points: Collection[Point], *, is_pure: bool) -> bool:
+    """Can pods be decided without a question about each at PreFilter, PreScore and NormalizeScore?
+
+    What these remember would be missing in the binding cycle, and follows from what changes unless the guest is pure.
+    """
+    if Point.NORMALIZE_SCORE in points:
         return False
-    is_remembered = Point.PRE_FILTER in points or Point.PRE_SCORE in points
-    return not is_remembered or max(points) < Point.RESERVE
+    for before, point in ((Point.PRE_FILTER, Point.FILTER), (Point.PRE_SCORE, Point.SCORE)):
+        if before in points and (point not in points or not is_pure or max(points) >= Point.RESERVE):
+            return False
+    return True
 
 
 def _prepared(point: Point) -> Callable[[PodAnswer, int], _Prepared]:

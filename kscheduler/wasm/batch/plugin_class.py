@@ -88,6 +88,12 @@ class _Following(BatchPlugin):
 
 def check_replacement(old: Description, new: Description) -> None:
     """Raise PluginError if a plugin of the old version cannot go on with the new one."""
-    if new.points != old.points or new.normalize != old.normalize:
-        before, after = (f"{', '.join(p.word for p in sorted(d.points))} ({d.normalize})" for d in (old, new))
-        raise PluginError(f"expected the extension points of the version that runs, {before}, got {after}")
+    for field in ("points", "normalize", "depends", "pod"):  # methods and signatures of pods have been made of them
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after:
+            raise PluginError(f"{field}: expected {_words(before)} as in the version that runs, got {_words(after)}")
+
+
+def _words(value: str | frozenset[str] | frozenset[Point]) -> str:
+    words = [value] if isinstance(value, str) else [getattr(each, "word", each) for each in sorted(value)]
+    return ", ".join(map(str, words)) or "nothing"

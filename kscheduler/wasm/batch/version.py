@@ -56,8 +56,9 @@ class BatchVersion:
         self.description = self._describe()
 
     @property
-    def reads_clock(self) -> bool:
-        return any(each.module == MODULE and each.name == "now" for each in self.module.imports)
+    def may_surprise(self) -> bool:
+        """Does it read the clock, or record Events about the pod it is asked about?"""
+        return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:
         context = CallContext(self._name, self._arguments.log_severity, self._around.record)

@@ -107,6 +107,6 @@ int ks_on_status(const ks_question *q);                     /* a code */
 
 void ks_log(int level, const char *line); /* 0 info, 1 warning, 2 error */
 void ks_event(int is_warning, const char *reason, const char *note);
-int64_t ks_now(void); /* nanoseconds since 1970; answers of a guest that asks are not kept */
+int64_t ks_now(void); /* nanoseconds since 1970 */
 
 #endif

@@ -1,4 +1,4 @@
-"""Guests whose answers follow from pod and node object take part in the compiled lane, and decide the same there."""
+"""Guests whose answers follow from pod, node and usage take part in the compiled lane, and decide the same there."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.framework.lanes import TwoLanes
 from tests.wasm.batch.test_c_guests import GPU, PLUGINS, builder
 
+HOSTNAME = "kubernetes.io/hostname"  # differs within a profile
 TEAM, SPEED = "example.com/team", "example.com/performance"
 PURE = {"TeamNodes": "team_nodes", "LabelScore": "label_score"}
 
 
-def lanes_with(guests: dict[str, str], directory: Path) -> TwoLanes:
-    """`guests`: plugin name -> its example."""
+def lanes_with(guests: dict[str, str], directory: Path, config: str = "") -> TwoLanes:
+    """`guests`: plugin name -> its example; all have the same configuration."""
     found = GuestPlugins()
-    return TwoLanes(config_with(guests, directory, found), guests=found)
+    return TwoLanes(config_with(guests, directory, found, config), guests=found)
 
 
-def config_with(guests: dict[str, str], directory: Path, found: GuestPlugins) -> SchedulerConfig:
+def config_with(guests: dict[str, str], directory: Path, found: GuestPlugins, config: str) -> SchedulerConfig:
     made = {name: builder.build(PLUGINS / guest / f"{guest}.c") for name, guest in guests.items()}
     document: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -38,7 +39,10 @@ def config_with(guests: dict[str, str], directory: Path, found: GuestPlugins) ->
             {
                 "schedulerName": "default-scheduler",
                 "plugins": {"multiPoint": {"enabled": [{"name": name, "weight": 3} for name in made]}},
-                "pluginConfig": [{"name": name, "args": {"guestURL": path.as_uri()}} for name, path in made.items()],
+                "pluginConfig": [
+                    {"name": name, "args": {"guestURL": path.as_uri(), "guestConfig": config}}
+                    for name, path in made.items()
+                ],
             }
         ],
     }
@@ -75,11 +79,37 @@ def test_both_lanes_decide_alike_while_nodes_come_and_go(seed: int, tmp_path: Pa
     assert lanes.decided_by_lane > 20
 
 
-def test_a_guest_that_depends_on_usage_decides_each_pod_by_itself(tmp_path: Path) -> None:
-    chance = random.Random(3)
+@pytest.mark.parametrize("seed", range(4))
+def test_both_lanes_decide_alike_with_a_guest_that_depends_on_usage(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
     lanes = lanes_with({"GpuPacking": "gpu_packing"}, tmp_path)
     for number in range(6):
-        lanes.set_node(make_node(f"n{number}").capacity(cpu="8", memory="16Gi", **{GPU: 4}).obj())
-    pods = [make_pod(f"p{number}").req(cpu="100m", **{GPU: chance.choice((1, 2))}).obj() for number in range(10)]
-    lanes.schedule(*pods)
-    assert lanes.decided_by_lane == 0
+        lanes.set_node(node(f"n{number}", chance))
+    for step in range(8):
+        pods = [make_pod(f"p{step}-{number}").req(cpu="100m") for number in range(5)]
+        lanes.schedule(*((each.req(**{GPU: 1}) if chance.random() < 0.5 else each).obj() for each in pods))
+        lanes.set_node(node(f"n{chance.randrange(8)}", chance))
+    assert lanes.decided_by_lane > 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_lanes_decide_alike_where_answers_differ_within_a_profile(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    lanes = lanes_with({"LabelScore": "label_score"}, tmp_path, config=HOSTNAME)
+    for number in range(20, 60, 7):
+        lanes.set_node(make_node(str(number)).capacity(cpu="4", memory="8Gi").obj())
+    for step in range(6):
+        lanes.schedule(*(pod(f"p{step}-{number}", chance) for number in range(5)))
+        lanes.set_node(make_node(str(chance.randrange(10, 99))).capacity(cpu="4", memory="8Gi").obj())
+    assert lanes.decided_by_lane > 15
+
+
+def test_a_filter_by_row_is_joined_with_what_the_class_knows(tmp_path: Path) -> None:
+    lanes = lanes_with({"TeamNodes": "team_nodes"}, tmp_path, config=HOSTNAME)
+    for number in range(6):
+        lanes.set_node(make_node(f"n{number}").capacity(cpu="1", memory="8Gi").obj())
+    pods = [make_pod(f"p{number}").req(cpu="400m").label(HOSTNAME, f"n{number % 4}").obj() for number in range(12)]
+    found = [outcome.node for outcome in lanes.schedule(*pods)]
+    assert found[:8] == ["n0", "n1", "n2", "n3"] * 2
+    assert found[8:] == [""] * 4
+    assert lanes.decided_by_lane == 8

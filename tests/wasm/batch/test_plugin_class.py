@@ -66,12 +66,19 @@ def test_a_new_version_takes_over_between_two_cycles() -> None:
 
 
 @pytest.mark.parametrize(
-    "guest", [ListGuest(["filter"]), scoring(1, normalize="default"), ListGuest(["score", "permit"])], ids=str
+    ("guest", "message"),
+    [
+        (ListGuest(["filter"]), "points: expected score as in the version that runs, got filter"),
+        (ListGuest(["score", "permit"]), "points: expected score as in the version that runs, got score, permit"),
+        (scoring(1, normalize="default"), "normalize: expected none as in the version that runs, got default"),
+        (scoring(1, pod=["name"]), "pod: expected nothing as in the version that runs, got name"),
+    ],
+    ids=str,
 )
-def test_a_version_with_other_extension_points_is_refused(guest: ListGuest) -> None:
+def test_a_version_that_is_another_plugin_is_refused(guest: ListGuest, message: str) -> None:
     loaded = FakeLoaded(scoring(7))
     made_of(loaded)
-    with pytest.raises(PluginError, match="expected the extension points of the version that runs, score"):
+    with pytest.raises(PluginError, match=message):
         loaded.followers[0].try_out(loaded.of(guest))
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.snapshot.pod_info import PodInfo
@@ -90,7 +91,9 @@ def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:
     assert sign(POD) != sign(info(make_pod("other").label(app="db")))
     for parts in (["name"], ["annotations"]):
         assert make(depends=["pod"], pod=parts).plugin.sign_pod(POD) is None
-    assert make(depends=["pod", "usage"], pod=["labels"]).plugin.sign_pod(POD) is None
+    assert make(depends=["pod", "usage"], pod=["labels"]).plugin.sign_pod(POD) is not None
+    for word in ("pods", "metrics", "other"):
+        assert make(depends=["pod", word], pod=["labels"]).plugin.sign_pod(POD) is None
 
 
 def test_a_guest_that_reads_the_clock_is_asked_each_time() -> None:
@@ -112,21 +115,47 @@ def test_what_agrees_on_nodes_of_a_profile_goes_into_the_class() -> None:
     assert (draft.filtering, draft.scoring) == (["Fake"], ["Fake"])
 
 
-def test_what_differs_within_a_profile_is_decided_pod_by_pod() -> None:
-    def by_row(guest: ListGuest, point: int, question: Any) -> Any:
-        return one(verdicts=bytes(row % 2 for row in rows_of(guest, question)), reasons=[[2, "odd"]])
+def by_row(guest: ListGuest, point: int, question: Any) -> Any:
+    rows = rows_of(guest, question)
+    if point == Point.FILTER:
+        return one(verdicts=bytes(row % 2 for row in rows), reasons=[[2, "odd"]])
+    return one(scores=pack("q", *rows))
 
-    assert not compile_draft(make(guest=ListGuest(["filter"], PURE, by_row)))[0]
+
+def test_what_differs_within_a_profile_is_asked_about_each_pod() -> None:
+    for describe in (PURE, {**PURE, "normalize": "default"}):
+        can, draft = compile_draft(make(guest=ListGuest(["filter"], describe, by_row)))
+        assert (can, draft.filtering, draft.terms is not None) == (True, ["Fake"], True)
 
 
 def test_scores_that_stay_as_they_are_may_differ_by_row() -> None:
-    def by_row(guest: ListGuest, point: int, question: Any) -> Any:
-        return one(scores=pack("q", *rows_of(guest, question)))
-
     can, draft = compile_draft(make(guest=ListGuest(["score"], PURE, by_row)))
-    assert can
+    assert (can, draft.terms) == (True, None)
     assert ("rows", b"\0\1\2", 2) in draft._scores
-    assert not compile_draft(make(guest=ListGuest(["score"], {**PURE, "normalize": "default"}, by_row)))[0]
+    can, draft = compile_draft(make(guest=ListGuest(["score"], {**PURE, "normalize": "default"}, by_row)))
+    assert (can, draft.terms is not None, draft._scores) == (True, True, [])
+
+
+def test_terms_are_equal_where_the_guest_cannot_tell_pods_apart() -> None:
+    made = make(guest=ListGuest(["filter"], PURE, by_row))
+    terms = [
+        compile_draft(made, pod)[1].terms for pod in (POD, info(make_pod("x").label(app="web")), info(make_pod("y")))
+    ]
+    assert terms[0] == terms[1] != terms[2]
+    assert hash(terms[0]) == hash(terms[1])
+
+
+def test_a_guest_that_fails_in_the_compiled_lane_leaves_the_pod_to_the_other_one() -> None:
+    table = make_table()
+    request = table.request_of(POD)
+    for answer in (one(verdicts=b"\0"), one(scores=pack("q", 0, 101, 0)), {"error": "no"}):
+        guest = ListGuest(["filter", "score"], {"depends": ["usage"]}, lambda *_, answer=answer: answer)
+        made = make(guest=guest, table=table)
+        _, draft = compile_draft(made)
+        assert draft.terms is not None
+        placer = Placer(table.columns, 1 << 20)
+        pod_class = PodClass(table.columns, request, bytes(len(table.profiles)))
+        assert draft.terms.place(placer, pod_class, None) == (-1, 0)
 
 
 def test_a_skip_leaves_filter_or_score_out_of_the_class() -> None:
@@ -152,11 +181,13 @@ def test_a_pre_filter_that_decides_is_asked_pod_by_pod() -> None:
         (["preFilter", "score"], False),
         (["preScore", "filter"], False),
         (["preScore", "score"], True),
+        (["score", "normalizeScore"], False),
     ],
     ids=str,
 )
 def test_a_class_leaves_nothing_out_that_a_guest_would_be_told(points: list[str], can: bool) -> None:
-    assert compile_draft(make(guest=ListGuest(points, PURE)))[0] is can
+    normalize = "guest" if "normalizeScore" in points else "none"
+    assert compile_draft(make(guest=ListGuest(points, {**PURE, "normalize": normalize})))[0] is can
 
 
 def test_scores_out_of_range_make_no_class() -> None:

@@ -1,0 +1,3 @@
+module kscheduler/sdk
+
+go 1.24
