@@ -56,7 +56,9 @@ class Process:
             metrics=Metrics(),
             stopwatch=world.clock.now,
         )
-        self.replica = Replica(self.scheduler, clock=world.clock, make_server=None, delay_cache_until_active=delay_cache)
+        self.replica = Replica(
+            self.scheduler, clock=world.clock, make_server=None, delay_cache_until_active=delay_cache
+        )
         self.elector: LeaderElector | None = None
         if elects:
             config = ElectionConfig(identity)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kscheduler.scheduler import Options
@@ -19,8 +17,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(autouse=True)
-def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How worlds decide whose scenario does not say so."""
     chosen = getattr(request, "param", "compiled lane")
     monkeypatch.setattr(World, "default_options", Options(compiled_lane=chosen == "compiled lane"))
-    yield

@@ -128,7 +128,6 @@ def test_an_image_says_when_it_has_moved() -> None:
     assert index.generation > generation
 
 
-
 def test_an_image_without_names_or_unknown_is_ignored() -> None:
     index = ImageIndex()
     index.add_node(1, [ContainerImage(None, 100)])
