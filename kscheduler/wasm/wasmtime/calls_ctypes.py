@@ -81,16 +81,13 @@ class Epoch:
         self._thread.start()
 
     def run(self) -> None:
-        idle, next_s = 0, time.monotonic()
+        idle = 0
         while not self._stopping:
-            next_s += self.tick_s
-            time.sleep(max(0.0, next_s - time.monotonic()))
+            # As in calls.pyx: late ticks are not made up for.
+            time.sleep(self.tick_s)
             if self._active:
                 idle = 0
                 _increment_epoch(self._engine)
-                # As in calls.pyx: late ticks are made up for, but only a few.
-                if next_s < time.monotonic() - 4 * self.tick_s:
-                    next_s = time.monotonic()
                 continue
             idle += 1
             if idle < _IDLE_TICKS:
@@ -101,7 +98,7 @@ class Epoch:
             if not self._active and not self._stopping:
                 self._wake.wait()
             self._is_parked = False
-            idle, next_s = 0, time.monotonic()
+            idle = 0
 
     def stop(self) -> None:
         thread = self._thread

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Limits, Module, Wasi
-from tests.wasm.conformance.conftest import Guests
+from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Module, Wasi
+from tests.wasm.conformance.conftest import PATIENT, Guests
 
 CALLS = 100_000
 
@@ -34,7 +34,7 @@ def resident_bytes() -> int:
 
 
 def bad_call(module: Module, functions: list[HostFunction], export: str) -> None:
-    guest = module.instantiate(functions, Limits(), wasi=Wasi())
+    guest = module.instantiate(functions, PATIENT, wasi=Wasi())
     try:
         guest.call(export)
     except GuestFault:
@@ -63,7 +63,7 @@ def test_memory_stays_bounded_over_bad_calls(engine: Engine, guests: Guests) -> 
 
     functions = [HostFunction("host", "raise", "", "", fail), HostFunction("host", "read", "ii", "", read)]
     module = guests.module(BAD)
-    exports = ("trap", "raise", "outside", "exit", "grow")  # of BAD
+    exports = ("trap", "raise", "outside", "exit", "grow")
 
     def rounds(calls: int) -> None:
         for number in range(calls):

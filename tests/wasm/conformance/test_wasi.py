@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.wasm import wasi as functions
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance, Limits, Wasi
-from tests.wasm.conformance.conftest import Guests
+from tests.wasm.conformance.conftest import PATIENT, Guests
 
 BADF, INVAL, NOSYS = 8, 28, 52
 TYPES = {function.name: function.type for function in functions.functions(Wasi())}
@@ -26,7 +26,7 @@ def guest_of(guests: Guests, names: Sequence[str], wasi: Wasi | None = None, lim
         given = " ".join(f"(local.get {index})" for index in range(len(TYPES[name].params)))
         exports += f'(func (export "{name}") (param {params}) (result {results}) (call ${name} {given}))'
     text = f'(module {imports} (memory (export "memory") 1) {exports})'
-    return guests(text, limits=limits or Limits(deadline_s=5.0), wasi=wasi or Wasi())
+    return guests(text, limits=limits or PATIENT, wasi=wasi or Wasi())
 
 
 def u32s(guest: Instance, address: int, count: int) -> list[int]:
