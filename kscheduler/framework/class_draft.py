@@ -58,7 +58,7 @@ class ClassDraft:
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
         self.scoring: list[str] = []  # and at Score
-        self.has_failed = False  # a plugin raised, so that nothing follows for the next pod
+        self.has_failed = False  # a plugin raised, and may do better another time
         self._plugin = ""  # the one that is asked
         self._filters = False
         self._weight: int | None = None

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 # Signatures are kept in two generations of so many: what was not used while the young one filled up is forgotten.
 MAX_SIGNATURES = 8_192
 MAX_BEGUN = 512  # drafts that others are copied from
+FAULT_HOLDS = 256  # pods that are decided one by one after a plugin raised, before it is asked again
 
 
 class CompiledClass:
@@ -45,12 +46,22 @@ class CompiledClass:
 class _Known:
     """What the plugins last said of a signature."""
 
-    __slots__ = ("checked", "compiled", "sources")
+    __slots__ = ("checked", "compiled", "holds_for", "sources")
 
-    def __init__(self, compiled: CompiledClass | None, sources: frozenset[Source], checked: int) -> None:
+    def __init__(
+        self, compiled: CompiledClass | None, sources: frozenset[Source], checked: int, holds_for: int | None
+    ) -> None:
         self.compiled = compiled  # None: such pods are decided one by one
         self.sources = sources
         self.checked = checked  # the epoch in which the answer was found to hold
+        self.holds_for = holds_for  # so many lookups, if a plugin failed; None: until something changes
+
+    def is_used_up(self) -> bool:
+        """Count a lookup."""
+        if self.holds_for is None:
+            return False
+        self.holds_for -= 1
+        return self.holds_for < 0
 
 
 class CompiledClasses:
@@ -128,7 +139,7 @@ class CompiledClasses:
         if signature.spec is None or signature.profile in self._sampling:
             return None
         known = self._recall(signature)
-        if known is None or not self._holds(known.sources, known.checked):
+        if known is None or known.is_used_up() or not self._holds(known.sources, known.checked):
             known = self._ask(signature, pod, known)
         known.checked = self._epoch
         compiled = known.compiled
@@ -152,15 +163,13 @@ class CompiledClasses:
         if can and compiler.compile_rest(draft, pod):
             evaluations = compiler.evaluations(draft)
             compiled = self._class_of((signature.profile, evaluations, draft.key), draft, signature, evaluations)
-        known = _Known(compiled, frozenset(draft.sources), self._epoch)
+        holds_for = FAULT_HOLDS if draft.has_failed else None
+        known = _Known(compiled, frozenset(draft.sources), self._epoch, holds_for)
         if compiled is not None:
             compiled.users += 1
         if before is not None:
             self._give_up(before)
-        if draft.has_failed:  # it may do better with the next pod
-            self._young.pop(signature, None)
-        else:
-            self._young[signature] = known
+        self._young[signature] = known
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
