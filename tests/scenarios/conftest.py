@@ -1,4 +1,4 @@
-"""Some scenarios run twice: with pods of known classes decided in the compiled core, and with all decided one by one."""
+"""Some scenarios run twice: with pods decided in the compiled core, and with all decided one by one."""
 
 from __future__ import annotations
 
