@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kscheduler._fast import MAX_RAW
 from kscheduler.framework.interface import PostFilterResult
 from kscheduler.framework.status import Code, Status
 from kscheduler.wasm.engine import FaultKind, GuestFault
@@ -63,6 +64,9 @@ def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[
         raise GuestFault(
             FaultKind.BAD_ANSWER, f"expected scores of the {len(before)} nodes given, got {strange[:80]!r}"
         )
+    extreme = next((score for score in found.values() if not -MAX_RAW <= score <= MAX_RAW), None)
+    if extreme is not None:
+        raise GuestFault(FaultKind.BAD_ANSWER, f"expected scores from -{MAX_RAW} to {MAX_RAW}, got {extreme}")
     return {**before, **found}
 
 

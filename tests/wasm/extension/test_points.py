@@ -291,6 +291,7 @@ def test_null_leaves_all_scores_as_they_are() -> None:
         ("{", "expected scores by node name as JSON"),
         ('{"n1": 1e999}', "expected scores by node name as JSON"),
         ('{"n1": NaN}', "expected scores by node name as JSON"),
+        ('{"n1": 9223372036854775807}', "expected scores from -"),
     ],
 )
 def test_scores_that_make_no_sense_are_a_fault_of_the_guest(text: str, complaint: str) -> None:
