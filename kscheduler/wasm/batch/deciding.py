@@ -119,7 +119,7 @@ class ScorePoint(BatchPlugin):
                 raise out_of_range(bad_row, values[bad_row], low, high)
 
         def work() -> None:
-            if self._is_pure and look is not None:
+            if look is not None:
                 write(self._all_scores(pod, look, own))
             else:  # a score out of range is to cost the instance
                 self._ask(Point.SCORE, state, pod, read)

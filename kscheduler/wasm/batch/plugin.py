@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,11 +20,11 @@ from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, read_marks, read_scores, status_of
+from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, read_marks, status_of
 from kscheduler.wasm.batch.asking import Asker
 from kscheduler.wasm.batch.class_terms import GuestTerms
+from kscheduler.wasm.batch.kept_answers import KeptAnswers
 from kscheduler.wasm.batch.points import GUEST, NO_NORMALIZING, NODE, POD, REVERSE, USAGE, Point
-from kscheduler.wasm.batch.pure_answers import PureAnswers
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.pool import FailurePolicy, Pool, Unavailable
@@ -63,7 +63,9 @@ class BatchPlugin:
         self._asker = Asker(version.pool(), version.description, self._table, self.around.metrics)
         self._is_pure = version.description.is_pure
         self._is_steady = version.description.depends <= {POD, NODE, USAGE} and not version.may_surprise
-        self._pure = PureAnswers(self._asker, self._table)
+        self._kept_answers = KeptAnswers(
+            self._asker, self._table, self._check_scores, follows_pods=USAGE in version.description.depends
+        )
 
     @property
     def pool(self) -> Pool:
@@ -110,24 +112,23 @@ class BatchPlugin:
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
     ) -> tuple[bytes | bytearray, list[Status]]:
-        """A mark for every row, and what marks stand for. Pods of one look share an answer if the guest is pure."""
-        if self._is_pure and look is not None:
-            kept = self._pure.filtered(pod, look, state)
-            return kept.marks, kept.reasons
-        return self._asker.ask(Point.FILTER, pod, read_marks, state)
+        """A mark for every row, and what marks stand for. Pods of one look share what is kept."""
+        if look is None:
+            return self._asker.ask(Point.FILTER, pod, read_marks, state)
+        kept = self._kept_answers.filtered(pod, look, state)
+        return kept.marks, kept.reasons
 
-    def _all_scores(self, pod: PodInfo, look: Hashable | None, state: bytes | None) -> array[int]:
-        """The same of raw scores, which are not checked yet."""
-        if self._is_pure and look is not None:
-            return self._pure.scored(pod, look, state).scores
-        return self._asker.ask(Point.SCORE, pod, read_scores, state)
+    def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> array[int]:
+        """The same of raw scores."""
+        return self._kept_answers.scored(pod, look, state).scores
 
-    def _check_scores(self, scores: array[int]) -> None:
+    def _check_scores(self, scores: array[int], rows: Sequence[int] | None) -> None:
         """Raise GuestFault for a score of a node that is out of range."""
         low, high = bounds(self._described.normalize)
-        alive = pack_alive(self._table.columns)
-        for row, score in enumerate(scores):
-            if alive[row] and not low <= score <= high:
+        if not scores or (low <= min(scores) and max(scores) <= high):
+            return
+        for row, score in zip(range(len(scores)) if rows is None else rows, scores, strict=True):
+            if self._table.find(row) is not None and not low <= score <= high:
                 raise out_of_range(row, score, low, high)
 
     def _cycle(self, state: CycleState) -> Cycle:
@@ -197,7 +198,6 @@ class _Asks:
         normalizing = plugin._described.normalize
         if plugin._is_pure:
             scores = ask()
-            plugin._check_scores(scores)
             if normalizing == NO_NORMALIZING:
                 alive = pack_alive(table.columns)
                 draft.score_rows(bytes([score if alive[row] else 0 for row, score in enumerate(scores)]))

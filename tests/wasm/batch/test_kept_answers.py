@@ -10,8 +10,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
+from kscheduler.wasm.batch.kept_answers import KeptAnswers
 from kscheduler.wasm.batch.points import Point
-from kscheduler.wasm.batch.pure_answers import PureAnswers
 from kscheduler.wasm.engine import FuncType, GuestFault, Import
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest, pack, unpack
 from tests.wasm.batch.plugins import URL, Made, info, make, make_table
@@ -67,6 +67,23 @@ def test_a_node_that_has_changed_costs_its_row() -> None:
     assert [unpack("i", question["rows"]) for _, question in made.guest.calls] == [[1, 3], [1, 3]]
 
 
+def test_a_pod_that_comes_costs_its_row_where_usage_counts() -> None:
+    def by_pods(guest: ListGuest, point: int, question: Any) -> Any:
+        return one(scores=pack("q", *(10 * guest.rows[row]["pods_n"] for row in rows_of(guest, question))))
+
+    made = make(guest=ListGuest(["score"], {"depends": ["usage"], "table": ["usage"]}, by_pods))
+    assert score_all(made) == [0, 0, 0]
+    made.table.add_pod(made.table.at(1), info(make_pod("p")))
+    assert score_all(made) == [0, 10, 0]
+    assert [question.get("rows") for _, question in made.guest.calls] == [None, None]  # of three rows it is a third
+    made = make(guest=made.guest, table=make_table(*(make_node(f"n{row}") for row in range(40))))
+    score_all(made)
+    made.table.add_pod(made.table.at(7), info(make_pod("p")))
+    made.table.set_node(make_node("n9").label("zone", "z").obj())
+    assert score_all(made) == [0] * 7 + [10] + [0] * 32
+    assert made.guest.calls[-1][1]["rows"] in (pack("i", 7, 9), pack("i", 7))
+
+
 def test_when_reasons_run_out_all_rows_are_asked_again() -> None:
     made = made_by_zone("z")
     for number in range(300):
@@ -78,7 +95,9 @@ def test_when_reasons_run_out_all_rows_are_asked_again() -> None:
 
 def test_answers_are_kept_within_bounds() -> None:
     made = made_by_zone("", "b")
-    kept = PureAnswers(made.plugin._asker, made.table, max_bytes=5 * 9 * 64)
+    kept = KeptAnswers(
+        made.plugin._asker, made.table, made.plugin._check_scores, follows_pods=False, max_bytes=5 * 9 * 64
+    )
     for number in range(20):
         kept.filtered(POD, f"look {number}", None)
     assert len(kept._kept) == 5
