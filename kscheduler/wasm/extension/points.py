@@ -63,6 +63,7 @@ class FilterPoint(ExtensionPlugin):
         statuses: list[Status] = []
         cycle.statuses = statuses
         details: dict[Status, int] = {}  # status -> its place in `statuses`
+        rejected: list[tuple[int, int]] = []  # row, detail
         rows = verdicts.feasible_rows()
 
         def judge(instance: Instance) -> Status | None:
@@ -75,15 +76,18 @@ class FilterPoint(ExtensionPlugin):
                 detail = details.setdefault(status, len(details))
                 if detail == len(statuses):
                     statuses.append(status)
-                verdicts.reject(row, code, detail)
+                rejected.append((row, detail))
             return None
 
         try:
             fault = cycle.run("filter", judge)
         except (GuestFault, Unavailable) as error:
             fault = self.failed("filter", pod, error)
+            rejected.clear()  # left out: what it said of some nodes must not count either
         if fault is not None:
             raise CycleFault(fault.of(self.name))
+        for row, detail in rejected:
+            verdicts.reject(row, code, detail)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return self.cycle(state, pod).statuses[detail]

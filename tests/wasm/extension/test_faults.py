@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler._fast import Verdicts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.status import SKIP, Code
@@ -219,6 +220,17 @@ def test_scores_of_a_guest_that_is_left_out_are_all_the_same() -> None:
       (i64.const 0x500000000)""", normalizescore="unreachable")  # fmt: skip
     room = Room(guest, failurePolicy="ignore")
     assert score_all(room, CycleState(), info()) == {"n1": 0, "n2": 0, "n3": 0}
+
+
+def test_rejections_of_a_guest_that_is_left_out_do_not_count() -> None:
+    """It rejects the first node, and fails at the second."""
+    guest = module("node_name", filter="""
+      (drop (call $node_name (i32.const 64) (i32.const 9)))
+      (if (i32.eq (i32.load8_u (i32.const 65)) (i32.const 50)) (then unreachable)) (i32.const 2)""")  # fmt: skip
+    room, verdicts = Room(guest, failurePolicy="ignore"), Verdicts()
+    verdicts.reset(room.cache.table.columns)
+    room.plugin.filter_table(CycleState(), info(), room.cache.table, verdicts, 1)
+    assert verdicts.feasible_count() == 3
 
 
 def test_what_a_plugin_that_is_left_out_does_at_postfilter_is_nothing() -> None:
