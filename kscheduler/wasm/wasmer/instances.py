@@ -153,6 +153,11 @@ class WasmerInstance:
         self._functions = ()
         self.data = None
 
+    def __del__(self) -> None:
+        child: ChildProcess | None = getattr(self, "_child", None)  # none if it could not be made
+        if child is not None:
+            child.kill()
+
     # --- the child ---
 
     def _run(self, where: str, message: list[Any]) -> Any:
