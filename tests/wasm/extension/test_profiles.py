@@ -58,7 +58,7 @@ class Bench:
     def simulate(self, nodes: list[NodeBuilder], pods: list[PodBuilder]) -> Outcome:
         arrivals = [Arrival(0.01 * number, pod.obj()) for number, pod in enumerate(pods)]
         make = real_scheduler(self.config, Options(guests=self.guests))
-        settings = RunSettings(latency=Latency(bind_s=0.5))
+        settings = RunSettings(latency=Latency(bind_s=0.5), max_time_s=60.0)
         return simulate_scenario(Scenario([node.obj() for node in nodes], arrivals), make, settings)
 
 
