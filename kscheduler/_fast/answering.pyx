@@ -21,6 +21,12 @@ cdef enum:
 
 
 def join_answers(Joiner joiner not None, PodClass pod_class not None, marks, values, weight, how):
+    """How many rows a pod of the class fits on that have no mark. `Joiner.row` then says which is best.
+
+    Where there is more than one, packed int64 `values` count with the weight: as they are (how 0, then 0..100), or
+    normalised over these rows by default (1) or in reverse (2). ValueError for a value of such a row that is below 0 or
+    too high. Without marks all rows stay, without values nothing is added. None: weights are more than this can do.
+    """
     cdef Placer placer = joiner.placer
     cdef ClassC* c = &pod_class.c
     cdef row_t row, rows = placer.columns.rows
