@@ -32,8 +32,9 @@ demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and wr
 demo-wasm: build ## compile a plugin in C, serve it by http, and schedule with it
 	$(BIN)/python plugins/demo_wasm.py
 
-guests: build ## compile the example plugins in C into build/guests
+guests: build ## compile the example plugins into build/guests: C, Go, AssemblyScript, Rust
 	$(BIN)/python plugins/build_guests.py
+	$(BIN)/python plugins/sdk/build_examples.py
 
 test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
 	$(BIN)/python -m pytest

@@ -46,7 +46,7 @@ const (
 type Description struct {
 	Name      string
 	Points    []Point
-	Depends   []string // what answers follow from: "pod", "node", "usage" and so on
+	Depends   []string // what answers follow from: "pod", "node", "usage" and so on; "other" if empty
 	Pod       []string // parts of the pod
 	Normalize string
 }
@@ -122,11 +122,13 @@ func describe() uint64 {
 	for _, point := range d.Points {
 		points = append(points, pointWords[point])
 	}
-	pairs := 10
-	if d.Normalize != "" {
-		pairs++
+	if d.Depends == nil {
+		d.Depends = []string{"other"}
 	}
-	out = addMap(out[:0], pairs)
+	if d.Normalize == "" {
+		d.Normalize = "none"
+	}
+	out = addMap(out[:0], 11)
 	out = addInt(addText(out, "abi"), 1)
 	out = addText(addText(out, "name"), d.Name)
 	out = addTexts(out, "points", points)
@@ -137,9 +139,7 @@ func describe() uint64 {
 	out = addTexts(out, "labels", namesIn("labels"))
 	out = addTexts(out, "annotations", namesIn("annotations"))
 	out = addTexts(out, "metrics", namesIn("metrics"))
-	if d.Normalize != "" {
-		out = addText(addText(out, "normalize"), d.Normalize)
-	}
+	out = addText(addText(out, "normalize"), d.Normalize)
 	return answer()
 }
 

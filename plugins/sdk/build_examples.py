@@ -1,0 +1,158 @@
+"""Compile the example guests in Go, AssemblyScript and Rust into build/guests/NAME-LANGUAGE.wasm; those out of date.
+
+    python plugins/sdk/build_examples.py [LANGUAGE ...]
+
+A language whose tools are missing is left out, with a line that says what to install. Go must be there when CI=true.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SDK = Path(__file__).parent
+TARGET = SDK.parents[1] / "build" / "guests"
+TOOLS = SDK.parents[1] / "build" / "assemblyscript"
+ASSEMBLYSCRIPT = "assemblyscript@0.28.20"
+WASM = "wasm32-unknown-unknown"
+NO_RUST = (
+    f"no rustc with the standard library for {WASM}: `rustup target add {WASM}`, "
+    "or Debian's packages rustc, libstd-rust-dev-wasm32 and lld"
+)
+
+
+class ToolMissing(Exception):
+    """What to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    name: str
+    source: str  # of an example, in the language's folder
+    compile: Callable[[Path, Path], None]  # source, target
+
+    def examples(self) -> dict[str, Path]:
+        """Name -> source."""
+        found = sorted((SDK / self.name).glob(self.source.format(name="*")))
+        return {path.parent.name if path.stem == "main" else path.stem: path for path in found}
+
+    def build(self, name: str) -> Path:
+        """Compile an example, unless that has been done. Raises ToolMissing, or CalledProcessError."""
+        source, made = self.examples()[name], TARGET / f"{name}-{self.name}.wasm"
+        if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in self._library(source)):
+            return made
+        TARGET.mkdir(parents=True, exist_ok=True)
+        fresh = made.with_suffix(f".{os.getpid()}.tmp")  # several may build at a time
+        self.compile(source, fresh)
+        fresh.replace(made)
+        return made
+
+    def _library(self, source: Path) -> Iterator[Path]:
+        """What an example is made of: its source and the library, not the other examples."""
+        yield Path(__file__)
+        yield source
+        yield from (path for path in (SDK / self.name).rglob("*.*") if "examples" not in path.parts and path.is_file())
+
+
+def _run(command: Sequence[str | Path], directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    everything = {**os.environ, **(environment or {})}
+    subprocess.run(command, cwd=directory, env=everything, check=True, capture_output=True, text=True)
+
+
+def _compile_go(source: Path, target: Path) -> None:
+    if shutil.which("go") is None:
+        raise ToolMissing("no go on the path: Go 1.24 or newer is needed")
+    command: list[str | Path] = ["go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", target]
+    wasi = {"GOOS": "wasip1", "GOARCH": "wasm", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    _run([*command, f"./{source.parent.relative_to(SDK / 'go')}"], SDK / "go", wasi)
+
+
+def _compile_assemblyscript(source: Path, target: Path) -> None:
+    compiler = _assemblyscript()
+    made = target.with_suffix(".wasm")  # the compiler goes by the ending
+    flags = ["-O2", "--use", "abort=host/abort", "--outFile"]
+    folder = SDK / "assemblyscript"
+    _run(["node", compiler, source.relative_to(folder), *flags, os.path.relpath(made, folder)], folder)
+    made.replace(target)
+
+
+def _assemblyscript() -> Path:
+    """The compiler, from npm if it is not there yet."""
+    compiler = TOOLS / "node_modules" / "assemblyscript" / "bin" / "asc.js"
+    if compiler.exists():
+        return compiler
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise ToolMissing("no node and npm on the path: Node.js 20 or newer is needed")
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    quietly = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund"]
+    try:
+        _run(["npm", "install", *quietly, ASSEMBLYSCRIPT], TOOLS)
+    except subprocess.CalledProcessError as error:
+        raise ToolMissing(f"npm could not install {ASSEMBLYSCRIPT}: {error.stderr.strip()}") from error
+    return compiler
+
+
+def _compile_rust(source: Path, target: Path) -> None:
+    compiler, folder = _rustc(), SDK / "rust"
+    library = target.with_name(f"libks.{os.getpid()}.rlib")
+    common = [compiler, "--edition=2021", f"--target={WASM}", "-Copt-level=3"]
+    _run([*common, "--crate-type=rlib", "--crate-name=ks", "src/lib.rs", "-o", library], folder)
+    flags = ["--crate-type=cdylib", f"--crate-name={source.stem}", "-Clto", "-Cstrip=symbols"]
+    try:
+        _run([*common, *flags, f"--extern=ks={library}", source.relative_to(folder), "-o", target], folder)
+    finally:
+        library.unlink()
+
+
+def _rustc() -> str:
+    """A compiler that has the standard library for wasm; not every one on the path need."""
+    for compiler in (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc"):
+        if compiler is None or shutil.which(compiler) is None:
+            continue
+        ask = [compiler, f"--target={WASM}", "--print=target-libdir"]
+        told = subprocess.run(ask, check=False, capture_output=True, text=True)
+        if told.returncode == 0 and any(Path(told.stdout.strip()).glob("libstd-*.rlib")):
+            return compiler
+    raise ToolMissing(NO_RUST)
+
+
+LANGUAGES = {
+    language.name: language
+    for language in (
+        Language("go", "examples/{name}/main.go", _compile_go),
+        Language("assemblyscript", "examples/{name}.ts", _compile_assemblyscript),
+        Language("rust", "examples/{name}.rs", _compile_rust),
+    )
+}
+
+
+def is_required(language: str) -> bool:
+    """Go is on every machine that tests; the others where they can be had."""
+    return language == "go" and os.environ.get("CI") == "true"
+
+
+def main(names: Sequence[str]) -> int:
+    for language in LANGUAGES.values():
+        if names and language.name not in names:
+            continue
+        try:
+            for name in language.examples():
+                made = language.build(name)
+                print(f"build/guests/{made.name}  {made.stat().st_size:,} bytes")
+        except ToolMissing as missing:
+            print(f"{language.name}: left out, {missing}", file=sys.stderr)
+            if is_required(language.name):
+                return 1
+        except subprocess.CalledProcessError as error:
+            print(error.stderr or error.stdout, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
