@@ -40,11 +40,12 @@ class PySpy:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         self._said: list[str] = []
-        self._has_begun = threading.Event()
+        self._records = False
+        self._has_answered = threading.Event()
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
-        self._has_begun.wait(WAIT_S)
-        if self._process.poll() is not None or not self._has_begun.is_set():
+        self._has_answered.wait(WAIT_S)
+        if not self._records:
             self._process.kill()
             self._process.wait()
             self._reading.join()
@@ -56,8 +57,9 @@ class PySpy:
             for line in lines:
                 self._said.append(line.strip())
                 if BEGINS in line:
-                    self._has_begun.set()
-        self._has_begun.set()  # or never will
+                    self._records = True
+                    self._has_answered.set()
+        self._has_answered.set()  # or never will
 
     def _explain(self) -> str:
         said = " ".join(line for line in self._said if line) or "it said nothing"
