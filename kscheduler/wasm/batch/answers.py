@@ -75,7 +75,7 @@ def _decode(packed: bytes, function: str) -> _Answer:
         return _Answer()
     try:
         answer = _decoder.decode(packed)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GuestFault(FaultKind.BAD_ANSWER, f"{function}: {error}") from error
     if answer.error is not None:
         raise GuestError(f"{function}: {_cut(answer.error)}")

@@ -87,7 +87,7 @@ def read_description(packed: bytes) -> Description:
     """Raises GuestFault with the first thing that is wrong."""
     try:
         told = _decoder.decode(packed)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _fault(str(error)) from error
     if told.abi != ABI_VERSION:
         raise _fault(f"abi: expected {ABI_VERSION}, got {told.abi}")

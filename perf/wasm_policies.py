@@ -1,0 +1,541 @@
+"""What a policy costs by the way it is written: in the program, in Python, as a wasm guest, as an HTTP extender.
+
+    python -m perf.wasm_policies                          # all forms, 500 and 5,000 nodes
+    python -m perf.wasm_policies --nodes 5000 --rounds 7 --forms native batch-c
+
+Two policies. `label` prefers nodes by a number in one of their labels: it follows from the node object alone.
+`packing` prefers nodes by how much of their CPU is requested: it follows from usage, so each pod changes the answer.
+Each form runs on a cluster in memory with the default plugins beside it, in turn within each round:
+
+    native       a plugin in the compiled core, asked once for all pods that look alike; for `packing` it is
+                 NodeResourcesFit with MostAllocated in the place of its usual score
+    kernel       a plugin that runs a compiled kernel over the table for each pod
+    py-table     a Python plugin that is asked once a pod, and loops over the nodes
+    py-node      a Python plugin that is asked for each node
+    batch-...    a guest of the batch ABI, the examples label_score and gpu_packing, with the library of a language
+    extension    a guest of kube-scheduler-wasm-extension's interface in C, which is asked for each node
+    http         an extender on this machine that is sent the nodes whole, as extenders are by default
+    http-names   one that is sent names, and knows the nodes by itself (nodeCacheCapable)
+
+Guests of the extension interface and extenders are not told what is used on a node, so they have no `packing`.
+
+All pods wait when the clock starts. `decisions/s` are per second of CPU of the scheduling loop (extenders are asked
+outside of it), `pods/s` per second of the clock, `CPU us/pod` all that this process and the extender's spend on a pod,
+with binding, Events and the cluster itself. `of native` is taken within a round, by CPU: median, lowest and highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import gc
+import json
+import os
+import random
+import runpy
+import statistics
+import subprocess
+import sys
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler._fast import Scores, Verdicts, score_most_allocated, values_by_profile
+from kscheduler.config.load import parse_config
+from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
+from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.logs import QUIET, configure
+from kscheduler.metrics import Metrics
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.testing import make_node, make_pod
+from kscheduler.wasm.loading.plugins import GuestPlugins
+from perf.decisions import WallClock
+
+ROOT = Path(__file__).parent.parent
+LABEL = "example.com/performance"
+NUMBERS = 101  # values of the label: the highest is 100, so that scores are the numbers themselves
+LABEL_POLICY, PACKING = "label", "packing"
+FIT = "NodeResourcesFit"
+LANGUAGES = ("go", "rust", "assemblyscript")  # beside C
+IMAGES = 30  # on a node; a kubelet tells of up to 50
+CORES, POD_CPU, POD_MEMORY = 32, "100m", "500Mi"
+
+
+def number_of(node: str) -> int:
+    """What the label of node n<i> says."""
+    return int(node[1:]) % NUMBERS
+
+
+# --- the policies in the program ---------------------------------------------------------------------------------
+
+
+class NativeLabel:
+    """Compiled: a score by profile of nodes."""
+
+    name = "NativeLabel"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        self._table: NodeTable = handle.table
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return int(node.labels.get(LABEL, "0")), None
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        return ()
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        draft.depends_on(Source.OBJECTS)
+        rows = array("q", [0]) * self._table.columns.rows
+        for node in self._table:
+            rows[node.row] = int(node.labels.get(LABEL, "0"))
+        by_profile = values_by_profile(self._table.columns, rows.tobytes(), len(self._table.profiles))
+        if by_profile is None:
+            return False
+        draft.score_profiles(array("q", by_profile), reverse=False)
+        return True
+
+
+class KernelPacking:
+    """One kernel over all rows for each pod."""
+
+    name = "KernelPacking"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        self._table: NodeTable = handle.table
+
+    @property
+    def _weights(self) -> list[tuple[int, int]]:
+        column = self._table.resources.find("cpu")
+        return [] if column is None else [(column, 1)]
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return packed(node, pod), None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        score_most_allocated(table.columns, verdicts, scores, table.request_of(pod), self._weights)
+
+
+# --- in Python ------------------------------------------------------------------------------------------------------
+
+
+class PythonLabel:
+    name = "PythonLabel"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        pass
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return int(node.labels.get(LABEL, "0")), None
+
+
+class PythonPacking:
+    name = "PythonPacking"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        pass
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return packed(node, pod), None
+
+
+class _ByTable:
+    """Asked once a pod."""
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        ask: Any = self
+        for row in verdicts.feasible_rows():
+            node = table.find(row)
+            assert node is not None
+            scores.set_raw(row, ask.score(state, pod, node)[0])
+
+
+class PythonLabelTable(_ByTable, PythonLabel):
+    name = "PythonLabelTable"
+
+
+class PythonPackingTable(_ByTable, PythonPacking):
+    name = "PythonPackingTable"
+
+
+def packed(node: NodeInfo, pod: PodInfo) -> int:
+    has = CORES * 1000
+    return min(node.non_zero_requested[0] + pod.resources.non_zero_cpu_milli, has) * 100 // has
+
+
+# --- the extender ---------------------------------------------------------------------------------------------------
+
+
+async def serve() -> None:
+    """Answers `prioritize` on a free port, which it prints; until its input ends."""
+    server = await asyncio.start_server(_answer_all, "127.0.0.1", 0, limit=1 << 20)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+async def _answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while head := await _read_head(reader):
+        question = msgspec.json.decode(await reader.readexactly(head))
+        body = msgspec.json.encode(prioritize(question))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body))
+        writer.write(body)
+        await writer.drain()
+    writer.close()
+
+
+async def _read_head(reader: asyncio.StreamReader) -> int:
+    """The length of the body that follows; 0 at the end."""
+    size = 0
+    while line := (await reader.readline()).strip().lower():
+        if line.startswith(b"content-length:"):
+            size = int(line.partition(b":")[2])
+    return size
+
+
+def prioritize(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """ExtenderArgs -> HostPriorityList, in steps of ten, as extenders have them."""
+    if question.get("NodeNames") is not None:
+        return [{"Host": name, "Score": number_of(name) // 10} for name in question["NodeNames"]]
+    return [
+        {"Host": node["metadata"]["name"], "Score": int(node["metadata"]["labels"][LABEL]) // 10}
+        for node in question["Nodes"]["items"]
+    ]
+
+
+@contextmanager
+def extender() -> Iterator[tuple[int, int]]:
+    """A process of its own: (its id, its port)."""
+    command = [sys.executable, "-m", "perf.wasm_policies", "--serve"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            yield process.pid, int(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has spent."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A way to write a policy, and how many pods make a run of some hundred milliseconds with it."""
+
+    policy: str
+    name: str
+    pods: int  # at 500 nodes; `shrinks`: a tenth of them at ten times the nodes
+    plugin: str = ""
+    guest: Callable[[], Path | None] | None = None
+    config: str = ""
+    extender: bool | None = None  # True: it is sent names
+    shrinks: bool = True
+
+    def pods_for(self, nodes: int, scale: float) -> int:
+        return max(20, int(scale * (self.pods * 500 / max(nodes, 500) if self.shrinks else self.pods)))
+
+
+def c_guest(name: str) -> Path:
+    builder = runpy.run_path(str(ROOT / "plugins" / "build_guests.py"))
+    made: Path = builder["build"](ROOT / "plugins" / name / f"{name}.c")
+    return made
+
+
+def sdk_guest(language: str, name: str) -> Path | None:
+    """None, with a line that says why, if it cannot be compiled here."""
+    builder = runpy.run_path(str(ROOT / "plugins" / "sdk" / "build_examples.py"))
+    try:
+        made: Path = builder["LANGUAGES"][language].build(name)
+    except builder["ToolMissing"] as missing:
+        print(f"no guests in {language}: {missing}", file=sys.stderr)
+        return None
+    return made
+
+
+def extension_guest() -> Path:
+    """Without the library, which is for the other interface."""
+    source, made = (
+        ROOT / "perf" / "wasm_guests" / "extension_label.c",
+        ROOT / "build" / "guests" / "extension_label.wasm",
+    )
+    if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        options = ["-target", "wasm32-freestanding", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wl,--export-memory"]
+        fresh = made.with_suffix(f".{os.getpid()}.tmp")
+        command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(fresh), str(source)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        fresh.replace(made)
+    return made
+
+
+def batch_forms(policy: str, example: str, pods: int, config: str = "") -> list[Form]:
+    """A form for each language there is a library for."""
+    makers: dict[str, Callable[[], Path | None]] = {"c": functools.partial(c_guest, example)}
+    makers |= {language: functools.partial(sdk_guest, language, example) for language in LANGUAGES}
+    return [
+        Form(policy, f"batch-{language.removesuffix('script')}", pods, "Guest", make, config, shrinks=False)
+        for language, make in makers.items()
+    ]
+
+
+_HERE = "perf.wasm_policies"
+FORMS = (
+    Form(LABEL_POLICY, "native", 20_000, f"{_HERE}:NativeLabel", shrinks=False),
+    *batch_forms(LABEL_POLICY, "label_score", 20_000),
+    Form(LABEL_POLICY, "py-table", 1_500, f"{_HERE}:PythonLabelTable"),
+    Form(LABEL_POLICY, "py-node", 700, f"{_HERE}:PythonLabel"),
+    Form(LABEL_POLICY, "extension", 500, "Guest", extension_guest),
+    Form(LABEL_POLICY, "http-names", 300, extender=True),
+    Form(LABEL_POLICY, "http", 150, extender=False),
+    Form(PACKING, "native", 20_000, FIT, shrinks=False),
+    Form(PACKING, "kernel", 5_000, f"{_HERE}:KernelPacking", shrinks=False),
+    *batch_forms(PACKING, "gpu_packing", 5_000, "cpu"),
+    Form(PACKING, "py-table", 1_000, f"{_HERE}:PythonPackingTable"),
+    Form(PACKING, "py-node", 700, f"{_HERE}:PythonPacking"),
+)
+
+
+def document(form: Form, port: int) -> dict[str, Any]:
+    """The configuration of a scheduler with this form of the policy."""
+    made: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+    }
+    if form.extender is not None:
+        made["extenders"] = [
+            {
+                "urlPrefix": f"http://127.0.0.1:{port}",
+                "prioritizeVerb": "prioritize",
+                "weight": 1,
+                "nodeCacheCapable": form.extender,
+                "httpTimeout": "30s",
+            }
+        ]
+        return made
+    if form.plugin == FIT:  # the default plugin, told to pack instead of to spread
+        strategy = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+        made["profiles"] = [{"pluginConfig": [{"name": FIT, "args": {"scoringStrategy": strategy}}]}]
+        return made
+    profile: dict[str, Any] = {"plugins": {"score": {"enabled": [{"name": form.plugin, "weight": 1}]}}}
+    if form.guest is not None:
+        made_of = form.guest()
+        assert made_of is not None
+        args = {"guestURL": made_of.as_uri(), "deadline": "1s", "guestConfig": form.config}
+        profile["pluginConfig"] = [{"name": form.plugin, "args": args}]
+    made["profiles"] = [profile]
+    return made
+
+
+# --- one run --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    policy: str
+    form: str
+    nodes: int
+    pods: int
+    decisions_per_s: float  # 0 for extenders
+    pods_per_s: float
+    cpu_us_per_pod: float
+    guest_calls: int
+    mean_score: float  # of the policy, of the nodes that were chosen: the forms decide alike
+
+
+async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:
+    clock, metrics, guests = WallClock(), Metrics(process=False), GuestPlugins()
+    find = functools.partial(find_plugins, guests=guests)
+    config = parse_config(json.dumps(document(form, port)), "scheduler.yaml", find_plugins=find)
+    cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)
+    for number in range(nodes):
+        node = make_node(f"n{number}").capacity(cpu=str(CORES), memory="256Gi", pods=110)
+        for image in range(IMAGES):
+            node = node.image(f"registry.example/team-{image}/service:1.{image}", 1 << 27)
+        cluster.create_node(node.label(LABEL, str(number_of(f"n{number}"))).obj())
+    scheduler = Scheduler(
+        cluster.client(),
+        config,
+        clock=clock,
+        rng=random.Random(1),
+        metrics=metrics,
+        stopwatch=time.perf_counter,
+        options=Options(guests=guests),
+    )
+    deciding = _timed(scheduler)
+    observing = asyncio.ensure_future(scheduler.observe())
+    await scheduler.wait_for_sync()
+    for number in range(pods):
+        cluster.create_pod(make_pod(f"p{number}").req(cpu=POD_CPU, memory=POD_MEMORY).obj())
+    while len(scheduler.queue) < pods:  # noqa: ASYNC110 -- nobody tells
+        await asyncio.sleep(0.01)
+    gc.collect()
+    gc.freeze()
+    begin, own, others = time.perf_counter(), time.process_time(), cpu_of(pid) if pid else 0.0
+    scheduling = asyncio.ensure_future(scheduler.schedule())
+    while _waiting(cluster, scheduler):  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    wall = time.perf_counter() - begin
+    spent = time.process_time() - own + (cpu_of(pid) - others if pid else 0.0)
+    for task in (scheduling, observing):
+        task.cancel()
+    await asyncio.gather(scheduling, observing, return_exceptions=True)
+    gc.unfreeze()
+    return Result(
+        form.policy, form.name, nodes, pods,
+        decisions_per_s=0.0 if form.extender is not None else pods / deciding[0],
+        pods_per_s=pods / wall,
+        cpu_us_per_pod=1e6 * spent / pods,
+        guest_calls=int(metrics.wasm_calls_total.labels("Guest").value),
+        mean_score=_mean_score(form.policy, cluster),
+    )  # fmt: skip
+
+
+def _timed(scheduler: Scheduler) -> list[float]:
+    """Count the CPU seconds of the scheduling loop."""
+    spent = [0.0]
+    decide = scheduler._schedule_slice
+
+    def timed() -> bool:
+        started = time.process_time()
+        try:
+            return decide()
+        finally:
+            spent[0] += time.process_time() - started
+
+    scheduler._schedule_slice = timed  # type: ignore[method-assign]
+    return spent
+
+
+def _waiting(cluster: Cluster, scheduler: Scheduler) -> bool:
+    sizes = scheduler.cache.sizes()
+    return sizes["assumed_pods"] > 0 or sizes["pods"] < len(cluster.pods)
+
+
+def _mean_score(policy: str, cluster: Cluster) -> float:
+    """SystemExit for a run that went wrong."""
+    on = Counter(pod.spec.node_name for pod in cluster.pods.values())
+    if on[""] or max(on.values()) > 110:
+        raise SystemExit(f"{on['']} pods were not bound, and a node has {max(on.values())} of 110 pods")
+    if policy == LABEL_POLICY:
+        return statistics.fmean(number_of(pod.spec.node_name) for pod in cluster.pods.values())
+    return len(cluster.pods) / len(on)  # pods on a node that has any
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def measure(nodes: int, forms: Sequence[Form], rounds: int, scale: float) -> list[list[Result]]:
+    """By round, the forms in turn."""
+    found: list[list[Result]] = []
+    with extender() as (pid, port):
+        for turn in range(rounds):
+            order = [forms[(turn + place) % len(forms)] for place in range(len(forms))]
+            taken = {}
+            for form in order:
+                asked = (pid, port) if form.extender is not None else (0, 0)
+                taken[form.policy, form.name] = asyncio.run(run(form, nodes, form.pods_for(nodes, scale), *asked))
+                gc.collect()
+            found.append([taken[form.policy, form.name] for form in forms])
+    return found
+
+
+def table(rounds: Sequence[Sequence[Result]]) -> str:
+    nodes = rounds[0][0].nodes
+    head = (
+        f"{'policy':9}{'form':15}{'pods':>7}{'decisions/s':>13}{'pods/s':>9}{'CPU us/pod':>12}{'calls':>8}{'score':>8}"
+    )
+    lines = [f"{nodes:,} nodes, medians of {len(rounds)}", f"{head}   of native"]
+    for column, first in enumerate(rounds[0]):
+        results = [each[column] for each in rounds]
+        decisions = statistics.median(each.decisions_per_s for each in results)
+        lines.append(
+            f"{first.policy:9}{first.form:15}{first.pods:7,}"
+            f"{f'{decisions:,.0f}' if decisions else '-':>13}"
+            f"{statistics.median(each.pods_per_s for each in results):9,.0f}"
+            f"{statistics.median(each.cpu_us_per_pod for each in results):12,.0f}"
+            f"{first.guest_calls:8,}{first.mean_score:8.1f}   {_spread(ratios(rounds, first.policy, first.form))}"
+        )
+    return "\n".join([*lines, *goals(rounds)])
+
+
+def ratios(rounds: Sequence[Sequence[Result]], policy: str, form: str, base: str = "native") -> list[float]:
+    """CPU of the base over CPU of the form, by round: 1 is as fast."""
+    found = []
+    for each in rounds:
+        by_form = {result.form: result.cpu_us_per_pod for result in each if result.policy == policy}
+        if base in by_form and form in by_form:
+            found.append(by_form[base] / by_form[form])
+    return found
+
+
+def _spread(found: Sequence[float]) -> str:
+    return f"{statistics.median(found):.3f} ({min(found):.3f} .. {max(found):.3f})" if found else "-"
+
+
+# What is promised: (what it is called, policy, form, base, at least).
+GOALS = (
+    ("a pure guest, of native", LABEL_POLICY, "batch-c", "native", 0.9),
+    ("a guest that depends on usage, of a kernel", PACKING, "batch-c", "kernel", 0.6),
+    ("a guest of the extension interface, of an extender", LABEL_POLICY, "extension", "http", 5.0),
+)
+
+
+def goals(rounds: Sequence[Sequence[Result]]) -> list[str]:
+    lines = []
+    for title, policy, form, base, least in GOALS:
+        found = ratios(rounds, policy, form, base)
+        if found:
+            is_met = statistics.median(found) >= least
+            lines.append(f"{title}: {_spread(found)}, goal {least:g}: {'met' if is_met else 'NOT met'}")
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="perf.wasm_policies", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--forms", nargs="+", choices=sorted({form.name for form in FORMS}), help="default: all")
+    parser.add_argument("--policies", nargs="+", choices=(LABEL_POLICY, PACKING), default=[LABEL_POLICY, PACKING])
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of pods")
+    parser.add_argument("--output", type=Path, help="write the results of all rounds as JSON")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.serve:
+        asyncio.run(serve())
+        return 0
+    configure(verbosity=QUIET)
+    forms = [f for f in FORMS if f.policy in options.policies and (not options.forms or f.name in options.forms)]
+    forms = [form for form in forms if form.guest is None or form.guest() is not None]
+    everything: list[Result] = []
+    for nodes in options.nodes:
+        rounds = measure(nodes, forms, options.rounds, options.scale)
+        print(table(rounds), flush=True)
+        everything += [result for each in rounds for result in each]
+    if options.output:
+        options.output.write_text(json.dumps([asdict(result) for result in everything], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,466 @@
+"""Guests that mean harm, in a scheduler: it goes on, pods of other profiles are decided, and nothing is reached that
+was not granted."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import random
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kscheduler.client.protocol import PODS
+from kscheduler.config.load import parse_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.framework.interface import NoPermitWaits
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.scheduler import Options
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.testing.wrappers import make_node, make_pod
+from kscheduler.wasm.arguments import FAIL, FAILURE_POLICIES
+from kscheduler.wasm.batch.host_functions import host_functions as batch_functions
+from kscheduler.wasm.engine import FuncType, GuestFault, HostFunction, Instance, Limits, Wasi
+from kscheduler.wasm.engines import engine_named
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
+from kscheduler.wasm.extension.host.api import ApiFunctions
+from kscheduler.wasm.extension.host.call import Call
+from kscheduler.wasm.extension.host.functions import host_functions as extension_functions
+from kscheduler.wasm.extension.host.klog import Klog
+from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
+from kscheduler.wasm.extension.host.world import World
+from kscheduler.wasm.extension.surroundings import Surroundings
+from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.wasi import functions as wasi_functions
+from tests.wasm.batch.plugins import make_table
+from tests.wasm.extension.kit import module
+
+wasmtime = pytest.importorskip("wasmtime")
+
+NODES = 3
+HOSTILE, PEACEFUL = "hostile", "default-scheduler"
+
+# --- guests ---------------------------------------------------------------------------------------------------------
+
+# What an export does in the place of its work; the rest of its body is there for the type's sake.
+LOOP = "(loop $again (br $again))"
+TRAP = "unreachable"
+DEEP = "(call $deep)"
+BOMB = """
+  (loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+  (memory.fill (i32.const 0) (i32.const 1) (i32.shl (memory.size) (i32.const 16))) unreachable"""
+OUTSIDE = "(drop (i32.load (i32.const -8)))"
+HARM = {"loops": LOOP, "traps": TRAP, "recurses": DEEP, "bombs": BOMB, "reads outside": OUTSIDE}
+
+DESCRIBED, ANSWER, ROOM = 1024, 8192, 65536  # addresses
+
+
+def text(data: bytes) -> str:
+    return "".join(f"\\{byte:02x}" for byte in data)
+
+
+def both(address: int, size: int) -> int:
+    value = address << 32 | size
+    return value - (1 << 64) if value >> 63 else value
+
+
+_NOW = '(import "kscheduler" "now" (func $now (result i64)))'  # a guest that asks for the time is not pure
+
+
+def batch_guest(
+    answer: bytes = b"", *, points: tuple[str, ...] = ("score",), returns: int | None = None, depends: str = "other",
+    before: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:  # fmt: skip
+    """A guest of the batch ABI that answers the bytes at every point. `before`: export -> what it does first."""
+    told = {"abi": 1, "name": "Hostile", "points": list(points), "depends": [depends]}
+    if depends == "other":
+        told |= {"table": ["names"]}
+    described = msgpack.packb(told)
+    results = {
+        "kscheduler_abi_v1": ("", "i32", 1),
+        "ks_alloc": ("i32", "i32", ROOM),
+        "ks_configure": ("i32 i32", "i64", 0),
+        "ks_describe": ("", "i64", both(DESCRIBED, len(described))),
+        "ks_table": ("i32 i32", "i64", 0),
+        "ks_call": ("i32 i32 i32", "i64", both(ANSWER, len(answer)) if returns is None else returns),
+    }
+    lines = [
+        f'(module {_NOW if any("$now" in body for body in before.values()) else ""} (memory (export "memory") 4)',
+        f'(data (i32.const {DESCRIBED}) "{text(described)}") (data (i32.const {ANSWER}) "{text(answer)}")',
+        "(func $deep (call $deep) (call $deep))",
+    ]
+    for name, (params, result, value) in results.items():
+        signature = f"(param {params})" if params else ""
+        body = f"{before.get(name, '')} ({result}.const {value})"
+        lines.append(f'(func (export "{name}") {signature} (result {result}) {body})')
+    return bytes(wasmtime.wat2wasm("\n".join([*lines, ")"])))
+
+
+def extension_guest(harm: str, *exports: str) -> bytes:
+    """A guest of the extension interface in which one export, the first, does harm."""
+    zero = {"postfilter": "(i64.const 0)", "score": "(i64.const 0)", "permit": "(i64.const 0)"}
+    zero |= {"unreserve": "", "postbind": ""}
+    bodies = {name: zero.get(name, "(i32.const 0)") for name in dict.fromkeys([*exports, "filter"])}
+    bodies[exports[0]] = harm + bodies[exports[0]]
+    return module(globals_="(func $deep (call $deep) (call $deep))", **bodies)
+
+
+# --- the scene ------------------------------------------------------------------------------------------------------
+
+
+def config_with(guest: bytes, folder: Path, guests: GuestPlugins, **arguments: object) -> SchedulerConfig:
+    """Two profiles, of which one has the guest."""
+    path = folder / "guest.wasm"
+    path.write_bytes(guest)
+    args = {"guestURL": path.as_uri(), "deadline": "5ms", "memory": "4Mi", **arguments}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": HOSTILE,
+                "plugins": {"multiPoint": {"enabled": [{"name": "Guest"}]}},
+                "pluginConfig": [{"name": "Guest", "args": args}],
+            },
+            {"schedulerName": PEACEFUL},
+        ],
+    }
+    find = functools.partial(find_plugins, guests=guests)
+    return parse_config(json.dumps(document), "scheduler.yaml", find_plugins=find)
+
+
+def simulate(guest: bytes, folder: Path, *, pods: int = 6, max_time_s: float = 60.0, **arguments: object) -> Outcome:
+    guests = GuestPlugins(reloads=False)
+    config = config_with(guest, folder, guests, **arguments)
+    nodes = [make_node(f"n{number}").capacity(cpu="64", memory="64Gi", pods=110).obj() for number in range(NODES)]
+    arrivals = [
+        Arrival(0.2 * number, make_pod(f"p{number}").req(cpu="1").scheduler_name((HOSTILE, PEACEFUL)[number % 2]).obj())
+        for number in range(pods)
+    ]
+    names = frozenset((HOSTILE, PEACEFUL))
+    run = RunSettings(scheduler_names=names, max_time_s=max_time_s)
+    return simulate_scenario(Scenario(nodes, arrivals), real_scheduler(config, Options(guests=guests)), run)
+
+
+def unbound(outcome: Outcome) -> dict[str, int]:
+    """Profile -> its pods that have no node."""
+    found = {HOSTILE: 0, PEACEFUL: 0}
+    for pod in outcome.cluster.store(PODS).sorted_objects():
+        found[pod.spec.scheduler_name] += not pod.spec.node_name
+    return found
+
+
+def check(guest: bytes, folder: Path, policy: str) -> Outcome:
+    """The guest fails at each call: its pods wait, or do without it; all others are bound."""
+    outcome = simulate(guest, folder, failurePolicy=policy, max_time_s=8.0)
+    assert outcome.violations == []
+    assert unbound(outcome) == {HOSTILE: 3 if policy == FAIL else 0, PEACEFUL: 0}
+    return outcome
+
+
+# --- harm in a cycle ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("export", ["ks_call", "ks_table"])
+@pytest.mark.parametrize("harm", HARM)
+def test_a_batch_guest_that_does_harm_in_a_cycle(harm: str, export: str, policy: str, tmp_path: Path) -> None:
+    outcome = check(batch_guest(points=("filter", "score"), before={export: HARM[harm]}), tmp_path, policy)
+    assert outcome.events["PluginQuarantined"] >= 1
+
+
+@pytest.mark.parametrize("export", ["kscheduler_abi_v1", "ks_configure", "ks_describe"])
+@pytest.mark.parametrize("harm", HARM)
+def test_a_batch_guest_that_does_harm_as_it_starts_is_refused(harm: str, export: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Guest|wasm"):
+        simulate(batch_guest(before={export: HARM[harm]}), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("point", ["preFilter", "filter", "preScore", "score", "reserve", "permit", "preBind"])
+def test_a_batch_guest_that_does_harm_at_any_point(point: str, policy: str, tmp_path: Path) -> None:
+    points = ("preFilter", "filter") if point == "preFilter" else ("preScore", "score") if point == "preScore" else ()
+    check(batch_guest(points=points or (point,), before={"ks_call": LOOP}), tmp_path, policy)
+
+
+# Its exports that a pod meets on its way to a node, each alone beside a Filter.
+_EXTENSION = ("prefilter", "filter", "prescore", "score", "normalizescore", "reserve", "permit", "prebind")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("export", _EXTENSION)
+@pytest.mark.parametrize("harm", ["loops", "traps", "bombs"])
+def test_an_extension_guest_that_does_harm_in_a_cycle(harm: str, export: str, policy: str, tmp_path: Path) -> None:
+    also = ("score",) if export in ("prescore", "normalizescore") else ()
+    check(extension_guest(HARM[harm], export, *also), tmp_path, policy)
+
+
+@pytest.mark.parametrize("export", ["unreserve", "postbind"])
+def test_harm_in_an_export_without_an_answer_stops_no_pod(export: str, tmp_path: Path) -> None:
+    outcome = simulate(extension_guest(LOOP, export, "reserve"), tmp_path)
+    assert unbound(outcome) == {HOSTILE: 0, PEACEFUL: 0}
+
+
+# --- answers that break the contract ----------------------------------------------------------------------------------
+
+
+def packed(**answer: Any) -> bytes:
+    made: bytes = msgpack.packb({"pods": [answer]})
+    return made
+
+
+def scores(*values: int) -> bytes:
+    return packed(scores=struct.pack(f"<{len(values)}q", *values))
+
+
+BAD_ANSWERS = {
+    "too few scores": scores(1, 2),
+    "too many scores": scores(1, 2, 3, 4),
+    "a score too high": scores(0, 101, 0),
+    "a score too low": scores(0, -1, 0),
+    "a number that is none": scores(0, -(1 << 63), 0),
+    "half a score": packed(scores=b"1234567"),
+    "scores that are text": packed(scores="1234"),
+    "two pods": msgpack.packb({"pods": [{}, {}]}),
+    "no pods": msgpack.packb({"pods": []}),
+    "no message": b"\xc1",
+    "half a message": scores(1, 2, 3)[:-5],
+    "text that is none": b"\x81\xa5error\xa1\x80",
+    "a list": msgpack.packb([1, 2, 3]),
+    "a nest of lists": b"\x91" * 5000 + b"\x90",
+    "a claim of a great many entries": b"\x81\xa4pods\xdd\xff\xff\xff\xff",
+    "state without end": packed(state=bytes(65_537)),
+}
+
+
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("what", BAD_ANSWERS)
+def test_an_answer_that_breaks_the_contract_is_a_fault(what: str, policy: str, tmp_path: Path) -> None:
+    check(batch_guest(BAD_ANSWERS[what]), tmp_path, policy)
+
+
+@pytest.mark.parametrize(
+    "returns", [both(0xFFFF_FFF0, 64), both(0, 0xFFFF_FFFF), both(4 << 16, 1), both((4 << 16) - 1, 2), -1]
+)
+def test_an_answer_outside_its_memory_is_a_fault(returns: int, tmp_path: Path) -> None:
+    check(batch_guest(returns=returns), tmp_path, FAIL)
+
+
+@pytest.mark.parametrize("room", [-1, 0xFFFF_FFF0 - (1 << 32), (4 << 16) - 1])
+def test_room_for_messages_outside_its_memory_is_a_fault(room: int, tmp_path: Path) -> None:
+    check(batch_guest(before={"ks_alloc": f"(return (i32.const {room}))"}), tmp_path, FAIL)
+
+
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+def test_a_pure_guest_with_bad_answers_does_not_get_into_the_compiled_lane(policy: str, tmp_path: Path) -> None:
+    check(batch_guest(scores(0, 101, 0), depends="pod"), tmp_path, policy)
+
+
+# --- quarantine -------------------------------------------------------------------------------------------------------
+
+
+def _until(seconds: int, harm: str) -> str:
+    """Harm until the clock of the simulation, which begins at a fixed time, has come so far."""
+    return f"(if (i64.lt_s (call $now) (i64.const {int((START + seconds) * 1e9)})) (then {harm}))"
+
+
+START = 1_700_000_000  # of the clock of a simulation
+
+
+@pytest.mark.parametrize("harm", ["loops", "traps"])
+def test_a_guest_is_called_again_when_it_behaves(harm: str, tmp_path: Path) -> None:
+    guest = batch_guest(scores(1, 2, 3), before={"ks_call": _until(12, HARM[harm])})
+    outcome = simulate(guest, tmp_path, pods=8, max_time_s=120.0)
+    assert outcome.violations == []
+    assert unbound(outcome) == {HOSTILE: 0, PEACEFUL: 0}
+    told = {(event.reason, event.regarding_kind, event.regarding_name) for event in outcome.cluster.events}
+    assert ("PluginQuarantined", "KubeSchedulerConfiguration", "guest") in told
+    assert ("PluginAdmitted", "KubeSchedulerConfiguration", "guest") in told
+
+
+# --- corrupt modules --------------------------------------------------------------------------------------------------
+
+SOUND = batch_guest(scores(1, 2, 3))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_corrupt_module_is_refused_or_harmless(data: st.DataObject, tmp_path: Path) -> None:
+    module = bytearray(SOUND)
+    for place in data.draw(st.lists(st.integers(0, len(module) - 1), max_size=3), label="places"):
+        module[place] = data.draw(st.integers(0, 255), label="byte")
+    cut = data.draw(st.integers(0, len(module)), label="length")
+    kept = bytes(module[:cut] if data.draw(st.booleans(), label="is cut") else module)
+    try:
+        outcome = simulate(kept, tmp_path, pods=2, max_time_s=2.0)
+    except ConfigError:
+        return
+    assert outcome.violations == []
+    assert unbound(outcome)[PEACEFUL] == 0
+
+
+# --- host functions, asked for anything -------------------------------------------------------------------------------
+
+
+def caller_of(functions: list[HostFunction]) -> bytes:
+    """A guest that hands its own arguments on: export `f0` calls the first function, and so on."""
+    kinds = {"i": "i32", "I": "i64"}
+    lines = ["(module"]
+    for index, each in enumerate(functions):
+        signature = _signature(each.type, kinds)
+        lines.append(f'(import "{each.module}" "{each.name}" (func $h{index} {signature}))')
+    lines.append('(memory (export "memory") 1 2) (data (i32.const 100) "\\7b\\22\\00\\ff") ')
+    for index, each in enumerate(functions):
+        given_on = " ".join(f"(local.get {number})" for number in range(len(each.params)))
+        lines.append(f'(func (export "f{index}") {_signature(each.type, kinds)} (call $h{index} {given_on}))')
+    return bytes(wasmtime.wat2wasm("\n".join([*lines, ")"])))
+
+
+def _signature(kind: FuncType, names: dict[str, str]) -> str:
+    params = " ".join(names[letter] for letter in kind.params)
+    return (f"(param {params})" if params else "") + (f"(result {names[kind.results]})" if kind.results else "")
+
+
+def extension_host() -> list[HostFunction]:
+    world = World(make_table(), ObjectEncoder())
+    scheduler = SchedulerFunctions("Guest", "config", world, NoPermitWaits(), Surroundings())
+    return list(extension_functions(ApiFunctions(world), scheduler, Klog("Guest", 0)))
+
+
+FUNCTIONS: dict[str, Callable[[], list[HostFunction]]] = {
+    "batch": lambda: list(batch_functions(lambda: 7)),
+    "extension": extension_host,
+    "wasi": lambda: wasi_functions(Wasi(args=("guest",))),
+}
+EDGES = (0, 1, 4, 100, 255, 65_535, 65_536, 65_537, 131_072, (1 << 31) - 1, -(1 << 31), -1, -8, -65_536)
+numbers = st.one_of(st.sampled_from(EDGES), st.integers(-(1 << 31), (1 << 31) - 1), st.integers(0, 300))
+
+
+class Asked:
+    """Host functions of one interface, asked by a guest that is made anew after each fault."""
+
+    def __init__(self, interface: str) -> None:
+        self.functions = FUNCTIONS[interface]()
+        self._module = engine_named("wasmtime").compile(caller_of(self.functions))
+        self._instance: Instance | None = None
+        self.faults = 0
+
+    def ask(self, index: int, *arguments: int) -> None:
+        """Either an answer or a GuestFault, and the host is as it was."""
+        if self._instance is None or self._instance.is_broken:
+            self._instance = self._module.instantiate(self.functions, Limits(deadline_s=5.0))
+        self._instance.data = Call(make_pod("p").obj(), "a", filtered=["a", "b"], scores={"a": 1})
+        try:
+            self._instance.call(f"f{index}", *arguments)
+        except GuestFault as raised:
+            fault = raised
+            self._instance.close()
+        else:
+            return
+        self.faults += 1
+        assert fault.kind.value in ("memory", "bad_answer", "exit"), fault
+        assert "\n" not in fault.message
+
+
+@pytest.fixture(scope="module", params=FUNCTIONS)
+def asked(request: pytest.FixtureRequest) -> Asked:
+    interface: str = request.param
+    return Asked(interface)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_host_functions_take_any_address_and_length(asked: Asked, data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(asked.functions) - 1))
+    function = asked.functions[index]
+    asked.ask(index, *(data.draw(numbers, label=f"{function.name} {place}") for place in range(len(function.params))))
+
+
+def test_every_host_function_is_asked_for_every_edge(asked: Asked) -> None:
+    """Both of each pair of an address and a length, at all edges."""
+    for index, function in enumerate(asked.functions):
+        count = len(function.params)
+        for first in EDGES:
+            for second in EDGES:
+                asked.ask(index, *(second if place % 2 else first for place in range(count)))
+    assert asked.faults > 20
+
+
+# --- nothing but what is granted --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "kind"),
+    [
+        ("wasi_snapshot_preview1", "path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"),
+        ("wasi_snapshot_preview1", "sock_accept", "(param i32 i32 i32) (result i32)"),
+        ("wasi_snapshot_preview1", "sock_recv", "(param i32 i32 i32 i32 i32 i32) (result i32)"),
+    ],
+)
+def test_files_and_sockets_answer_no(module: str, name: str, kind: str, tmp_path: Path) -> None:
+    """A guest that opens /etc/passwd under every descriptor gets no file."""
+    letters = kind.partition(")")[0].removeprefix("(param").split()
+    given_on = " ".join(f"({letter}.const {3 if place == 0 else 64})" for place, letter in enumerate(letters))
+    body = f"""
+      (import "{module}" "{name}" (func $f {kind}))
+      (memory (export "memory") 1) (data (i32.const 64) "/etc/passwd")
+      (func (export "filter") (result i32) (if (i32.eqz (call $f {given_on})) (then unreachable)) (i32.const 0))"""
+    made = bytes(wasmtime.wat2wasm(f"(module {body})"))
+    assert unbound(simulate(made, tmp_path)) == {HOSTILE: 0, PEACEFUL: 0}  # it was told no, so it did not trap
+
+
+def test_a_guest_sees_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "token")
+    guest = """(module
+      (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
+      (memory (export "memory") 1)
+      (func (export "filter") (result i32)
+        (if (call $sizes (i32.const 8) (i32.const 12)) (then (return (i32.const 0))))
+        (if (i32.or (i32.load (i32.const 8)) (i32.load (i32.const 12))) (then unreachable))
+        (i32.const 0)))"""
+    assert unbound(simulate(bytes(wasmtime.wat2wasm(guest)), tmp_path)) == {HOSTILE: 0, PEACEFUL: 0}
+
+
+# --- a great many -----------------------------------------------------------------------------------------------------
+
+CALLS = 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interface", FUNCTIONS)
+def test_memory_stays_bounded_over_a_great_many_bad_calls(interface: str) -> None:
+    chance, guest = random.Random(5), Asked(interface)
+
+    def ask(times: int) -> None:
+        for _ in range(times):
+            index = chance.randrange(len(guest.functions))
+            count = len(guest.functions[index].params)
+            guest.ask(index, *(chance.choice(EDGES) for _ in range(count)))
+        gc.collect()
+
+    ask(CALLS // 10)
+    before = resident_bytes()
+    ask(CALLS - CALLS // 10)
+    assert guest.faults > CALLS // 20
+    assert resident_bytes() - before < 6_000_000  # 60 bytes a call would be more
+
+
+def resident_bytes() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
