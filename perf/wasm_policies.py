@@ -304,7 +304,7 @@ FORMS = (
     *batch_forms(LABEL_POLICY, "label_score", 20_000),
     Form(LABEL_POLICY, "py-table", 1_500, f"{_HERE}:PythonLabelTable"),
     Form(LABEL_POLICY, "py-node", 700, f"{_HERE}:PythonLabel"),
-    Form(LABEL_POLICY, "extension", 500, "Guest", extension_guest),
+    Form(LABEL_POLICY, "extension", 1_000, "Guest", extension_guest),
     Form(LABEL_POLICY, "http-names", 300, extender=True),
     Form(LABEL_POLICY, "http", 150, extender=False),
     Form(PACKING, "native", 20_000, FIT, shrinks=False),
