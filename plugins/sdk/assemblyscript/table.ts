@@ -4,17 +4,16 @@ import { Kept, Value } from "./msgpack";
 
 /** Rows in a message: packed, or all. */
 export class Rows {
-  constructor(
-    private packed: Value,
-    private all: i32,
-  ) {}
+  readonly length: i32;
+  private packed: usize; // 0: all
 
-  get length(): i32 {
-    return this.packed.isText ? this.packed.byteCount / 4 : this.all;
+  constructor(packed: Value, all: i32) {
+    this.packed = packed.bytes;
+    this.length = packed.isText ? packed.byteCount / 4 : all;
   }
 
   at(i: i32): i32 {
-    return this.packed.isText ? load<i32>(this.packed.bytes + 4 * i) : i;
+    return this.packed == 0 ? i : load<i32>(this.packed + 4 * i);
   }
 }
 

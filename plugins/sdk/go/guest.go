@@ -2,10 +2,7 @@
 // It speaks the ABI (../../abi/README.md) and keeps the node table.
 package ks
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "unsafe"
 
 // A Point is an extension point.
 type Point int32
@@ -193,11 +190,12 @@ func addScores(q *Question, raw []byte) {
 		}
 	}
 	plugin.Score(q, scores)
-	out = addText(addMap(out, 1), "scores")
-	out = binary.BigEndian.AppendUint32(append(out, 0xc6), uint32(8*n))
-	for _, score := range scores {
-		out = binary.LittleEndian.AppendUint64(out, uint64(score))
-	}
+	out = addBin(addText(addMap(out, 1), "scores"), packed(scores))
+}
+
+// packed are numbers as a column has them; wasm is little-endian.
+func packed(numbers []int64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), 8*len(numbers))
 }
 
 func addStatus(q *Question) {

@@ -15,6 +15,7 @@ import msgpack
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -38,6 +39,7 @@ c_builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))
 sdk_builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "sdk" / "build_examples.py")))
 vectors = SimpleNamespace(**runpy.run_path(str(PLUGINS / "abi" / "make_vectors.py")))
 
+PATIENCE = Duration.parse("10s")  # for a machine where compilers run beside the tests
 GPU = "nvidia.com/gpu"
 SPEED = "example.com/performance"
 TEAM = "example.com/team"
@@ -84,7 +86,7 @@ def compiled(language: str, name: str) -> Module:
 
 
 def load(language: str, name: str, table: NodeTable, config: str = "") -> Made:
-    return Made(compiled(language, name), table, WasmArguments(guest_url=URL, guest_config=config))
+    return Made(compiled(language, name), table, WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE))
 
 
 def a_node(chance: random.Random, name: str) -> NodeBuilder:
@@ -232,11 +234,12 @@ def test_the_commands_for_plugins_take_the_examples(
     wasm = str(wasm_of(language, "gpu_packing"))
     assert main(["plugin", "inspect", wasm]) == 0
     assert "kscheduler batch ABI, version 1" in capsys.readouterr().out
-    files = PLUGINS / "gpu_packing"
+    files, arguments = PLUGINS / "gpu_packing", tmp_path / "arguments.yaml"
+    arguments.write_text("deadline: 1s\n")
     told = []
     for guest in (wasm, str(wasm_of("c", "gpu_packing"))):
-        where = ["--cluster", str(files / "nodes.yaml"), "--pod", str(files / "pods.yaml"), "--plugin-cache-dir", ""]
-        assert main(["plugin", "test", guest, *where, "--output", "json"]) == 0
+        where = ["--cluster", str(files / "nodes.yaml"), "--pod", str(files / "pods.yaml"), "--args", str(arguments)]
+        assert main(["plugin", "test", guest, *where, "--plugin-cache-dir", "", "--output", "json"]) == 0
         told.append(json.loads(capsys.readouterr().out))
     assert [pod["nodes"] for pod in told[0]["pods"]] == [pod["nodes"] for pod in told[1]["pods"]]
 

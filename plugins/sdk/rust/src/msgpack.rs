@@ -181,13 +181,10 @@ impl Writer {
         self.bytes.extend_from_slice(bin);
     }
 
+    /// A column; wasm is little-endian.
     pub fn numbers(&mut self, numbers: &[i64]) {
-        self.bytes.push(0xc6);
-        self.bytes.extend_from_slice(&(8 * numbers.len() as u32).to_be_bytes());
-        self.bytes.reserve(8 * numbers.len());
-        for number in numbers {
-            self.bytes.extend_from_slice(&number.to_le_bytes());
-        }
+        // Safe: any bytes of numbers may be read as bytes.
+        self.bin(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), 8 * numbers.len()) });
     }
 
     pub fn texts<T: AsRef<str>>(&mut self, key: &str, texts: &[T]) {
