@@ -85,8 +85,9 @@ def compiled(language: str, name: str) -> Module:
     return engine_named("wasmtime").compile(wasm_of(language, name).read_bytes())
 
 
-def load(language: str, name: str, table: NodeTable, config: str = "") -> Made:
-    return Made(compiled(language, name), table, WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE))
+def load(language: str, name: str, table: NodeTable, config: str = "", **more: Any) -> Made:
+    arguments = WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE, **more)
+    return Made(compiled(language, name), table, arguments)
 
 
 def a_node(chance: random.Random, name: str) -> NodeBuilder:
@@ -179,6 +180,16 @@ def test_a_library_hands_on_why_a_configuration_is_refused(language: str) -> Non
         load(language, "nodenumber", make_table(), "reverse")
     with pytest.raises(PluginError, match=r"refuses its configuration: .*at most 253 bytes"):
         load(language, "team_nodes", make_table(), "x" * 254)
+
+
+def test_a_guests_memory_does_not_grow_with_the_questions(language: str) -> None:
+    chance, table = random.Random(5), make_table(*(make_node(f"node-{number}") for number in range(1000)))
+    made = load(language, "nodenumber", table, memory_bytes=8 << 20)
+    pods = [info(make_pod("pod-1"))]
+    for _ in range(3000):  # 8 kB of scores each
+        table.set_node(a_node(chance, f"node-{chance.randrange(1000)}").obj())
+        made.plugin._asker.ask_many(Point.SCORE, pods, [b"\x01"])
+    assert made.plugin.pool.instances == 1
 
 
 class Started:
