@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kscheduler._fast import Scores, Verdicts
+from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable
@@ -29,6 +30,7 @@ pytest.importorskip("ziglang")
 PLUGINS = Path(__file__).parents[3] / "plugins"
 builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))
 GPU = "nvidia.com/gpu"
+PATIENCE = Duration.parse("10s")  # a busy machine is no fault of a guest
 
 
 def load(name: str, table: NodeTable, config: str = "", *, wasm: Path | None = None) -> Made:
@@ -36,7 +38,7 @@ def load(name: str, table: NodeTable, config: str = "", *, wasm: Path | None = N
     wasm = wasm or builder.build(PLUGINS / name / f"{name}.c")
     assert wasm is not None
     module = engine_named("wasmtime").compile(wasm.read_bytes())
-    return Made(module, table, WasmArguments(guest_url=URL, guest_config=config))
+    return Made(module, table, WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE))
 
 
 def test_a_pod_prefers_nodes_with_its_number() -> None:

@@ -40,7 +40,7 @@ def config_with(guests: dict[str, str], directory: Path, found: GuestPlugins, co
                 "schedulerName": "default-scheduler",
                 "plugins": {"multiPoint": {"enabled": [{"name": name, "weight": 3} for name in made]}},
                 "pluginConfig": [
-                    {"name": name, "args": {"guestURL": path.as_uri(), "guestConfig": config}}
+                    {"name": name, "args": {"guestURL": path.as_uri(), "guestConfig": config, "deadline": "10s"}}
                     for name, path in made.items()
                 ],
             }
