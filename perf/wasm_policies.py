@@ -497,6 +497,7 @@ def _spread(found: Sequence[float]) -> str:
 GOALS = (
     ("a pure guest, of native", LABEL_POLICY, "batch-c", "native", 0.9),
     ("a guest that depends on usage, of a kernel", PACKING, "batch-c", "kernel", 0.6),
+    ("the same, of what only the compiled core can do", PACKING, "batch-c", "native", 0.6),
     ("a guest of the extension interface, of an extender", LABEL_POLICY, "extension", "http", 5.0),
 )
 

@@ -188,6 +188,11 @@ class CompiledLane:
         """Each pod is told the mean of its run; the core filters and scores at once, so each of these is told half."""
         pods = len(run)
         self._observer.algorithm((looking_s + placing_s) / pods, pods)
+        if pods == 1:  # as all that join others are
+            compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
+            compiled.evaluations.count(1, scored)
+            self._tell(compiled.profile, 1, scored, looking_s, placing_s)
+            return
         singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
         if feasible.count(1):
             singles.update(pod_class for pod_class, fitting in zip(run, feasible, strict=True) if fitting == 1)
@@ -199,14 +204,18 @@ class CompiledLane:
             evaluations.count(count, scored)
             before = by_profile.get(compiled.profile, (0, 0))
             by_profile[compiled.profile] = before[0] + count, before[1] + scored
-        tell = self._observer.extension_point
         for profile, (count, scored) in by_profile.items():
-            tell("PreFilter", "Success", profile, looking_s / pods, count)
-            tell("Filter", "Success", profile, placing_s / pods / 2, count)
-            if scored:
-                tell("PreScore", "Success", profile, 0.0, scored)
-                tell("Score", "Success", profile, placing_s / pods / 2, scored)
-            self._profiles[profile].pass_over(count)
+            self._tell(profile, count, scored, looking_s / pods, placing_s / pods)
+
+    def _tell(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
+        """So many pods of a profile; seconds of each."""
+        tell = self._observer.extension_point
+        tell("PreFilter", "Success", profile, looking_s, count)
+        tell("Filter", "Success", profile, placing_s / 2, count)
+        if scored:
+            tell("PreScore", "Success", profile, 0.0, scored)
+            tell("Score", "Success", profile, placing_s / 2, scored)
+        self._profiles[profile].pass_over(count)
 
 
 class HighestNominated:
