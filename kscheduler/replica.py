@@ -32,6 +32,7 @@ EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
+RECONNECT_MOST_S = 5.0
 # How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
 HEAD_START_S = 0.01
 
@@ -151,7 +152,12 @@ class Replica:
         """Schedule once this replica may, on a cache whose watches work."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
-        while any(informer.last_error for informer in self._scheduler.informers):  # noqa: ASYNC110 (lasts milliseconds)
+        # Milliseconds, as a rule. But a watch that was refused at first, as a fresh apiserver may do, and then taken
+        # shows that it works by what it brings: where there is nothing to bring, that may take minutes.
+        until = self._clock.now() + RECONNECT_MOST_S
+        while self._clock.now() < until:  # noqa: ASYNC110
+            if not any(informer.last_error for informer in self._scheduler.informers):
+                break
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
 

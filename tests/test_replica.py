@@ -260,6 +260,19 @@ def test_a_replica_that_cannot_list_is_alive_and_not_ready_and_says_why(signals:
     run(scenario)
 
 
+def test_a_watch_that_was_refused_once_and_is_silent_since_keeps_no_pod_waiting(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(20)
+        process = world.start("a")
+        process.client.faults.add(FaultKind.TOO_MANY_REQUESTS, Verb.WATCH, resource="services", count=1)
+        await asyncio.sleep(2)
+        assert any(informer.last_error for informer in process.scheduler.informers)
+        await world.until(lambda: world.pending == 0, within_s=10)
+
+    run(scenario)
+
+
 def test_a_replica_told_to_stop_before_it_could_list_ends_at_once(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.cluster.stop()
