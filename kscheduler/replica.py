@@ -155,7 +155,7 @@ class Replica:
         # Milliseconds, as a rule. But a watch that was refused at first, as a fresh apiserver may do, and then taken
         # shows that it works by what it brings: where there is nothing to bring, that may take minutes.
         until = self._clock.now() + RECONNECT_MOST_S
-        while self._clock.now() < until:  # noqa: ASYNC110
+        while self._clock.now() < until:
             if not any(informer.last_error for informer in self._scheduler.informers):
                 break
             await asyncio.sleep(RECONNECT_PERIOD_S)
