@@ -144,7 +144,7 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     )
     collections = Collections()  # as a replica has it
     collections.start()
-    spent = _timed(scheduler)
+    spent = time_decisions(scheduler)
     observing = asyncio.ensure_future(scheduler.observe())
     await scheduler.wait_for_sync()
     for pod in made:
@@ -157,7 +157,7 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     watching = asyncio.ensure_future(_watch_loop(lags))
     started = time.process_time()
     scheduling = asyncio.ensure_future(scheduler.schedule())
-    while _waiting(cluster, scheduler):  # noqa: ASYNC110
+    while is_waiting(cluster, scheduler):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     whole = time.process_time() - started
     for task in (watching, scheduling, observing):
@@ -176,7 +176,7 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     )  # fmt: skip
 
 
-def _timed(scheduler: Scheduler) -> list[float]:
+def time_decisions(scheduler: Scheduler) -> list[float]:
     """Count the CPU seconds of the scheduling loop."""
     spent = [0.0]
     decide = scheduler._schedule_slice
@@ -192,8 +192,10 @@ def _timed(scheduler: Scheduler) -> list[float]:
     return spent
 
 
-def _waiting(cluster: Cluster, scheduler: Scheduler) -> bool:
-    return scheduler.cache.sizes()["assumed_pods"] > 0 or scheduler.cache.sizes()["pods"] < len(cluster.pods)
+def is_waiting(cluster: Cluster, scheduler: Scheduler) -> bool:
+    """Is there a pod that is not bound, or not seen bound?"""
+    sizes = scheduler.cache.sizes()
+    return sizes["assumed_pods"] > 0 or sizes["pods"] < len(cluster.pods)
 
 
 async def _watch_loop(lags: list[float]) -> None:

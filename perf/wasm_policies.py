@@ -60,7 +60,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
-from perf.decisions import WallClock
+from perf.decisions import WallClock, is_waiting, time_decisions
 
 ROOT = Path(__file__).parent.parent
 LABEL = "example.com/performance"
@@ -382,7 +382,7 @@ async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:
         stopwatch=time.perf_counter,
         options=Options(guests=guests),
     )
-    deciding = _timed(scheduler)
+    deciding = time_decisions(scheduler)
     observing = asyncio.ensure_future(scheduler.observe())
     await scheduler.wait_for_sync()
     for number in range(pods):
@@ -393,7 +393,7 @@ async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:
     gc.freeze()
     begin, own, others = time.perf_counter(), time.process_time(), cpu_of(pid) if pid else 0.0
     scheduling = asyncio.ensure_future(scheduler.schedule())
-    while _waiting(cluster, scheduler):  # noqa: ASYNC110
+    while is_waiting(cluster, scheduler):  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     wall = time.perf_counter() - begin
     spent = time.process_time() - own + (cpu_of(pid) - others if pid else 0.0)
@@ -409,27 +409,6 @@ async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:
         guest_calls=int(metrics.wasm_calls_total.labels("Guest").value),
         mean_score=_mean_score(form.policy, cluster),
     )  # fmt: skip
-
-
-def _timed(scheduler: Scheduler) -> list[float]:
-    """Count the CPU seconds of the scheduling loop."""
-    spent = [0.0]
-    decide = scheduler._schedule_slice
-
-    def timed() -> bool:
-        started = time.process_time()
-        try:
-            return decide()
-        finally:
-            spent[0] += time.process_time() - started
-
-    scheduler._schedule_slice = timed  # type: ignore[method-assign]
-    return spent
-
-
-def _waiting(cluster: Cluster, scheduler: Scheduler) -> bool:
-    sizes = scheduler.cache.sizes()
-    return sizes["assumed_pods"] > 0 or sizes["pods"] < len(cluster.pods)
 
 
 def _mean_score(policy: str, cluster: Cluster) -> float:
