@@ -1,0 +1,61 @@
+"""What plugins know of live metrics: columns of values by node, and which policy a pod is under.
+
+Somebody at the edge asks sources, keeps time and follows policy objects; see `kscheduler.telemetry`. Plugins only read,
+and nothing here waits. `now` stands still while a pod is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kscheduler.config.metric_policy import Freshness, PolicySpec
+from kscheduler.snapshot.metric_columns import MetricColumn
+from kscheduler.snapshot.pod_info import PodInfo
+
+POLICY_KEY = "kscheduler.io/metric-policy"  # label, or annotation, of a pod
+TAS_KEY = "telemetry-policy"  # label of a pod
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRef:
+    """A policy by name: of an object in a namespace, or of the configuration ("" as the namespace)."""
+
+    namespace: str
+    name: str
+
+
+class Telemetry(Protocol):
+    def now(self) -> float:
+        """Seconds of the scheduler's clock, for telling how long a pod has waited."""
+        ...
+
+    def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
+        """The policy in force for the pod, if any. Raises LookupError, with the name, if the one it names is not there."""
+        ...
+
+    @property
+    def policies_version(self) -> int:
+        """Grows when a policy came, changed or went, or plan B of a source began or ended."""
+        ...
+
+    def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
+        """Values no older than that. The same column for the same question. Raises KeyError for an unknown metric."""
+        ...
+
+    def failures(self, metric: str) -> int:
+        """How often in a row its source has failed."""
+        ...
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """From now on call this after values or policies have changed."""
+        ...
+
+    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+        """An Event about the pod."""
+        ...
+
+    def count(self, what: str, policy: PolicyRef) -> None:
+        """`what`: a fallback (neutral, exclude, last-good, requeue), relaxed, deadline, plan-b; for the metrics."""
+        ...
