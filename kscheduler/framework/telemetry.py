@@ -32,7 +32,7 @@ class Telemetry(Protocol):
         ...
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """The policy in force for the pod, if any. Raises LookupError, with the name, if the one it names is not there."""
+        """The policy in force for the pod, if any. Raises LookupError, with the name, if what it names is not there."""
         ...
 
     @property
