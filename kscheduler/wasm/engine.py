@@ -26,7 +26,7 @@ class FaultKind(enum.Enum):
     """Why a guest was stopped; the values are the `kind` label of the metrics."""
 
     TRAP = "trap"  # unreachable, division by zero, an access outside its memory, its stack used up
-    DEADLINE = "deadline"  # a call ran longer than its limit
+    DEADLINE = "deadline"  # a call used more CPU time than its limit, or took very long
     MEMORY = "memory"  # it asks for more than its cap, or names a range outside its memory to the host
     EXIT = "exit"  # proc_exit, other than with 0 from _start
     BAD_MODULE = "bad_module"  # not WebAssembly, or an export is missing or has the wrong type
@@ -51,15 +51,20 @@ class EngineUnavailable(KSchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one instance may use."""
+    """What one instance may use. Deadlines are CPU time: a guest cannot help it when the machine has none for it."""
 
     memory_bytes: int = 64 * MEBIBYTE
-    deadline_s: float = 0.020  # of each call
+    deadline_s: float = 0.020  # of each call, with the host functions that it calls
     start_deadline_s: float = 1.0  # of `start`, where a language's run time sets itself up
     output_bytes: int = 4096
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def patience_s(deadline_s: float) -> float:
+    """Time on the wall after which a call is ended however little CPU time it had: it may wait for what never comes."""
+    return max(2.0, 10 * deadline_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,34 @@
-"""What a failed call means: the library's trap code and text, or what a host function raised, as a GuestFault."""
+"""What a failed call means: a deadline, the library's text of a trap, or what a host function raised, as a fault."""
 
 from __future__ import annotations
 
 import re
 
-from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.engine import FaultKind, GuestFault, patience_s
 from kscheduler.wasm.wasi import ProcessExit
-
-# wasmtime_trap_code_t
-STACK_OVERFLOW = 0
-INTERRUPT = 10
 
 _LONGEST = 300  # of a message; the text quotes names from the guest
 _REASON = re.compile(r"wasm trap: (?P<reason>[^\n]+)")
 _FRAME = re.compile(r"^\s*0:\s+0x[0-9a-f]+ - (?P<function>[^\n]+)$", re.M)
 
 
-def from_trap(where: str, code: int, text: str, deadline_s: float, output: str) -> GuestFault:
+def overdue(where: str, deadline_s: float, output: str) -> GuestFault:
+    """Of a call that used more CPU time than it may."""
+    return GuestFault(FaultKind.DEADLINE, f"{where}: ran longer than {deadline_s * 1000:g} ms", output)
+
+
+def stalled(where: str, deadline_s: float, output: str) -> GuestFault:
+    """Of a call that used little CPU time, and yet did not end."""
+    return GuestFault(
+        FaultKind.DEADLINE,
+        f"{where}: did not end within {patience_s(deadline_s) * 1000:g} ms, though it ran for less than "
+        f"{deadline_s * 1000:g} ms",
+        output,
+    )
+
+
+def from_trap(where: str, text: str, output: str) -> GuestFault:
     """Of a call that the engine stopped."""
-    if code == INTERRUPT:
-        return GuestFault(FaultKind.DEADLINE, f"{where}: ran longer than {deadline_s * 1000:g} ms", output)
     reason = _REASON.search(text)
     frame = _FRAME.search(text)
     message = reason["reason"] if reason else one_line(text)

@@ -1,4 +1,4 @@
-"""Where wasmer cannot run it says so, and the cap on memory that is written into a module; the rest is conformance."""
+"""Where wasmer cannot run it says so, the cap on memory in a module, the time of a call; the rest is conformance."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import wasmtime
 from kscheduler.wasm.engine import MEBIBYTE, EngineUnavailable, FaultKind, GuestFault, MemoryType
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.loading.sections import read_sections
+from kscheduler.wasm.wasmer.call_time import CallTime
 from kscheduler.wasm.wasmer.memory_cap import with_cap
 
 
@@ -58,3 +59,41 @@ def test_memories_that_cannot_be_capped_are_refused(text: str) -> None:
     with pytest.raises(GuestFault, match="expected one memory of 32 bits") as caught:
         with_cap(bytes(wasmtime.wat2wasm(text)), 16 * MEBIBYTE)
     assert caught.value.kind is FaultKind.BAD_MODULE
+
+
+class Times:
+    """Clocks that the test moves."""
+
+    def __init__(self) -> None:
+        self.cpu_s = self.wall_s = 100.0
+
+    def __call__(self) -> tuple[float, float]:
+        return self.cpu_s, self.wall_s
+
+
+def test_time_without_the_cpu_is_not_counted() -> None:
+    times = Times()
+    call = CallTime("filter", 0.020, times)
+    times.wall_s += 1.5
+    assert call.left_s() == pytest.approx(0.020)
+    times.cpu_s += 0.015
+    assert call.left_s() == pytest.approx(0.005)
+
+
+def test_a_call_is_over_when_its_cpu_time_is_used_up() -> None:
+    times = Times()
+    call = CallTime("filter", 0.020, times)
+    times.cpu_s += 0.021
+    with pytest.raises(GuestFault, match="filter: ran longer than 20 ms") as caught:
+        call.left_s()
+    assert caught.value.kind is FaultKind.DEADLINE
+
+
+def test_a_call_that_waits_for_ever_is_over_too() -> None:
+    times = Times()
+    call = CallTime("filter", 0.020, times)
+    times.wall_s += 1.9999
+    assert call.left_s() == pytest.approx(0.001)
+    times.wall_s += 1
+    with pytest.raises(GuestFault, match="filter: did not end within 2000 ms, though it ran for less than 20 ms"):
+        call.left_s()

@@ -1,4 +1,7 @@
-"""An instance in a child process: each call is a message, each deadline a kill."""
+"""An instance in a child process: each call is a message, each deadline a kill.
+
+A deadline is CPU time, as with wasmtime: of the child, and of this thread, which runs the host functions.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,21 @@ from typing import Any, NoReturn
 
 from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
-from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, HostFunction, Limits, Output
+from kscheduler.wasm.engine import (
+    ExternType,
+    FaultKind,
+    FuncType,
+    GuestFault,
+    HostFunction,
+    Limits,
+    Output,
+    patience_s,
+)
 from kscheduler.wasm.linkage import callable_type, start_export
+from kscheduler.wasm.wasmer.call_time import CallTime
 from kscheduler.wasm.wasmer.messages import Channel, ChannelClosed
+
+_CPUCLOCK_SCHED = 2  # as in clock_getcpuclockid(3): the clock of a process, by its id
 
 # Interpreter, wasmer and the code's relocation, before the guest itself has run at all.
 BEGIN_S = 10.0
@@ -42,6 +57,14 @@ class ChildProcess:
         except (ChannelClosed, ValueError) as error:
             raise EOFError("its process ended") from error
         return said, given
+
+    def times(self) -> tuple[float, float]:
+        """(CPU time of the child and of this thread, time on the wall)"""
+        try:
+            child_s = time.clock_gettime(~self._process.pid << 3 | _CPUCLOCK_SCHED)
+        except OSError:  # it has ended, which its channel will tell
+            child_s = 0.0
+        return child_s + time.thread_time(), time.monotonic()
 
     def kill(self) -> None:
         """At once, whatever it does; twice is fine."""
@@ -164,20 +187,24 @@ class WasmerInstance:
         """A call, with the host functions it calls, until it ends or its time is over."""
         assert self._child is not None
         channel, pending = self._child.channel, None
-        ends_at = time.monotonic() + self.deadline_s
+        time_of_call = CallTime(where, self.deadline_s, self._child.times)
         self._is_running = True
         try:
             channel.send(message)
             while True:
-                said, *given = channel.receive(max(0.001, ends_at - time.monotonic()))
+                while not channel.has_message(time_of_call.left_s()):
+                    pass
+                said, *given = channel.receive(patience_s(self.deadline_s))
                 if said == "host":
                     pending = self._answer(channel, given[0], given[1])
                     continue
                 if said == "ok":
                     return given[0]
                 break
-        except TimeoutError:
-            self._stop(GuestFault(FaultKind.DEADLINE, f"{where}: ran longer than {self.deadline_s * 1000:g} ms"), None)
+        except GuestFault as overdue:
+            self._stop(overdue, None)
+        except TimeoutError:  # half a message
+            self._stop(faults.stalled(where, self.deadline_s, ""), None)
         except (ChannelClosed, ValueError, IndexError, TypeError):
             self._stop(GuestFault(FaultKind.TRAP, f"{where}: the guest's process ended"), None)
         finally:

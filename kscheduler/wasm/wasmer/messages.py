@@ -14,6 +14,7 @@ The child runs somebody else's code: what comes from it is decoded as plain data
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from typing import Any
@@ -39,6 +40,12 @@ class Channel:
             self._socket.sendall(_LENGTH.pack(len(data)) + data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
+
+    def has_message(self, timeout_s: float) -> bool:
+        """Whether one has begun to arrive, or the other process has ended, by then."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
 
     def receive(self, timeout_s: float | None = None) -> list[Any]:
         """The next message; TimeoutError if it has not begun by then."""

@@ -4,10 +4,16 @@
 bytes of the sizes that layout.py checks. An unchecked call trusts its caller about types: a Function is only made
 from the type that the compiled module itself declares.
 
-What goes wrong ends in `linked.fail`, which raises; here are only facts: a trap code, a text, a pending exception.
+What goes wrong ends in `linked.fail`, which raises; here are only facts: a verdict, a text, a pending exception.
+
+A deadline is CPU time of the calling thread, so that a guest is not blamed for what else the machine does. Reading that
+clock takes longer than a short call: so it is read at the first tick within a call, from where on time counts, and when
+the deadline could have come.
 """
 
 import threading
+
+from kscheduler.wasm.engine import patience_s
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -22,11 +28,13 @@ cdef extern from *:
     #include <semaphore.h>
     #include <time.h>
 
-    static long long ks_now_ns(void) {
+    static long long ks_clock_ns(clockid_t clock) {
         struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return t.tv_sec * 1000000000LL + t.tv_nsec;
     }
+    static long long ks_now_ns(void) { return ks_clock_ns(CLOCK_MONOTONIC); }
+    static long long ks_cpu_ns(void) { return ks_clock_ns(CLOCK_THREAD_CPUTIME_ID); }
     static void ks_sleep_until_ns(long long when) {
         struct timespec t = {when / 1000000000LL, when % 1000000000LL};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
@@ -45,6 +53,7 @@ cdef extern from *:
     int sem_post(sem_t* semaphore) nogil
     int sem_destroy(sem_t* semaphore) nogil
     long long ks_now_ns() nogil
+    long long ks_cpu_ns() nogil
     void ks_sleep_until_ns(long long when) nogil
     void ks_wait(sem_t* semaphore) nogil
     int ks_add(int* number, int by) nogil
@@ -54,11 +63,15 @@ cdef extern from *:
 cdef enum:
     MAX_NUMBERS = 16  # parameters of one function
     EXTERN_MEMORY = 3
+    _OVERDUE = -4
+    _STALLED = -5
 
-# linked.fail's codes beside wasmtime's own, which are zero or more
-NO_CODE = -1
+# linked.fail's codes
+NO_CODE = -1  # a trap, or what a host function raised
 OUTSIDE = -2
 UNUSABLE = -3
+OVERDUE = _OVERDUE  # its CPU time is used up
+STALLED = _STALLED  # it took far longer than that, but waited for the most part
 
 cdef struct FuncC:
     uint64_t words[2]
@@ -81,6 +94,21 @@ ctypedef union NumberC:
     double f64
     uint64_t words[2]
 
+cdef struct TimesC:
+    bint is_frozen  # for tests: the clocks stand at these times
+    long long cpu_ns
+    long long wall_ns
+
+cdef struct SpentC:
+    TimesC* times  # of the epoch
+    long long tick_ns
+    long long deadline_ns  # of CPU time
+    long long patience_ns  # of time on the wall
+    bint is_begun  # a tick came since the call began; the two below are of that moment
+    long long cpu_ns
+    long long wall_ns
+    int verdict  # OVERDUE or STALLED once the call was ended, else 0
+
 # struct -> bytes, to be compared with the library's own
 SIZES = {
     "wasmtime_func": sizeof(FuncC),
@@ -100,12 +128,12 @@ cdef struct LibraryC:
     size_t (*memory_data_size)(void* context, const MemoryC* memory) noexcept nogil
     uint8_t (*caller_export_get)(void* caller, const char* name, size_t size, ExternC* item) noexcept nogil
     void* (*trap_new)(const char* text, size_t size) noexcept nogil
-    uint8_t (*trap_code)(const void* trap, uint8_t* code) noexcept nogil
     void (*trap_message)(const void* trap, TextC* text) noexcept nogil
     void (*trap_delete)(void* trap) noexcept nogil
     void (*error_message)(const void* error, TextC* text) noexcept nogil
     void (*error_delete)(void* error) noexcept nogil
     void (*text_delete)(TextC* text) noexcept nogil
+    void* (*error_new)(const char* text) noexcept nogil
 
 cdef LibraryC library
 
@@ -113,8 +141,8 @@ cdef LibraryC library
 _SYMBOLS = (
     b"wasmtime_func_call_unchecked", b"wasmtime_context_set_epoch_deadline", b"wasmtime_engine_increment_epoch",
     b"wasmtime_memory_data", b"wasmtime_memory_data_size", b"wasmtime_caller_export_get", b"wasmtime_trap_new",
-    b"wasmtime_trap_code", b"wasm_trap_message", b"wasm_trap_delete", b"wasmtime_error_message",
-    b"wasmtime_error_delete", b"wasm_byte_vec_delete",
+    b"wasm_trap_message", b"wasm_trap_delete", b"wasmtime_error_message",
+    b"wasmtime_error_delete", b"wasm_byte_vec_delete", b"wasmtime_error_new",
 )
 
 
@@ -140,6 +168,7 @@ cdef class Epoch:
     cdef int _stopping
     cdef bint _started
     cdef long long _tick_ns
+    cdef TimesC _times
     cdef object _thread
     cdef readonly double tick_s
 
@@ -154,16 +183,19 @@ cdef class Epoch:
     def __dealloc__(self):
         sem_destroy(&self._wake)
 
-    def enter(self):
-        """A call begins."""
-        self._enter()
+    def freeze(self, double cpu_s, double wall_s):
+        """For tests: from now on clocks stand at these times, and only `advance` advances the epoch."""
+        self.stop()
+        self._times.cpu_ns = <long long>(cpu_s * 1e9)
+        self._times.wall_ns = <long long>(wall_s * 1e9)
+        self._times.is_frozen = True
 
-    def leave(self):
-        """A call has ended."""
-        ks_add(&self._active, -1)
+    def advance(self):
+        """One tick."""
+        library.increment_epoch(self._engine)
 
     cdef int _enter(self) except -1:
-        if not self._started:
+        if not self._started and not self._times.is_frozen:
             self._start()
         ks_add(&self._active, 1)
         if ks_load(&self._parked) and ks_swap(&self._parked, 0):
@@ -230,7 +262,7 @@ cdef class Guest:
     cdef bint _broken
     cdef bint _may_move  # a call may move the memory
     cdef int _views
-    cdef uint64_t _ticks
+    cdef SpentC _spent
     cdef double _deadline_s
     cdef readonly object limits
     cdef readonly object output
@@ -246,6 +278,8 @@ cdef class Guest:
         self._may_move = may_move
         self.limits = limits
         self.output = output
+        self._spent.times = &epoch._times
+        self._spent.tick_ns = epoch._tick_ns
         self.deadline_s = limits.deadline_s
 
     @property
@@ -256,13 +290,30 @@ cdef class Guest:
     def deadline_s(self, double seconds):
         if not 0 < seconds <= 1e6:
             raise ValueError(f"a deadline is above 0 and at most 1000000 seconds, not {seconds}")
-        # The present tick is partly gone, so one more: never early, late by a tick at most.
-        self._ticks = <uint64_t>(seconds / self.epoch.tick_s + 0.999) + 1
+        self._spent.deadline_ns = <long long>(seconds * 1e9)
+        self._spent.patience_ns = <long long>(patience_s(seconds) * 1e9)
         self._deadline_s = seconds
 
     @property
-    def deadline_ticks(self):
-        return self._ticks
+    def epoch_callback(self):
+        """(callback, environment) for wasmtime_store_epoch_deadline_callback, of this instance's store."""
+        return <size_t>&_tick_came, <size_t>&self._spent
+
+    def begin(self):
+        """A call begins that is made from elsewhere."""
+        self._begin()
+
+    def end(self):
+        """It has ended: OVERDUE or STALLED if its time was over, else 0."""
+        ks_add(&self.epoch._active, -1)
+        return self._spent.verdict
+
+    cdef int _begin(self) except -1:
+        self.epoch._enter()
+        self._spent.is_begun = False
+        self._spent.verdict = 0
+        library.set_epoch_deadline(self._context, 1)
+        return 0
 
     @property
     def is_broken(self):
@@ -408,9 +459,8 @@ cdef object _call(Function function, tuple args):
         raise TypeError(f"{function.name} takes {count} numbers, got {len(args)}")
     memset(numbers, 0, slots * sizeof(NumberC))
     _fill(numbers, function.params, args)
-    guest.epoch._enter()
+    guest._begin()
     guest._running = True
-    library.set_epoch_deadline(guest._context, guest._ticks)
     with nogil:
         error = library.func_call_unchecked(guest._context, &function.func, numbers, slots, &trap)
     guest._running = False
@@ -451,13 +501,9 @@ cdef object _number(NumberC number, char kind):
 cdef int _fail(Guest guest, str where, void* error, void* trap) except -1:
     """Free both and let `linked` raise what they mean."""
     cdef TextC text
-    cdef uint8_t code = 0
-    cdef int known = NO_CODE
     text.size = 0
     text.data = NULL
     if trap != NULL:
-        if library.trap_code(trap, &code):
-            known = code
         library.trap_message(trap, &text)
         library.trap_delete(trap)
     if error != NULL:
@@ -466,8 +512,34 @@ cdef int _fail(Guest guest, str where, void* error, void* trap) except -1:
         library.error_delete(error)
     message = text.data[: text.size].decode("utf-8", "replace") if text.data != NULL else ""
     library.text_delete(&text)
+    known = guest._spent.verdict or NO_CODE
     guest._linked.fail(guest, where, known, message.rstrip("\0"), guest.take_pending())
     raise RuntimeError("a fault was not raised")
+
+
+cdef void* _tick_came(void* context, void* environment, uint64_t* ticks, uint8_t* kind) noexcept nogil:
+    """wasmtime_store_epoch_deadline_callback's: on the thread that runs the guest, when a tick was due that may end it.
+
+    An error ends the call; else `ticks` is after how many more to ask again.
+    """
+    cdef SpentC* spent = <SpentC*>environment
+    cdef long long cpu_ns, wall_ns, cpu_left_ns, wall_left_ns, soonest_ns
+    if spent.times.is_frozen:
+        cpu_ns, wall_ns = spent.times.cpu_ns, spent.times.wall_ns
+    else:
+        cpu_ns, wall_ns = ks_cpu_ns(), ks_now_ns()
+    if not spent.is_begun:
+        spent.is_begun = True
+        spent.cpu_ns, spent.wall_ns = cpu_ns, wall_ns
+    cpu_left_ns = spent.deadline_ns - (cpu_ns - spent.cpu_ns)
+    wall_left_ns = spent.patience_ns - (wall_ns - spent.wall_ns)
+    if cpu_left_ns <= 0 or wall_left_ns <= 0:
+        spent.verdict = _OVERDUE if cpu_left_ns <= 0 else _STALLED
+        return library.error_new("its time is over")
+    soonest_ns = min(cpu_left_ns, wall_left_ns)
+    ticks[0] = <uint64_t>((soonest_ns + spent.tick_ns - 1) // spent.tick_ns)
+    kind[0] = 0  # go on
+    return NULL
 
 
 @cython.final

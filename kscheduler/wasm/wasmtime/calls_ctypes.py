@@ -1,28 +1,31 @@
 """The twin of calls.pyx in ctypes, for where that is not built or does not fit: same classes, same errors, slower.
 
 Pointers are plain integers (`c_void_p` prototypes): ctypes then converts no objects. The epoch's thread needs the
-GIL here, so a deadline is late by as long as another thread holds it.
+GIL here, and so does the look at the clocks: a deadline is late by as long as another thread holds it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kscheduler.wasm.engine import Limits, Output
+from kscheduler.wasm.engine import Limits, Output, patience_s
 from kscheduler.wasm.wasmtime.library import flag, function, pointer, set_epoch_deadline, size_t, take_failure
 
 MAX_NUMBERS = 16  # parameters of one function
 
-# linked.fail's codes beside wasmtime's own, which are zero or more
-NO_CODE = -1
+# linked.fail's codes
+NO_CODE = -1  # a trap, or what a host function raised
 OUTSIDE = -2
 UNUSABLE = -3
+OVERDUE = -4  # its CPU time is used up
+STALLED = -5  # it took far longer than that, but waited for the most part
 
 SIZES = {
     "wasmtime_func": 16,
@@ -41,6 +44,7 @@ _increment_epoch = function("wasmtime_engine_increment_epoch", None, pointer)
 _memory_data = function("wasmtime_memory_data", pointer, pointer, pointer)
 _memory_data_size = function("wasmtime_memory_data_size", size_t, pointer, pointer)
 _caller_export_get = function("wasmtime_caller_export_get", flag, pointer, ctypes.c_char_p, size_t, pointer)
+_error_new = function("wasmtime_error_new", pointer, ctypes.c_char_p)
 _trap_new = function("wasmtime_trap_new", pointer, ctypes.c_char_p, size_t)
 
 
@@ -64,16 +68,32 @@ class Epoch:
     def __init__(self, engine: int, tick_s: float) -> None:
         self._engine = engine
         self.tick_s = tick_s
+        self._frozen: tuple[float, float] | None = None
         self.forget()
 
+    def freeze(self, cpu_s: float, wall_s: float) -> None:
+        """For tests: from now on clocks stand at these times, and only `advance` advances the epoch."""
+        self.stop()
+        self._frozen = cpu_s, wall_s
+
+    def advance(self) -> None:
+        """One tick."""
+        _increment_epoch(self._engine)
+
+    def times(self) -> tuple[float, float]:
+        """(CPU time of this thread, time on the wall)"""
+        return self._frozen or (time.thread_time(), time.monotonic())
+
     def enter(self) -> None:
-        if self._thread is None:
+        """A call begins."""
+        if self._thread is None and self._frozen is None:
             self._start()
         self._active.append(None)
         if self._is_parked:
             self._wake.set()
 
     def leave(self) -> None:
+        """A call has ended."""
         self._active.pop()
 
     def _start(self) -> None:
@@ -137,6 +157,9 @@ class Guest:
         self._memory = ctypes.create_string_buffer(SIZES["wasmtime_memory"])
         self._may_move = may_move
         self.views = 0
+        self.verdict = 0  # of the present call: OVERDUE or STALLED once it was ended
+        self._begun: tuple[float, float] | None = None  # the times at its first tick
+        self._on_tick: Any = _tick_type(self._tick_came)
         self.deadline_s = limits.deadline_s
 
     @property
@@ -147,9 +170,38 @@ class Guest:
     def deadline_s(self, seconds: float) -> None:
         if not 0 < seconds <= 1e6:
             raise ValueError(f"a deadline is above 0 and at most 1000000 seconds, not {seconds}")
-        # The present tick is partly gone, so one more: never early, late by a tick at most.
-        self.deadline_ticks = int(seconds / self.epoch.tick_s + 0.999) + 1
+        self._patience_s = patience_s(seconds)
         self._deadline_s = float(seconds)
+
+    @property
+    def epoch_callback(self) -> tuple[int, int]:
+        address = ctypes.cast(self._on_tick, ctypes.c_void_p).value
+        assert address is not None
+        return address, 0
+
+    def begin(self) -> None:
+        self.epoch.enter()
+        self.verdict, self._begun = 0, None
+        set_epoch_deadline(self.context, 1)
+
+    def end(self) -> int:
+        self.epoch.leave()
+        return self.verdict
+
+    def _tick_came(self, _context: int, _environment: int, ticks: Any, kind: Any) -> int | None:
+        """As in calls.pyx."""
+        cpu_s, wall_s = self.epoch.times()
+        if self._begun is None:
+            self._begun = cpu_s, wall_s
+        cpu_left_s = self._deadline_s - (cpu_s - self._begun[0])
+        wall_left_s = self._patience_s - (wall_s - self._begun[1])
+        if cpu_left_s <= 0 or wall_left_s <= 0:
+            self.verdict = OVERDUE if cpu_left_s <= 0 else STALLED
+            error: int = _error_new(b"its time is over")
+            return error
+        ticks[0] = math.ceil(min(cpu_left_s, wall_left_s) / self.epoch.tick_s)
+        kind[0] = 0  # go on
+        return None
 
     @property
     def is_broken(self) -> bool:
@@ -248,6 +300,7 @@ class Guest:
         self.broken = True
         self._functions = {}
         self._bindings = []
+        self._on_tick = None
         self.pending = None
         self.has_memory = False
         self.linked = None  # with it the store, unless a view holds it
@@ -295,15 +348,13 @@ class Function:
             raise TypeError(f"{self._name} takes {len(self._cells)} numbers, got {len(args)}")
         for cell, number in zip(self._cells, args):  # noqa: B905 (just compared)
             cell.value = number
-        epoch, context = guest.epoch, guest.context
-        epoch.enter()
+        guest.begin()
         guest.running = True
         try:
-            set_epoch_deadline(context, guest.deadline_ticks)
-            error = _func_call_unchecked(context, self._struct, self._address, self._slots, self._trap_address)
+            error = _func_call_unchecked(guest.context, self._struct, self._address, self._slots, self._trap_address)
         finally:
             guest.running = False
-            epoch.leave()
+            guest.end()
         if error or self._trap.value:
             guest.broken = True
             trap, self._trap.value = self._trap.value, None
@@ -323,12 +374,15 @@ def _cell(kind: str, address: int, types: dict[str, Any]) -> Any:
 
 def _fail(guest: Guest, where: str, error: int | None, trap: int | None) -> None:
     """Free both and let `linked` raise what they mean."""
-    code, text = take_failure(error, trap)
+    text = take_failure(error, trap)
     assert guest.linked is not None
-    guest.linked.fail(guest, where, NO_CODE if code is None else code, text, guest.take_pending())
+    guest.linked.fail(guest, where, guest.verdict or NO_CODE, text, guest.take_pending())
     raise RuntimeError("a fault was not raised")
 
 
+_tick_type = ctypes.CFUNCTYPE(
+    pointer, pointer, pointer, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint8)
+)
 _callback_type = ctypes.CFUNCTYPE(pointer, pointer, pointer, pointer, size_t)
 
 

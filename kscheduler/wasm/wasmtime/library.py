@@ -1,4 +1,8 @@
-"""The functions of wasmtime's C API that are not hot, with plain addresses for pointers, and what owns them."""
+"""The functions of wasmtime's C API that are not hot, with plain addresses for pointers, and what owns them.
+
+The wasmtime package's own objects are not kept: as the program ends they look for modules that may be gone by then,
+and complain. An owner here keeps the one function that it needs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import wasmtime
 from wasmtime import _ffi
 
 pointer, size_t, u8, i64, flag = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint8, ctypes.c_int64, ctypes.c_bool
 
 
 class Text(ctypes.Structure):
-    """wasm_byte_vec_t"""
+    """wasm_byte_vec_t; any vector of the C API looks so."""
 
     _fields_ = [("size", size_t), ("data", pointer)]
 
@@ -27,13 +32,22 @@ HANDLE: int = _ffi.dll._handle  # of dlopen
 store_new = function("wasmtime_store_new", pointer, pointer, pointer, pointer)
 store_context = function("wasmtime_store_context", pointer, pointer)
 store_limiter = function("wasmtime_store_limiter", None, pointer, i64, i64, i64, i64, i64)
+store_epoch_deadline_callback = function(
+    "wasmtime_store_epoch_deadline_callback", None, pointer, pointer, pointer, pointer
+)
 store_delete = function("wasmtime_store_delete", None, pointer)
 set_epoch_deadline = function("wasmtime_context_set_epoch_deadline", None, pointer, ctypes.c_uint64)
 func_new_unchecked = function("wasmtime_func_new_unchecked", None, pointer, pointer, pointer, pointer, pointer, pointer)
 instance_new = function("wasmtime_instance_new", pointer, pointer, pointer, pointer, size_t, pointer, pointer)
 instance_export_get = function("wasmtime_instance_export_get", flag, pointer, pointer, ctypes.c_char_p, size_t, pointer)
 engine_clone = function("wasmtime_engine_clone", pointer, pointer)
-trap_code = function("wasmtime_trap_code", flag, pointer, pointer)
+module_new = function("wasmtime_module_new", pointer, pointer, ctypes.c_char_p, size_t, pointer)
+module_serialize = function("wasmtime_module_serialize", pointer, pointer, pointer)
+module_deserialize = function("wasmtime_module_deserialize", pointer, pointer, ctypes.c_char_p, size_t, pointer)
+module_delete = function("wasmtime_module_delete", None, pointer)
+valtype_new = function("wasm_valtype_new", pointer, u8)
+valtype_vec_new = function("wasm_valtype_vec_new", None, pointer, size_t, pointer)
+functype_new = function("wasm_functype_new", pointer, pointer, pointer)
 trap_message = function("wasm_trap_message", None, pointer, pointer)
 trap_delete = function("wasm_trap_delete", None, pointer)
 error_message = function("wasmtime_error_message", None, pointer, pointer)
@@ -41,11 +55,58 @@ error_delete = function("wasmtime_error_delete", None, pointer)
 text_delete = function("wasm_byte_vec_delete", None, pointer)
 
 
-def address_of(managed: Any) -> int:
-    """Where an object of the wasmtime package lives in the library."""
-    found = ctypes.cast(managed.ptr(), pointer).value
-    assert found is not None
-    return found
+class LibraryError(Exception):
+    """What the library says of bytes that it does not take."""
+
+
+def new_engine(config: wasmtime.Config) -> int:
+    """An engine, to be kept until the program ends."""
+    made = wasmtime.Engine(config)
+    address: int = engine_clone(ctypes.cast(made.ptr(), pointer))
+    made.close()
+    return address
+
+
+_KINDS = {"i": 0, "I": 1, "f": 2, "F": 3}  # wasm_valkind_t
+
+
+def new_func_type(params: str, results: str) -> int:
+    """For one engine, to be kept as long: the library lays a type down in the engine that first sees it."""
+    vectors = []
+    for letters in (params, results):
+        types = (ctypes.c_void_p * max(1, len(letters)))(*(valtype_new(_KINDS[letter]) for letter in letters))
+        vectors.append(Text())
+        valtype_vec_new(ctypes.byref(vectors[-1]), len(letters), types)
+    address: int = functype_new(*map(ctypes.byref, vectors))
+    return address
+
+
+class Code:
+    """Owns a compiled module; freed with the last reference. Instances keep what they need of it."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, make: Callable[..., Any], engine: int, data: bytes) -> None:
+        """`make` is module_new or module_deserialize."""
+        self.address: int | None = None
+        made = ctypes.c_void_p()
+        error = make(engine, data, len(data), ctypes.byref(made))
+        if error:
+            raise LibraryError(take_failure(error, None))
+        self.address = made.value
+
+    def serialized(self) -> bytes:
+        text = Text()
+        error = module_serialize(self.address, ctypes.byref(text))
+        if error:
+            raise LibraryError(take_failure(error, None))
+        data = ctypes.string_at(text.data, text.size)
+        text_delete(ctypes.byref(text))
+        return data
+
+    def __del__(self, delete: Callable[..., Any] = module_delete) -> None:
+        if self.address is not None:
+            delete(self.address)
 
 
 class Store:
@@ -61,16 +122,18 @@ class Store:
         # One instance with one memory; tables of 100,000 entries are more than any toolchain makes.
         store_limiter(self._address, memory_bytes, 100_000, 1, 4, 1)
 
+    def ask_when_due(self, callback: int, environment: int) -> None:
+        """Whether a guest whose tick has come may go on; the callback lives as long as its calls."""
+        store_epoch_deadline_callback(self._address, callback, environment, None)
+
     def __del__(self, delete: Callable[..., Any] = store_delete) -> None:
         delete(self._address)
 
 
-def take_failure(error: int | None, trap: int | None) -> tuple[int | None, str]:
-    """(trap code, text) of what a call left behind, which is freed."""
-    text, code, known = Text(0, None), u8(), None
+def take_failure(error: int | None, trap: int | None) -> str:
+    """The text of what a call left behind, which is freed."""
+    text = Text(0, None)
     if trap:
-        if trap_code(trap, ctypes.byref(code)):
-            known = code.value
         trap_message(trap, ctypes.byref(text))
         trap_delete(trap)
     if error:
@@ -79,4 +142,4 @@ def take_failure(error: int | None, trap: int | None) -> tuple[int | None, str]:
         error_delete(error)
     message = ctypes.string_at(text.data, text.size).decode("utf-8", "replace") if text.data else ""
     text_delete(ctypes.byref(text))
-    return known, message.rstrip("\0")
+    return message.rstrip("\0")

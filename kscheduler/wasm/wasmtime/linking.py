@@ -6,15 +6,12 @@ import ctypes
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import wasmtime
-
 from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
     MEMORY,
     ExternType,
     FaultKind,
-    FuncType,
     GuestFault,
     HostFunction,
     Instance,
@@ -25,7 +22,7 @@ from kscheduler.wasm.engine import (
 )
 from kscheduler.wasm.linkage import callable_type, resolve, start_export
 from kscheduler.wasm.wasmtime import library
-from kscheduler.wasm.wasmtime.library import Store
+from kscheduler.wasm.wasmtime.library import Code, Store
 
 if TYPE_CHECKING:
     from kscheduler.wasm.wasmtime.modules import WasmtimeModule
@@ -35,7 +32,7 @@ _EXTERN_BYTES, _STRUCT_AT, _FUNC_BYTES, _MEMORY_BYTES = 32, 8, 16, 24
 _EXTERN_FUNC, _EXTERN_MEMORY = 0, 3
 
 # calls.pyx's codes
-_NO_CODE, _OUTSIDE, _UNUSABLE = -1, -2, -3
+_NO_CODE, _OUTSIDE, _UNUSABLE, _OVERDUE, _STALLED = -1, -2, -3, -4, -5
 
 
 def instantiate(
@@ -51,6 +48,7 @@ def instantiate(
     guest: Any = engine.calls.Guest(
         engine.epoch, link.store.context, link, limits, Output(limits.output_bytes), engine.may_move(limits)
     )
+    link.store.ask_when_due(*guest.epoch_callback)
     try:
         # 3. The host functions, in the order of the imports.
         externs = ctypes.create_string_buffer(_EXTERN_BYTES * max(1, len(wanted)))
@@ -61,7 +59,7 @@ def instantiate(
                 link.store.context, engine.func_type_address(function.type), callback, environment, None, at
             )
         # 4. The instance; its start section, if it has one, runs here.
-        link.instantiate(guest, module.address, externs, len(wanted))
+        link.instantiate(guest, module.code, externs, len(wanted))
         # 5. Its memory.
         if isinstance(module.exports.get(MEMORY), MemoryType):
             guest.set_memory(link.export(MEMORY, _EXTERN_MEMORY, _MEMORY_BYTES))
@@ -81,22 +79,23 @@ class Link:
         self._instance = ctypes.create_string_buffer(16)
         self._first_fault: FaultKind | None = None
 
-    def instantiate(self, guest: Any, module: int, externs: ctypes.Array[ctypes.c_char], count: int) -> None:
+    def instantiate(self, guest: Any, code: Code, externs: ctypes.Array[ctypes.c_char], count: int) -> None:
         trap = ctypes.c_void_p()
         guest.deadline_s = guest.limits.start_deadline_s
-        library.set_epoch_deadline(self.store.context, guest.deadline_ticks)
-        guest.epoch.enter()
+        guest.begin()
         try:
-            error = library.instance_new(self.store.context, module, externs, count, self._instance, ctypes.byref(trap))
+            error = library.instance_new(
+                self.store.context, code.address, externs, count, self._instance, ctypes.byref(trap)
+            )
         finally:
-            guest.epoch.leave()
+            verdict = guest.end()
         if error or trap.value:
-            code, text = library.take_failure(error, trap.value)
+            text = library.take_failure(error, trap.value)
             pending = guest.take_pending()
-            if error and pending is None:
+            if error and pending is None and not verdict:
                 # Linking was checked before: what is left is a limit of the store.
                 raise GuestFault(FaultKind.MEMORY, faults.one_line(f"cannot be instantiated: {text}"))
-            self.fail(guest, "start section", _NO_CODE if code is None else code, text, pending)
+            self.fail(guest, "start section", verdict or _NO_CODE, text, pending)
         guest.deadline_s = guest.limits.deadline_s
 
     def export(self, name: str, kind: int, size: int) -> bytes:
@@ -142,20 +141,11 @@ class Link:
             fault = GuestFault(FaultKind.MEMORY, f"{where}: {text}", output)
         elif code == _UNUSABLE:
             fault = GuestFault(self._first_fault or FaultKind.TRAP, f"{where}: {text}", output)
+        elif code == _OVERDUE:
+            fault = faults.overdue(where, guest.deadline_s, output)
+        elif code == _STALLED:
+            fault = faults.stalled(where, guest.deadline_s, output)
         else:
-            fault = faults.from_trap(where, code, text, guest.deadline_s, output)
+            fault = faults.from_trap(where, text, output)
         self._first_fault = self._first_fault or fault.kind
         raise fault from pending
-
-
-_VALUE_TYPES = {
-    "i": wasmtime.ValType.i32,
-    "I": wasmtime.ValType.i64,
-    "f": wasmtime.ValType.f32,
-    "F": wasmtime.ValType.f64,
-}
-
-
-def new_func_type(kind: FuncType) -> wasmtime.FuncType:
-    """For one engine: the library lays a type down in the engine that first sees it."""
-    return wasmtime.FuncType([_VALUE_TYPES[c]() for c in kind.params], [_VALUE_TYPES[c]() for c in kind.results])

@@ -26,8 +26,9 @@ from kscheduler.wasm.engine import (
 )
 from kscheduler.wasm.loading.sections import BadModule, read_sections
 from kscheduler.wasm.wasmtime import layout, library, linking, stored
+from kscheduler.wasm.wasmtime.library import Code, LibraryError
 
-# A deadline is met within one tick; half of the 5 ms that a GIL holder may take anyway.
+# A deadline is met within two ticks, the first of which is that before time counts; a GIL holder may take 5 ms anyway.
 TICK_S = 0.002
 
 # Address space of a memory. One that may not outgrow it never moves.
@@ -63,34 +64,32 @@ class WasmtimeEngine:
         calls.bind(library.HANDLE)
         self.calls = calls
         self.version = f"{layout.installed_version()}-1"  # the number of our configuration
-        self._engine = wasmtime.Engine(configuration())
-        self.address = library.address_of(self._engine)
-        self._func_types: dict[FuncType, wasmtime.FuncType] = {}  # of host functions; the ABIs have some dozens
-        # A handle of its own, never freed: the thread may tick until the process ends.
-        self.epoch = calls.Epoch(library.engine_clone(self.address), TICK_S)
+        self.address = library.new_engine(configuration())
+        self._func_types: dict[FuncType, int] = {}  # of host functions, their addresses; the ABIs have some dozens
+        self.epoch = calls.Epoch(self.address, TICK_S)
         atexit.register(self.epoch.stop)
         os.register_at_fork(after_in_child=self.epoch.forget)
 
     def compile(self, wasm: bytes) -> WasmtimeModule:
         try:
             declared = read_sections(wasm)
-            module = wasmtime.Module(self._engine, bytes(wasm))
-        except (wasmtime.WasmtimeError, BadModule) as error:
+            code = Code(library.module_new, self.address, bytes(wasm))
+        except (LibraryError, BadModule) as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
-        return WasmtimeModule(self, module, declared.exports, declared.imports)
+        return WasmtimeModule(self, code, declared.exports, declared.imports)
 
     def load(self, serialized: bytes) -> WasmtimeModule:
         exports, imports, code = stored.unpack(serialized)
         try:
-            return WasmtimeModule(self, wasmtime.Module.deserialize(self._engine, code), exports, imports)
-        except wasmtime.WasmtimeError as error:
+            return WasmtimeModule(self, Code(library.module_deserialize, self.address, code), exports, imports)
+        except LibraryError as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be loaded: {error}")) from None
 
     def func_type_address(self, kind: FuncType) -> int:
         found = self._func_types.get(kind)
         if found is None:
-            found = self._func_types[kind] = linking.new_func_type(kind)
-        return library.address_of(found)
+            found = self._func_types[kind] = library.new_func_type(kind.params, kind.results)
+        return found
 
     def may_move(self, limits: Limits) -> bool:
         """Whether a memory of these limits can outgrow its address space."""
@@ -101,18 +100,17 @@ class WasmtimeModule:
     def __init__(
         self,
         engine: WasmtimeEngine,
-        module: wasmtime.Module,
+        code: Code,
         exports: Mapping[str, ExternType],
         imports: Sequence[Import],
     ) -> None:
         self.engine = engine
         self.exports = exports
         self.imports = imports
-        self.address = library.address_of(module)
-        self._module = module
+        self.code = code
 
     def serialize(self) -> bytes:
-        return stored.pack(self.exports, self.imports, bytes(self._module.serialize()))
+        return stored.pack(self.exports, self.imports, self.code.serialized())
 
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
