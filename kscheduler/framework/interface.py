@@ -35,6 +35,7 @@ from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Evictions, NoEvictions
 from kscheduler.framework.ruling import Proposal
 from kscheduler.framework.status import Status
+from kscheduler.framework.telemetry import NoTelemetry, Telemetry
 from kscheduler.framework.tie_bits import TieBits
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -451,6 +452,7 @@ class Handle:
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
     evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
+    telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies that go by them
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`
 
     def __post_init__(self) -> None:

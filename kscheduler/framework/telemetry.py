@@ -59,3 +59,30 @@ class Telemetry(Protocol):
     def count(self, what: str, policy: PolicyRef) -> None:
         """`what`: a fallback (neutral, exclude, last-good, requeue), relaxed, deadline, plan-b; for the metrics."""
         ...
+
+
+class NoTelemetry:
+    """Where nothing is measured: no policies, no metrics."""
+
+    policies_version = 0
+
+    def now(self) -> float:
+        return 0.0
+
+    def policy_of(self, pod: PodInfo) -> None:
+        return None
+
+    def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
+        raise KeyError(metric)
+
+    def failures(self, metric: str) -> int:
+        return 0
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        pass
+
+    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+        pass
+
+    def count(self, what: str, policy: PolicyRef) -> None:
+        pass

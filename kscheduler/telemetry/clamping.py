@@ -1,0 +1,54 @@
+"""Bounds for the values of one reading: those the user set, and those that the other nodes' values suggest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kscheduler.config.metric_policy import Clamp
+from kscheduler.telemetry.numbers import number
+
+MIN_FOR_OUTLIERS = 3  # of fewer values none can be told to be odd
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    least: float = -math.inf
+    most: float = math.inf
+
+    def apply(self, value: float) -> float:
+        return min(max(value, self.least), self.most)
+
+
+class Clamping:
+    def __init__(self, clamp: Clamp) -> None:
+        self._fixed = Bounds(
+            -math.inf if clamp.min is None else number(clamp.min), math.inf if clamp.max is None else number(clamp.max)
+        )
+        self._outliers = clamp.outliers
+
+    def bounds(self, values: Iterable[float]) -> Bounds:
+        """For these finite values of one reading.
+
+        Where more than half of them are equal there is no scale to tell odd ones by, and the fixed bounds are all.
+        """
+        fixed = self._fixed
+        if self._outliers is None:
+            return fixed
+        within = sorted(fixed.apply(value) for value in values)
+        if len(within) < MIN_FOR_OUTLIERS:
+            return fixed
+        middle = median(within)
+        deviation = median(sorted(abs(value - middle) for value in within))
+        if deviation == 0.0:
+            return fixed
+        reach = self._outliers * deviation
+        return Bounds(max(fixed.least, middle - reach), min(fixed.most, middle + reach))
+
+
+def median(ascending: Sequence[float]) -> float:
+    half = len(ascending) // 2
+    if len(ascending) % 2:
+        return ascending[half]
+    return ascending[half - 1] / 2 + ascending[half] / 2  # so, that the sum cannot overflow

@@ -1,0 +1,109 @@
+"""A metric's values no older than some age, one for each row of the node table. Time is an argument.
+
+Values change when somebody says `refresh`; rows follow the node table by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+
+from kscheduler.config.metric_policy import Freshness
+from kscheduler.telemetry.node_rows import NodeRows
+from kscheduler.telemetry.sample_book import SampleBook
+
+
+class BookColumn:
+    """`freshness` None: the last good values, however old."""
+
+    def __init__(self, book: SampleBook, rows: NodeRows, freshness: Freshness | None, now: float) -> None:
+        self._book = book
+        self._rows = rows
+        self._freshness = freshness
+        self._version = 0
+        self._array = array("d")  # row -> value
+        self._values = memoryview(self._array)
+        self._least = self._most = math.nan
+        self._sampled_at = -math.inf
+        self.present = 0  # rows with a value
+        self.expires_at = math.inf  # when the oldest value becomes too old
+        self.refresh(now)
+
+    # --- what plugins read ---
+
+    @property
+    def name(self) -> str:
+        return self._book.name
+
+    @property
+    def version(self) -> int:
+        self._rows.follow()
+        return self._version
+
+    @property
+    def values(self) -> memoryview:
+        self._rows.follow()
+        return self._values
+
+    @property
+    def least(self) -> float:
+        self._rows.follow()
+        return self._least
+
+    @property
+    def most(self) -> float:
+        self._rows.follow()
+        return self._most
+
+    @property
+    def window_s(self) -> float:
+        return self._book.window_s
+
+    @property
+    def sampled_at(self) -> float:
+        return self._sampled_at if math.isfinite(self._sampled_at) else 0.0
+
+    # --- what is written ---
+
+    def refresh(self, now: float) -> bool:
+        """Bring the values to what the book says and what is still fresh. Has any changed?"""
+        self._rows.follow()
+        book = self._book
+        oldest = -math.inf if self._freshness is None else now - book.cadence.max_age_s(self._freshness)
+        times = book.sampled_at
+        values = book.values[:]
+        first = min(times, default=math.inf)
+        if first <= oldest:
+            first = math.inf
+            for row, taken_at in enumerate(times):
+                if taken_at <= oldest:
+                    values[row] = math.nan
+                elif taken_at < first:
+                    first = taken_at
+        self.expires_at = math.inf if self._freshness is None else first + (now - oldest)
+        if values.tobytes() == self._array.tobytes() and self._sampled_at == book.newest_at:
+            return False
+        self._show(values)
+        self._sampled_at = book.newest_at
+        self._changed()
+        return True
+
+    def _show(self, values: array[float]) -> None:
+        self._array, self._values = values, memoryview(values)
+
+    def _changed(self) -> None:
+        present = [value for value in self._array if value == value]
+        self.present = len(present)
+        self._least = min(present, default=math.nan)
+        self._most = max(present, default=math.nan)
+        self._version += 1
+
+    def clear(self, changed: Iterable[int]) -> None:
+        """These rows have another node now, or none, or are new."""
+        growth = len(self._rows) - len(self._array)
+        if growth:  # not in place: a view of the old values may be held somewhere
+            self._show(self._array + array("d", [math.nan]) * growth)
+        for row in changed:
+            self._array[row] = math.nan
+        self._changed()

@@ -1,0 +1,51 @@
+"""Which node has which row, followed as the node table changes: a row whose node is another than before starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kscheduler.snapshot.node_table import NodeTable
+
+_NOBODY = ("", "")
+
+
+class NodeRows:
+    """`follow` before any use of a row; it costs the comparison of two numbers if no node has changed."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._owners: list[tuple[str, str]] = []  # row -> name and uid of its node
+        self._seen = 0  # changes of the table that were looked at
+        self._on_change: Callable[[list[int]], object] = lambda changed: None
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def find(self, node: str) -> int | None:
+        return self._table.row_of(node)
+
+    @property
+    def node_count(self) -> int:
+        return len(self._table)
+
+    def tell(self, on_change: Callable[[list[int]], object]) -> None:
+        """From now on call this with the rows that have another node than before, or none."""
+        self._on_change = on_change
+
+    def follow(self) -> None:
+        changes = self._table.node_changes
+        count = changes.count
+        if count == self._seen:
+            return
+        rows = changes.since(self._seen)
+        self._seen = count
+        self._owners.extend(_NOBODY for _ in range(self._table.columns.rows - len(self._owners)))
+        changed = []  # also the rows that are new
+        for row in range(len(self._owners)) if rows is None else rows:
+            info = self._table.find(row)
+            owner = _NOBODY if info is None else (info.name, info.node.metadata.uid)
+            if owner != self._owners[row]:
+                self._owners[row] = owner
+                changed.append(row)
+        if changed:
+            self._on_change(changed)

@@ -1,0 +1,125 @@
+"""Asks one source again and again: never twice at once, never for longer than its timeout, and hardly while it fails.
+
+Says what came to whoever listens; what it means is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from kscheduler.client.concurrency import within
+from kscheduler.clock import Clock
+from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.telemetry.breaker import Breaker, BreakerState
+from kscheduler.telemetry.observer import TelemetryObserver
+from kscheduler.telemetry.readings import Readings
+from kscheduler.telemetry.source import MetricSource, SourceError
+
+log = logging.getLogger(__name__)
+
+JITTER = 0.1  # replicas, and sources of one interval, do not ask in step
+MIN_INTERVAL_S = 0.1
+
+
+class Listener(Protocol):
+    def wanted(self, source: str) -> Sequence[Metric]:
+        """What to ask the source for, now."""
+        ...
+
+    def answered(self, source: str, readings: Readings) -> Awaitable[None]: ...
+
+    def failed(self, source: str, failures: int) -> None:
+        """For the so-manieth time in a row."""
+        ...
+
+
+class Poller:
+    def __init__(
+        self,
+        config: Source,
+        source: MetricSource,
+        listener: Listener,
+        clock: Clock,
+        rng: random.Random,
+        observer: TelemetryObserver,
+    ) -> None:
+        self.name = config.name
+        self.breaker = Breaker(config.breaker)
+        self.first_answer = asyncio.Event()  # or failure: it has been asked once
+        self.last_error = ""  # "" while it answers
+        self._source = source
+        self._listener = listener
+        self._clock = clock
+        self._rng = rng
+        self._observer = observer
+        self._interval_s = max(config.interval.seconds, MIN_INTERVAL_S)
+        self._timeout_s = config.timeout.seconds or self._interval_s
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                next_at = self._clock.now() + self._interval_s * self._rng.uniform(1 - JITTER, 1 + JITTER)
+                await self.poll()
+                self.first_answer.set()
+                wait_s = self.breaker.wait_s(self._clock.now()) or next_at - self._clock.now()
+                await asyncio.sleep(max(wait_s, 0.0))
+        finally:
+            await self._source.close()
+
+    async def poll(self) -> None:
+        """Ask once. With a half-open breaker ask one thing first, and the rest if that was answered."""
+        if self.breaker.wait_s(self._clock.now()) > 0:
+            return
+        metrics = self._listener.wanted(self.name)
+        if self.breaker.state is BreakerState.HALF_OPEN and await self._ask(metrics[:1]) is None:
+            return
+        readings = await self._ask(metrics)
+        if readings is not None:
+            await self._listener.answered(self.name, readings)
+
+    async def _ask(self, metrics: Sequence[Metric]) -> Readings | None:
+        """None: it failed, and the listener knows."""
+        started = self._clock.now()
+        reason, readings = "", None
+        try:
+            readings = await within(self._timeout_s, self._source.fetch(metrics))
+            if metrics and not readings.by_metric:
+                reason = next(iter(readings.failed.values()), "an empty answer")
+        except asyncio.TimeoutError:
+            reason = f"no answer within {self._timeout_s:g} s"
+        except SourceError as error:
+            reason = str(error)
+        except Exception as error:  # a source must not end the others, whatever is wrong with it
+            log.exception("metric source raised what it must not", extra={"source": self.name})
+            reason = f"{type(error).__name__}: {error}"
+        self._settle(reason, started)
+        return None if reason else readings
+
+    def _settle(self, reason: str, started: float) -> None:
+        now, breaker = self._clock.now(), self.breaker
+        before = breaker.state
+        if reason:
+            breaker.failed(now)
+        else:
+            breaker.succeeded()
+        self._tell(reason, before)
+        self.last_error = reason
+        self._observer.source_asked(self.name, "error" if reason else "success", now - started)
+        self._observer.source_state(self.name, breaker.state, breaker.failures)
+        if reason:
+            self._listener.failed(self.name, breaker.failures)
+
+    def _tell(self, reason: str, before: BreakerState) -> None:
+        """Log once for each change of state."""
+        fields = {"source": self.name, "failures": self.breaker.failures}
+        if reason and not self.last_error:
+            log.warning("metric source fails", extra={**fields, "err": reason})
+        elif not reason and self.last_error:
+            log.info("metric source answers again", extra=fields)
+        if before is BreakerState.CLOSED and self.breaker.state is BreakerState.OPEN:
+            log.warning("metric source is left alone after repeated failures", extra={**fields, "err": reason})

@@ -1,0 +1,96 @@
+"""The newest sample of one metric for each node: its value, when it was taken and when it arrived. Time is an argument.
+
+What is no number, older than what is known, or about no node of ours is refused and counted. Values are clamped, then
+smoothed. Samples stay until a newer one comes or the node goes; who reads decides which are too old.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+
+from kscheduler.config.metric_policy import Metric
+from kscheduler.telemetry.cadence import Cadence
+from kscheduler.telemetry.clamping import Bounds, Clamping
+from kscheduler.telemetry.node_rows import NodeRows
+from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
+
+# A source's clock may be so much ahead of ours. A time further ahead does not keep later samples out.
+CREDIBLE_S = 60.0
+
+
+class SampleBook:
+    def __init__(self, metric: Metric, rows: NodeRows, interval_s: float) -> None:
+        self.name = metric.name
+        self.cadence = Cadence(interval_s)
+        self._clamping = Clamping(metric.clamp)
+        self._smoothing = metric.smoothing
+        self._window_s = metric.window.seconds
+        self._said_window_s = 0.0
+        self._rows = rows
+        self.values = array("d", [math.nan]) * len(rows)  # row -> value; NaN: none
+        self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> seconds of our clock; infinite: none
+        self.arrived_at = array("d", [math.inf]) * len(rows)
+        self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source said
+        self.newest_at = -math.inf  # seconds of our clock; infinite: there was none yet
+
+    @property
+    def window_s(self) -> float:
+        return self._window_s or self._said_window_s
+
+    def bounds(self, reading: Reading) -> Bounds:
+        """For all values of a reading."""
+        self._said_window_s = reading.window_s
+        return self._clamping.bounds(sample.value for sample in reading.samples.values() if math.isfinite(sample.value))
+
+    def take(
+        self, samples: Iterable[tuple[str, Sample]], bounds: Bounds, now: float, wall: float, refused: Counter[str]
+    ) -> int:
+        """Some of a reading's samples, which arrived now; `wall` is now in Unix seconds. Returns how many were new."""
+        rows, smoothing = self._rows, self._smoothing
+        rows.follow()
+        taken = 0
+        for node, (value, stamp) in samples:
+            row = rows.find(node)
+            if row is None:
+                refused[UNKNOWN_NODE] += 1
+                continue
+            if not math.isfinite(value) or (stamp is not None and not math.isfinite(stamp)):
+                refused[NOT_A_NUMBER] += 1
+                continue
+            if stamp is None:
+                stamp = wall
+            known = self._stamps[row]
+            if stamp <= known and (known <= wall + CREDIBLE_S or stamp == known):
+                refused[OLDER] += 1
+                continue
+            value = bounds.apply(value)
+            if smoothing and not math.isnan(self.values[row]):
+                value = smoothing * self.values[row] + (1.0 - smoothing) * value
+            self.values[row] = value
+            self._stamps[row] = stamp
+            self.sampled_at[row] = taken_at = now - max(wall - stamp, 0.0)
+            self.arrived_at[row] = now
+            self.newest_at = max(self.newest_at, taken_at)
+            taken += 1
+        return taken
+
+    def complete(self) -> None:
+        """The last sample of a reading was taken."""
+        if math.isfinite(self.newest_at):
+            self.cadence.saw(self.newest_at)
+
+    def clear(self, changed: Iterable[int]) -> None:
+        """These rows have another node now, or none, or are new."""
+        growth = len(self._rows) - len(self.values)
+        if growth:
+            self.values.extend([math.nan] * growth)
+            self.sampled_at.extend([math.inf] * growth)
+            self.arrived_at.extend([math.inf] * growth)
+            self._stamps.extend([-math.inf] * growth)
+        for row in changed:
+            self.values[row] = math.nan
+            self.sampled_at[row] = self.arrived_at[row] = math.inf
+            self._stamps[row] = -math.inf

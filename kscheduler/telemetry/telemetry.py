@@ -1,0 +1,296 @@
+"""Live metrics while the scheduler runs: sources are asked, samples kept, columns brought up to date.
+
+Plugins read it through `framework.telemetry.Telemetry`, and never wait. Values change at three moments only: when an
+answer came, when values become too old, and when a node came or went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.clock import Clock
+from kscheduler.config.metric_policy import FilterRule, Freshness, Metric, PolicySpec, Source
+from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.telemetry.columns import BookColumn
+from kscheduler.telemetry.node_rows import NodeRows
+from kscheduler.telemetry.observer import MetricState, NoTelemetryObserver, TelemetryObserver
+from kscheduler.telemetry.policies import NoPolicies, Policies
+from kscheduler.telemetry.poller import Poller
+from kscheduler.telemetry.readings import OLDER, Reading, Readings
+from kscheduler.telemetry.sample_book import SampleBook
+from kscheduler.telemetry.source import MetricSource
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SLICE = 1_000  # samples that are taken before the event loop may breathe: about a millisecond
+EXPIRY_STEP_S = 0.25  # values that become too old one after another are looked at together
+IDLE_S = 3600.0
+FIRST_ANSWERS_S = 2.0  # so long a cold start waits for sources; then they count as having nothing
+MAX_METRICS_OF_POLICIES = 64  # each costs its source a request a time
+
+MakeSource = Callable[[Source], MetricSource]
+Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
+
+
+def _tell_nobody(pod: PodInfo, reason: str, note: str) -> None:
+    pass
+
+
+class LiveTelemetry:
+    def __init__(
+        self,
+        table: NodeTable,
+        sources: Sequence[Source],
+        metrics: Sequence[Metric],
+        make_source: MakeSource,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        policies: Policies | None = None,
+        observer: TelemetryObserver | None = None,
+        tell: Tell = _tell_nobody,
+    ) -> None:
+        self._clock = clock
+        self._policies = policies or NoPolicies()
+        self._observer = observer or NoTelemetryObserver()
+        self._tell = tell
+        self._rows = NodeRows(table)
+        self._rows.tell(self._rows_changed)
+        self._rows.follow()
+        self._intervals = {source.name: source.interval.seconds for source in sources}
+        self._configured = tuple(metrics)
+        self._metrics: dict[str, Metric] = {}  # name -> metric
+        self._books: dict[str, SampleBook] = {}  # name of a metric -> its samples
+        self._failures: Counter[str] = Counter()  # name of a metric -> in a row
+        self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
+        self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
+        self._refusing: set[tuple[str, str]] = set()  # metric and reason, as it was with its last answer
+        self._watchers: list[Callable[[], object]] = []
+        self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
+        self._turns = 0  # beginnings and ends of plan B, and what may be one
+        self.pollers = {
+            source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
+        }
+        self._choose_metrics()
+        self._policies.watch(self._policies_changed)
+        self._observer.show_metrics(self.states, self.plans_b)
+
+    # --- what plugins read ---
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
+        found = self._policies.policy_of(pod)
+        if found is not None and found[1].plan_b is not None:
+            self._plan_b[found[0]] = found[1]
+        return found
+
+    @property
+    def policies_version(self) -> int:
+        return self._policies.version + self._turns
+
+    def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> BookColumn:
+        key = (metric, None if last_good else freshness)
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = BookColumn(self._books[metric], self._rows, key[1], self._clock.now())
+            self._sooner.set()
+        return found
+
+    def failures(self, metric: str) -> int:
+        return self._failures[metric]
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        self._watchers.append(changed)
+
+    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+        self._tell(pod, reason, note)
+
+    def count(self, what: str, policy: PolicyRef) -> None:
+        self._observer.policy_counted(what, policy_name(policy))
+
+    # --- running ---
+
+    async def run(self) -> None:
+        """Ask sources and let values grow old, until cancelled."""
+        await run_together(self._expire(), *(poller.run() for poller in self.pollers.values()))
+
+    async def wait_for_first_answers(self) -> None:
+        """Until each source has answered or failed once, but never long."""
+        until = self._clock.now() + FIRST_ANSWERS_S
+        for poller in self.pollers.values():
+            await wait_event(poller.first_answer, max(until - self._clock.now(), 0.0))
+
+    async def _expire(self) -> None:
+        while True:
+            now = self._clock.now()
+            at = min((column.expires_at for column in self._columns.values()), default=math.inf)
+            self._sooner.clear()
+            if not await wait_event(self._sooner, min(max(at - now, EXPIRY_STEP_S), IDLE_S)):
+                self._refresh(column for column in self._columns.values() if column.expires_at <= self._clock.now())
+
+    # --- what pollers report ---
+
+    def wanted(self, source: str) -> Sequence[Metric]:
+        return [metric for metric in self._metrics.values() if metric.source == source]
+
+    async def answered(self, source: str, readings: Readings) -> None:
+        for name, reading in readings.by_metric.items():
+            book = self._books.get(name)
+            if book is not None:
+                await self._take(book, reading)
+        for name, reason in readings.failed.items():
+            if name in self._books:
+                self._metric_failed(name, self._failures[name] + 1, reason)
+
+    def failed(self, source: str, failures: int) -> None:
+        for metric in self.wanted(source):
+            self._set_failures(metric.name, max(failures, self._failures[metric.name] + 1))
+        self._notify()
+
+    async def _take(self, book: SampleBook, reading: Reading) -> None:
+        """A slice at a time; columns see the new samples when all are there."""
+        bounds, now, wall = book.bounds(reading), self._clock.now(), self._clock.wall()
+        refused = reading.refused
+        taken = 0
+        for some in _slices(reading.samples.items(), SLICE):
+            if taken:
+                await asyncio.sleep(0)
+            taken += book.take(some, bounds, now, wall, refused)
+        book.complete()
+        self._tell_refused(book.name, refused)
+        if taken or refused[OLDER] or not self._rows.node_count:
+            self._metric_answered(book.name)
+        else:
+            self._metric_failed(book.name, self._failures[book.name] + 1, "an answer about none of the nodes")
+        self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
+        self._sooner.set()
+
+    def _metric_answered(self, metric: str) -> None:
+        if self._failures[metric]:
+            log.info("metric is answered again", extra={"metric": metric, "failures": self._failures[metric]})
+        self._set_failures(metric, 0)
+
+    def _metric_failed(self, metric: str, failures: int, reason: str) -> None:
+        if not self._failures[metric]:
+            log.warning("metric is not answered", extra={"metric": metric, "err": reason})
+        self._set_failures(metric, failures)
+
+    def _set_failures(self, metric: str, failures: int) -> None:
+        if self._failures[metric] != failures:
+            self._failures[metric] = failures
+            self._turns += 1
+
+    def _tell_refused(self, metric: str, refused: Mapping[str, int]) -> None:
+        """Count them all, and log each reason when it begins and when it has ended."""
+        counts = {reason: times for reason, times in refused.items() if times}
+        self._observer.samples_refused(metric, counts)
+        before = {reason for name, reason in self._refusing if name == metric}
+        for reason in sorted(counts.keys() - before - {OLDER}):
+            fields = {"metric": metric, "reason": reason, "samples": counts[reason]}
+            log.warning("samples of a metric are refused", extra=fields)
+        for reason in sorted(before - counts.keys()):
+            log.info("samples of a metric are refused no longer", extra={"metric": metric, "reason": reason})
+        self._refusing -= {(metric, reason) for reason in before}
+        self._refusing |= {(metric, reason) for reason in counts if reason != OLDER}
+
+    # --- bringing up to date ---
+
+    def _refresh(self, columns: Iterable[BookColumn]) -> None:
+        now = self._clock.now()
+        changed = [column.refresh(now) for column in list(columns)]
+        if any(changed):
+            self._notify()
+
+    def _notify(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+    def _rows_changed(self, rows: list[int]) -> None:
+        for book in self._books.values():
+            book.clear(rows)
+        for column in self._columns.values():
+            column.clear(rows)
+
+    def _policies_changed(self) -> None:
+        """Columns are made anew for those who ask again: nobody need count what policies once asked for."""
+        self._columns.clear()
+        self._plan_b.clear()
+        self._choose_metrics()
+        self._notify()
+
+    def _choose_metrics(self) -> None:
+        """Those of the configuration, and then those that policies brought."""
+        chosen = {metric.name: metric for metric in self._configured}
+        brought = [metric for metric in self._policies.metrics() if metric.name not in chosen]
+        if len(brought) > MAX_METRICS_OF_POLICIES:
+            fields = {"metrics": len(brought), "most": MAX_METRICS_OF_POLICIES}
+            log.warning("policy objects name too many metrics; the rest are not asked for", extra=fields)
+        chosen |= {metric.name: metric for metric in brought[:MAX_METRICS_OF_POLICIES]}
+        for name in [name for name in self._books if chosen.get(name) != self._metrics[name]]:
+            del self._books[name]
+            del self._failures[name]
+        for name, metric in chosen.items():
+            if name not in self._books:
+                self._books[name] = SampleBook(metric, self._rows, self._intervals.get(metric.source, 0.0))
+        self._metrics = chosen
+
+    # --- for people ---
+
+    def states(self) -> Iterator[MetricState]:
+        """Each metric by the freshness its most patient reader asks for; without readers, by the default."""
+        self._rows.follow()
+        now, nodes = self._clock.now(), self._rows.node_count
+        for name, book in self._books.items():
+            asked = [freshness for metric, freshness in self._columns if metric == name and freshness is not None]
+            max_age_s = max(map(book.cadence.max_age_s, asked or [Freshness()]))
+            fresh = sum(now - taken_at < max_age_s for taken_at in book.sampled_at)
+            fresh -= sum(math.isinf(taken_at) for taken_at in book.sampled_at)
+            known = sum(not math.isinf(taken_at) for taken_at in book.sampled_at)
+            age_s = now - book.newest_at if math.isfinite(book.newest_at) else None
+            yield MetricState(name, age_s, fresh, known - fresh, nodes - known)
+
+    def plans_b(self) -> dict[str, bool]:
+        """Policy -> is its plan B in force? Of policies that pods were under."""
+        return {
+            policy_name(ref): any(self._failures[metric] >= spec.plan_b.after_failures for metric in metrics_of(spec))
+            for ref, spec in self._plan_b.items()
+            if spec.plan_b is not None
+        }
+
+
+def policy_name(policy: PolicyRef) -> str:
+    return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
+
+
+def metrics_of(spec: PolicySpec) -> set[str]:
+    """All metrics that the rules of a policy read."""
+    names = {rule.metric for rule in spec.score}
+    names |= {rule.deviation.metric for rule in spec.score if rule.deviation is not None}
+    for rule in spec.filter:
+        names |= _metrics_of_filter(rule)
+    return names
+
+
+def _metrics_of_filter(rule: FilterRule) -> set[str]:
+    names = {rule.metric} if rule.metric else set()
+    return names.union(*map(_metrics_of_filter, rule.any_of))
+
+
+def _slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while some := list(islice(iterator, size)):
+        yield some
