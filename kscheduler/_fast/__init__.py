@@ -37,6 +37,7 @@ COMPILED: bool
 
 if TYPE_CHECKING:
     from kscheduler._fast.answering import join_answers
+    from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         pack_alive,
         pack_amounts,
         pack_feasible,
+        pack_usage,
         reject_marked,
         rows_changed_since,
         set_raws,
@@ -92,6 +94,7 @@ else:
         find_spec(f"kscheduler._fast.{name}")
         for name in (
             "answering",
+            "answers",
             "batches",
             "classes",
             "columns",
@@ -102,6 +105,7 @@ else:
             "preemption",
             "scoring",
             "selection",
+            "standby",
             "standings",
             "tallies",
             "topology",
@@ -110,6 +114,7 @@ else:
     )
     if COMPILED:
         from kscheduler._fast.answering import join_answers
+        from kscheduler._fast.answers import RowAnswers
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
@@ -119,6 +124,7 @@ else:
             pack_alive,
             pack_amounts,
             pack_feasible,
+            pack_usage,
             reject_marked,
             rows_changed_since,
             set_raws,
@@ -178,12 +184,14 @@ else:
             select_host,
         )
         from kscheduler._fast.reference_answering import join_answers
+        from kscheduler._fast.reference_answers import RowAnswers
         from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
         from kscheduler._fast.reference_packing import (
             changes_so_far,
             pack_alive,
             pack_amounts,
             pack_feasible,
+            pack_usage,
             reject_marked,
             rows_changed_since,
             set_raws,
@@ -238,6 +246,7 @@ __all__ = [
     "PodClass",
     "PodRequest",
     "Residents",
+    "RowAnswers",
     "RowMask",
     "RowTotals",
     "Scores",
@@ -265,6 +274,7 @@ __all__ = [
     "pack_alive",
     "pack_amounts",
     "pack_feasible",
+    "pack_usage",
     "reject_marked",
     "rows_changed_since",
     "score_balanced",

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport int32_t, uint64_t
 
+from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.batches cimport DemandC
 from kscheduler._fast.codes cimport MAX_ENTRIES, MAX_SCORED_RESOURCES
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
@@ -30,6 +31,19 @@ cdef struct ListC:
     bint reverse
 
 
+cdef struct RowListC:
+    # A score for each row that stays as it is.
+    const unsigned char* scores  # [row] 0..100
+    Py_ssize_t count  # rows past it have 0
+    score_t weight
+
+
+cdef struct AskedC:
+    # What somebody says of each row, and may say otherwise when the row has changed.
+    const AnswersC* answers
+    score_t weight
+
+
 cdef struct ClassC:
     # What the pods of the class are.
     DemandC demand
@@ -40,9 +54,10 @@ cdef struct ClassC:
     ListC* lists
     Py_ssize_t list_count
     bint is_uneven  # some list tells profiles apart, so that which of them are feasible matters
-    const unsigned char* row_scores  # [row] 0..100
-    Py_ssize_t row_score_count
-    score_t row_weight
+    RowListC* row_lists
+    Py_ssize_t row_list_count
+    AskedC* asked
+    Py_ssize_t asked_count
     resource_t resources[MAX_ENTRIES + 2 * MAX_SCORED_RESOURCES]  # that are read of a row
     Py_ssize_t resource_count
 
@@ -61,6 +76,7 @@ cdef struct ClassC:
     Py_ssize_t* feasible_in  # [profile] feasible rows; kept if `is_uneven`
     Py_ssize_t feasible  # rows
     Py_ssize_t cursor  # changes read
+    uint64_t answers_version  # sum of the versions of what is asked that was read
     bint must_rebuild
     bint must_normalize
     Py_ssize_t bytes
@@ -73,7 +89,8 @@ cdef class PodClass:
     cdef readonly PodRequest request
     cdef object owner  # who keeps its memory in count; None while it has none
     cdef object verdicts  # bytes that c.verdicts points to
-    cdef object row_scores  # bytes that c.row_scores points to
+    cdef list row_scores  # bytes that c.row_lists point to
+    cdef list answers  # that c.asked point into
     cdef score_t weights
     cdef bint has_fit
     cdef bint has_balanced
@@ -83,6 +100,7 @@ cdef class PodClass:
     cdef score_t _weigh(self, object weight) except -1
     cdef int _score_fit(self, int strategy, object resources, object weight, PodRequest request) except -1
     cdef int _list_resources(self) except -1
+    cdef int ask(self) except -1
     cdef int allocate(self) except -1
     cdef int release(self) except -1
 

@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.batches cimport BATCH, is_small
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
@@ -48,6 +49,7 @@ cdef class PodClass:
         self.columns = columns
         self.request = request
         self.verdicts = bytes(verdict_by_profile)
+        self.row_scores, self.answers = [], []
         for profile, verdict in enumerate(self.verdicts):
             within(f"verdict of profile {profile}", verdict, 0, 127)
         self.c.profile_count = len(self.verdicts)
@@ -67,6 +69,8 @@ cdef class PodClass:
         for i in range(self.c.list_count):
             PyMem_Free(self.c.lists[i].raws)
         PyMem_Free(self.c.lists)
+        PyMem_Free(self.c.row_lists)
+        PyMem_Free(self.c.asked)
         PyMem_Free(self.c.demand.fit)
         PyMem_Free(self.c.demand.balanced)
         self.release()
@@ -130,15 +134,38 @@ cdef class PodClass:
     def score_rows(self, score_by_row, weight):
         """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
         self._begin()
-        if self.row_scores is not None:
-            raise ValueError("the class has scores of rows already")
         scores = bytes(score_by_row)
         for row, score in enumerate(scores):
             within(f"score of row {row}", score, 0, 100)
-        self.c.row_weight = self._weigh(weight)
-        self.row_scores = scores
-        self.c.row_scores = scores
-        self.c.row_score_count = len(scores)
+        cdef score_t weighed = self._weigh(weight)
+        cdef RowListC* lists = <RowListC*>PyMem_Realloc(
+            self.c.row_lists, (self.c.row_list_count + 1) * sizeof(RowListC)
+        )
+        if lists is NULL:
+            raise MemoryError()
+        self.c.row_lists = lists
+        self.row_scores.append(scores)
+        lists[self.c.row_list_count].scores = scores
+        lists[self.c.row_list_count].count = len(scores)
+        lists[self.c.row_list_count].weight = weighed
+        self.c.row_list_count += 1
+
+    def ask_rows(self, RowAnswers answers not None, weight=0):
+        """Marked rows are out; scores stay as they are. Asked anew before a pod is placed, if the row has changed."""
+        self._begin()
+        if answers.columns is not self.columns:
+            raise ValueError("the answers are about another table")
+        if not answers.is_marks and (answers.low < 0 or answers.high > 100):
+            raise ValueError(f"scores of rows: expected limits within 0..100, got {answers.low}..{answers.high}")
+        cdef score_t weighed = self._weigh(weight)
+        cdef AskedC* asked = <AskedC*>PyMem_Realloc(self.c.asked, (self.c.asked_count + 1) * sizeof(AskedC))
+        if asked is NULL:
+            raise MemoryError()
+        self.c.asked = asked
+        self.answers.append(answers)
+        asked[self.c.asked_count].answers = &answers.c
+        asked[self.c.asked_count].weight = weighed
+        self.c.asked_count += 1
 
     # --- inside ---
 
@@ -170,6 +197,13 @@ cdef class PodClass:
         self.c.demand.strategy = <Strategy>strategy
         self.c.demand.fit_weight = weighed
         self.has_fit = True
+        return 0
+
+    cdef int ask(self) except -1:
+        """Bring what is asked of rows up to date. What is raised by those who are asked passes."""
+        cdef RowAnswers answers
+        for answers in self.answers:
+            answers.refresh()
         return 0
 
     cdef int allocate(self) except -1:

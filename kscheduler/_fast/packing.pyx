@@ -4,17 +4,23 @@ See reference_packing.py for what each function means. Numbers are little-endian
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, uint64_t
+from libc.string cimport memcpy, memmove, memset
 
 from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, MAX_RAW
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.scoring cimport Scores
-from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef object _INT32_MAX = (1 << 31) - 1
+cdef object _INT64_MAX = (1 << 63) - 1
+
+cdef enum:
+    FEW = 16  # changes, which are put in order one by one
+    MOST_OF_A_SMALL_MAP = 15
+    LONGEST_HEAD = 96  # of a usage message: all keys, two integers and the size of `at`
 
 
 # --- what has changed ---
@@ -27,14 +33,32 @@ def changes_so_far(NodeColumns columns not None):
 
 def rows_changed_since(NodeColumns columns not None, cursor):
     """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any."""
-    cdef Py_ssize_t since = within("cursor", cursor, 0, columns.changes)
+    return changed_rows(columns, within("cursor", cursor, 0, columns.changes))
+
+
+cdef bytes changed_rows(NodeColumns columns, Py_ssize_t since):
+    """The same, without a check of the place."""
+    cdef Py_ssize_t change, at, count = 0
+    cdef int32_t few[FEW]
+    cdef int32_t row
     if columns.changes - since > columns.ring_mask + 1:
         return None
-    cdef Py_ssize_t change
-    found = set()
+    if columns.changes - since > FEW:
+        found = set()
+        for change in range(since, columns.changes):
+            found.add(columns.changed_rows[change & columns.ring_mask])
+        return _pack_rows(sorted(found))
     for change in range(since, columns.changes):
-        found.add(columns.changed_rows[change & columns.ring_mask])
-    return _pack_rows(sorted(found))
+        row = columns.changed_rows[change & columns.ring_mask]
+        at = count
+        while at > 0 and few[at - 1] >= row:
+            at -= 1
+        if at < count and few[at] == row:
+            continue
+        memmove(&few[at + 1], &few[at], (count - at) * sizeof(int32_t))
+        few[at] = row
+        count += 1
+    return PyBytes_FromStringAndSize(<const char*>few, count * sizeof(int32_t))
 
 
 # --- columns as bytes ---
@@ -73,6 +97,47 @@ def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
     for i in range(count):
         out[i] = column[picked[i]]
     return packed
+
+
+def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources):
+    """What a guest is told of pods that came and went: a table message in msgpack, about these packed rows.
+
+    `resources`: (name in msgpack, resource or -1 for one that no node has), at most 15.
+    """
+    cdef const int32_t[::1] picked
+    cdef Py_ssize_t i, count = len(rows) // sizeof(int32_t), size
+    cdef resource_t resource
+    if count == 0:
+        raise ValueError("rows: expected some, got none")
+    picked = _rows_in(rows, columns.rows)
+    within("resources", len(resources), 0, MOST_OF_A_SMALL_MAP)
+    size = LONGEST_HEAD + count * sizeof(int32_t) + (len(resources) + 3) * (5 + count * sizeof(amount_t))
+    for name, _ in resources:
+        size += len(name)
+    cdef object packed = PyBytes_FromStringAndSize(NULL, size)
+    cdef unsigned char* start = <unsigned char*>PyBytes_AS_STRING(packed)
+    cdef unsigned char* out = start
+    out = _put(out, b"\x87\xa3gen", 5)
+    out = _put_integer(out, within("gen", gen, 0, _INT64_MAX))
+    out = _put(out, b"\xa4rows", 5)
+    out = _put_integer(out, columns.rows)
+    out = _put(out, b"\xa2at", 3)
+    out = _put_bin(out, count * sizeof(int32_t))
+    out = _put(out, <const char*>&picked[0], count * sizeof(int32_t))
+    out = _put(out, b"\xa4used", 5)
+    out[0] = <unsigned char>(0x80 + len(resources))
+    out += 1
+    for name, column in resources:
+        out = _put(out, <const char*>PyBytes_AS_STRING(<bytes?>name), len(name))
+        resource = within("resource", column, -1, columns.resource_count - 1)
+        out = _put_amounts(out, picked, NULL if resource < 0 else &columns.used[resource, 0])
+    out = _put(out, b"\xa8used_cpu", 9)
+    out = _put_amounts(out, picked, &columns.used_cpu[0])
+    out = _put(out, b"\xabused_memory", 12)
+    out = _put_amounts(out, picked, &columns.used_memory[0])
+    out = _put(out, b"\xa6pods_n", 7)
+    out = _put_amounts(out, picked, &columns.pods[0])
+    return (<bytes>packed)[: out - start]
 
 
 def pack_alive(NodeColumns columns not None, rows=None):
@@ -184,8 +249,56 @@ def values_by_profile(NodeColumns columns not None, values, profile_count):
 # --- inside ---
 
 
-cdef object _pack_rows(list rows):
-    packed = PyBytes_FromStringAndSize(NULL, len(rows) * sizeof(int32_t))
+cdef unsigned char* _put(unsigned char* out, const char* data, Py_ssize_t size) noexcept:
+    memcpy(out, data, size)
+    return out + size
+
+
+cdef unsigned char* _put_big_endian(unsigned char* out, unsigned char kind, uint64_t value, int width) noexcept:
+    cdef int i
+    out[0] = kind
+    for i in range(width):
+        out[1 + i] = <unsigned char>(value >> (8 * (width - 1 - i)))
+    return out + 1 + width
+
+
+cdef unsigned char* _put_integer(unsigned char* out, uint64_t value) noexcept:
+    """In msgpack's shortest form."""
+    if value < 0x80:
+        out[0] = <unsigned char>value
+        return out + 1
+    if value < 0x100:
+        return _put_big_endian(out, 0xCC, value, 1)
+    if value < 0x10000:
+        return _put_big_endian(out, 0xCD, value, 2)
+    if value < <uint64_t>1 << 32:
+        return _put_big_endian(out, 0xCE, value, 4)
+    return _put_big_endian(out, 0xCF, value, 8)
+
+
+cdef unsigned char* _put_bin(unsigned char* out, uint64_t size) noexcept:
+    """The head of a bin."""
+    if size < 0x100:
+        return _put_big_endian(out, 0xC4, size, 1)
+    if size < 0x10000:
+        return _put_big_endian(out, 0xC5, size, 2)
+    return _put_big_endian(out, 0xC6, size, 4)
+
+
+cdef unsigned char* _put_amounts(unsigned char* out, const int32_t[::1] rows, const amount_t* column) noexcept:
+    """Of these rows; zeros without a column."""
+    cdef Py_ssize_t i, count = rows.shape[0]
+    out = _put_bin(out, count * sizeof(amount_t))
+    if column is NULL:
+        memset(out, 0, count * sizeof(amount_t))
+        return out + count * sizeof(amount_t)
+    for i in range(count):
+        memcpy(out + i * sizeof(amount_t), &column[rows[i]], sizeof(amount_t))
+    return out + count * sizeof(amount_t)
+
+
+cdef bytes _pack_rows(list rows):
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, len(rows) * sizeof(int32_t))
     cdef int32_t* out = <int32_t*>PyBytes_AS_STRING(packed)
     cdef Py_ssize_t i
     for i in range(len(rows)):

@@ -17,8 +17,6 @@ cdef class Placer:
     cdef set held  # classes with memory
     cdef TableC table
     cdef double* parts  # [thread] a batch
-    cdef unsigned long ended[64]  # threads that have done their part, and have to be joined yet
-    cdef int ended_count
     cdef Py_ssize_t part_resources
     # The ring of changes as a batch: what each changed row looked like when it was copied, or since.
     cdef double* recent
@@ -35,9 +33,9 @@ cdef class Placer:
     cdef int prepare(self, PodClass pod_class) except -1
     cdef int make_room(self, Py_ssize_t needed) except -1
     cdef int look(self) except -1
+    cdef bint must_ask(self, const ClassC* c) noexcept nogil
     cdef int catch_up(self, ClassC* c) except? -2 nogil
     cdef int rebuild(self, ClassC* c) except? -2 nogil
-    cdef int join_ended(self) noexcept nogil
     cdef int replay(self, ClassC* c) except? -2 nogil
     cdef int replay_amounts(self, ClassC* c) except? -2 nogil
     cdef int replay_all(self, ClassC* c) except? -2 nogil

@@ -13,6 +13,7 @@ from kscheduler._fast.codes import FEASIBLE, MAX_CODE, MAX_RAW
 from kscheduler._fast.reference_tables import NodeColumns, Row, Scores, Verdicts, index, within
 
 _INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
 _COLUMNS: dict[str, Callable[[Row, int], int]] = {
     "allocatable": lambda node, resource: node.allocatable[resource],
     "requested": lambda node, resource: node.requested[resource],
@@ -48,6 +49,40 @@ def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes
         raise ValueError(f"what: expected the name of a column, got {what!r}")
     read = _COLUMNS[what]
     return array("q", [read(columns._at(row), resource) for row in _rows(rows, columns.rows)]).tobytes()
+
+
+def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[tuple[bytes, int]]) -> bytes:
+    """What a guest is told of pods that came and went: a table message in msgpack, about these packed rows.
+
+    `resources`: (name in msgpack, resource or -1 for one that no node has), at most 15.
+    """
+    if not rows:
+        raise ValueError("rows: expected some, got none")
+    _rows(rows, columns.rows)
+    within("resources", len(resources), 0, 15)
+    within("gen", gen, 0, _INT64_MAX)
+    nothing = bytes(2 * len(rows))
+    said = b"\x87\xa3gen" + _integer(gen) + b"\xa4rows" + _integer(columns.rows) + b"\xa2at" + _bin(bytes(rows))
+    said += b"\xa4used" + bytes([0x80 + len(resources)])
+    for name, resource in resources:
+        within("resource", resource, -1, columns.resource_count - 1)
+        said += name + _bin(nothing if resource < 0 else pack_amounts(columns, "requested", resource, rows))
+    for key, what in ((b"\xa8used_cpu", "non_zero_cpu"), (b"\xabused_memory", "non_zero_memory"), (b"\xa6pods_n", "pods")):
+        said += key + _bin(pack_amounts(columns, what, 0, rows))
+    return said
+
+
+def _integer(value: int) -> bytes:
+    """In msgpack's shortest form."""
+    if value < 0x80:
+        return bytes([value])
+    kind, width = next((k, w) for k, w in ((0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)) if value < 1 << (8 * w))
+    return bytes([kind]) + value.to_bytes(width, "big")
+
+
+def _bin(content: bytes) -> bytes:
+    kind, width = next((k, w) for k, w in ((0xC4, 1), (0xC5, 2), (0xC6, 4)) if len(content) < 1 << (8 * w))
+    return bytes([kind]) + len(content).to_bytes(width, "big") + content
 
 
 def pack_alive(columns: NodeColumns, rows: bytes | None = None) -> bytes:

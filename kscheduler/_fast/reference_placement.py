@@ -23,6 +23,7 @@ from kscheduler._fast.reference import (
     score_requested_to_capacity_ratio,
     select_host,
 )
+from kscheduler._fast.reference_answers import RowAnswers
 from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts, index, within
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class PodClass:
             within(f"verdict of profile {profile}", verdict, 0, 127)
         self._scores: list[tuple[_Score, int]] = []  # with their weights
         self._kinds: set[str] = set()  # of scores that there is at most one of
+        self._answers: list[RowAnswers] = []
         self._weights = 0
         self._owner: Placer | None = None
         self._is_used = False
@@ -129,7 +131,7 @@ class PodClass:
 
     def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
         """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
-        self._begin("rows")
+        self._begin()
         values = bytes(score_by_row)
         for row, value in enumerate(values):
             within(f"score of row {row}", value, 0, 100)
@@ -138,7 +140,23 @@ class PodClass:
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, values[row] if row < len(values) else 0)
 
-        self._add("rows", weight, score)
+        self._add("", weight, score)
+
+    def ask_rows(self, answers: RowAnswers, weight: int = 0) -> None:
+        """Marked rows are out; scores stay as they are. Asked anew before a pod is placed, if the row has changed."""
+        self._begin()
+        if answers.columns is not self._columns:
+            raise ValueError("the answers are about another table")
+        low, high = answers._limits
+        if low < 0 or high > 100:
+            raise ValueError(f"scores of rows: expected limits within 0..100, got {low}..{high}")
+
+        def score(verdicts: Verdicts, scores: Scores) -> None:
+            for row in verdicts.feasible_rows():
+                scores.set_raw(row, answers._score(row))
+
+        self._add("", weight, score)
+        self._answers.append(answers)
 
     # --- inside ---
 
@@ -146,7 +164,7 @@ class PodClass:
         if self._is_used:
             raise ValueError("the class is in use: its scores stand")
         if kind in self._kinds:
-            raise ValueError("the class has scores of rows already" if kind == "rows" else _already(kind))
+            raise ValueError(_already(kind))
 
     def _scored_by(self, request: PodRequest | None) -> PodRequest:
         own = self._request if request is None else request
@@ -174,11 +192,16 @@ class PodClass:
     def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
         """`terms`: what is asked of other pods beside."""
         self._is_used = True
+        for answers in self._answers:
+            answers.refresh()
         verdicts, scores = Verdicts(), Scores()
         verdicts.reset(self._columns)
         scores.reset(self._columns)
         filter_profiles(self._columns, verdicts, self._verdicts, 1)
         filter_fit(self._columns, verdicts, self._request, 2)
+        for row in verdicts.feasible_rows():
+            if any(answers._is_out(row) for answers in self._answers):
+                verdicts.reject(row, 3, 0)
         for part in terms:
             part._rule_out(verdicts)
         for score, weight in self._scores:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t
 
+from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
@@ -31,14 +32,12 @@ cdef struct PartC:
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
     bint is_bad  # some row's profile has no verdict
-    int is_done  # written last, by a thread of its own, which then touches nothing here
     char apart[64]  # what threads write is never in one cache line
 
 
-cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil
-cdef bint end_part(unsigned long thread, PartC* part) noexcept nogil
-cdef int join_thread(unsigned long thread) noexcept nogil
-cdef void* look_at_part(void* part) noexcept nogil
+cdef bint begin_part(Py_ssize_t helper, PartC* part) noexcept nogil
+cdef bint end_part(Py_ssize_t helper, PartC* part) noexcept nogil
+cdef void look_at_part(void* part) noexcept nogil
 cdef int assume_all_feasible(ClassC* c) noexcept nogil
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil
 cdef int apply_totals(
@@ -55,8 +54,38 @@ cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept 
 # --- one row more or less ---
 
 
+cdef inline row_t rows_said(const ClassC* c, row_t end) noexcept nogil:
+    """Of rows before `end`: nothing is said of those from here on."""
+    cdef Py_ssize_t i
+    cdef row_t most = end if c.asked_count else 0
+    for i in range(c.row_list_count):
+        most = max(most, c.row_lists[i].count)
+    return min(most, end)
+
+
 cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
-    return c.row_weight * c.row_scores[row] if row < c.row_score_count else 0
+    """What is said of the row itself, weighted; -1 if it is out."""
+    cdef Py_ssize_t i
+    cdef score_t total = 0
+    cdef const AnswersC* answers
+    for i in range(c.row_list_count):
+        if row < c.row_lists[i].count:
+            total += c.row_lists[i].weight * c.row_lists[i].scores[row]
+    for i in range(c.asked_count):
+        answers = c.asked[i].answers
+        if row >= answers.rows:
+            continue
+        if answers.scores is not NULL:
+            total += c.asked[i].weight * answers.scores[row]
+        elif answers.marks is not NULL and answers.marks[row]:
+            return -1
+    return total
+
+
+cdef inline int32_t with_row_score(const ClassC* c, row_t row, int32_t total) noexcept nogil:
+    """The total of a feasible row with what is said of it; -1 if it is out."""
+    cdef score_t said = row_score(c, row)
+    return total + <int32_t>said if said >= 0 else -1
 
 
 cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:

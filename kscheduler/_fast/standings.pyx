@@ -12,88 +12,55 @@ from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, Cl
 from kscheduler._fast.clones cimport cloned, in_ints, out_ints
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
+from kscheduler._fast.standby cimport hand_over, take_back
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
 cdef extern from *:
     """
-    #include <pthread.h>
     #if defined(__GNUC__)
     #define ks_fetch(address) __builtin_prefetch((address), 1)
     #else
     #define ks_fetch(address) ((void)(address))
     #endif
-    #if defined(__x86_64__) || defined(__i386__)
-    #define ks_pause() __builtin_ia32_pause()
-    #else
-    #define ks_pause() ((void)0)
-    #endif
     """
     void fetch "ks_fetch"(const void* address) noexcept nogil
     row_t take_rows "__atomic_fetch_add"(row_t* next, row_t count, int order) noexcept nogil
-    void say "__atomic_store_n"(int* flag, int value, int order) noexcept nogil
-    int heard "__atomic_load_n"(int* flag, int order) noexcept nogil
-    void pause "ks_pause"() noexcept nogil
     int RELAXED "__ATOMIC_RELAXED"
-    int ACQUIRE "__ATOMIC_ACQUIRE"
-    int RELEASE "__ATOMIC_RELEASE"
-    ctypedef unsigned long pthread_t
-    int pthread_create(
-        pthread_t* thread, const void* attributes, void* (*body)(void*) noexcept nogil, void* argument
-    ) nogil
-    int pthread_join(pthread_t thread, void** result) nogil
 
 
 cdef enum:
     LINE = 16  # totals in a cache line
-    SHARE = 4_096  # rows, whole batches, some 15 us; a thread that begins late or is held up leaves the rest to others
-    PATIENCE = 2_000  # pauses, some 50 us: longer than a share takes
+    SHARE = 2_048  # rows, whole batches, some 8 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # --- all rows ---
 
 
-cdef bint begin_part(unsigned long* thread, PartC* part) noexcept nogil:
-    """Begin a part in a thread of its own, with tallies of its own; False if that cannot be."""
+cdef bint begin_part(Py_ssize_t helper, PartC* part) noexcept nogil:
+    """Have a part done by another thread, with tallies of its own; False if that cannot be."""
     cdef Py_ssize_t* shared = part.feasible_in
-    part.is_done = 0
     # With a cache line to spare: the tallies are written at every row.
     part.feasible_in = <Py_ssize_t*>calloc(part.c.profile_count + 2 * LINE, sizeof(Py_ssize_t))
-    if part.feasible_in is not NULL and pthread_create(<pthread_t*>thread, NULL, _look_apart, part) == 0:
+    if part.feasible_in is not NULL and hand_over(helper, look_at_part, part):
         return True
     free(part.feasible_in)
     part.feasible_in = shared
     return False
 
 
-cdef bint end_part(unsigned long thread, PartC* part) noexcept nogil:
-    """Wait for a part that has begun, and add its tallies to those of the class. True: its thread is to be joined yet.
-
-    A thread takes longer to end than to say that it has done its part, and longer to be woken than to be told.
-    """
-    cdef Py_ssize_t profile, pauses = 0
-    while pauses < PATIENCE and not heard(&part.is_done, ACQUIRE):
-        pause()
-        pauses += 1
-    if pauses == PATIENCE:
-        join_thread(thread)
-    for profile in range(part.c.profile_count):
-        part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
+cdef bint end_part(Py_ssize_t helper, PartC* part) noexcept nogil:
+    """Wait for a part that has begun, and add its tallies to those of the class. False: it has come too late."""
+    cdef Py_ssize_t profile
+    cdef bint is_done = take_back(helper)
+    if is_done:
+        for profile in range(part.c.profile_count):
+            part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
     free(part.feasible_in)
-    return pauses < PATIENCE
+    return is_done
 
 
-cdef int join_thread(unsigned long thread) noexcept nogil:
-    return pthread_join(<pthread_t>thread, NULL)
-
-
-cdef void* _look_apart(void* argument) noexcept nogil:
-    look_at_part(argument)
-    say(&(<PartC*>argument).is_done, 1, RELEASE)
-    return NULL
-
-
-cdef void* look_at_part(void* argument) noexcept nogil:
-    """May run in a thread of its own: writes only the rows that it has taken and its own tallies."""
+cdef void look_at_part(void* argument) noexcept nogil:
+    """May run in another thread: writes only the rows that it has taken and its own tallies."""
     cdef PartC* part = <PartC*>argument
     cdef row_t start, end, rows = part.table.rows
     part.feasible = 0
@@ -105,7 +72,6 @@ cdef void* look_at_part(void* argument) noexcept nogil:
             _look_at_batch(part, start, min(<row_t>BATCH, end - start))
             start += BATCH
         start = take_rows(part.next, SHARE, RELAXED)
-    return NULL
 
 
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
@@ -149,9 +115,9 @@ cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nog
         part.is_bad = True
         return 0
     _add_profiles(totals, profiles, c.by_profile, count)
-    for i in range(start, min(start + count, c.row_score_count)):
+    for i in range(start, rows_said(c, start + count)):
         if c.totals[i] >= 0:
-            c.totals[i] = c.totals[i] + <int32_t>row_score(c, i)
+            c.totals[i] = with_row_score(c, i, c.totals[i])
     _tally(totals, count, &feasible, &alone)
     part.feasible = part.feasible + feasible
     part.has_alone = part.has_alone or alone

@@ -7,11 +7,11 @@ from types import ModuleType
 
 _PLAIN = (
     "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
-    "reference_joining", "reference_packing", "reference_answering",
+    "reference_joining", "reference_packing", "reference_answering", "reference_answers",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement", "tallies", "joining", "packing", "answering",
+    "placement", "tallies", "joining", "packing", "answering", "answers",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from array import array
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,3 +179,52 @@ def test_both_forms_agree(table: list[NodeSpec], data: st.DataObject) -> None:
             )
         )
     assert told[0] == told[1]
+
+
+def test_usage_is_packed_as_a_table_message(fast: ModuleType) -> None:
+    columns = make_columns(fast, [SMALL, DEAD, LARGE])
+    names = (msgspec.msgpack.encode("cpu"), 0), (msgspec.msgpack.encode("x" * 40), -1)
+    message = fast.pack_usage(columns, 300, i32(0, 2), names)
+    assert message == msgspec.msgpack.encode(
+        {
+            "gen": 300,
+            "rows": 3,
+            "at": i32(0, 2),
+            "used": {"cpu": i64(0, 250), "x" * 40: i64(0, 0)},
+            "used_cpu": i64(0, 350),
+            "used_memory": i64(0, 264 * MI),
+            "pods_n": i64(0, 2),
+        }
+    )
+    each_raises(ValueError, "expected some, got none", lambda: fast.pack_usage(columns, 1, b"", ()))
+    each_raises(ValueError, r"resources: expected 0\.\.15", lambda: fast.pack_usage(columns, 1, i32(0), names * 8))
+    each_raises(ValueError, "resource: expected -1", lambda: fast.pack_usage(columns, 1, i32(0), [(b"\xa1x", 9)]))
+    each_raises(IndexError, "row 3", lambda: fast.pack_usage(columns, 1, i32(3), ()))
+
+
+SIZES = (1, 31, 32, 63, 64, 8_191, 8_192, 16_384)  # where the head of a bin grows
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(SIZES), st.integers(0, (1 << 63) - 1), st.integers(0, 15))
+def test_both_forms_pack_usage_alike(count: int, gen: int, resources: int) -> None:
+    compiled = load_compiled()
+    if compiled is None:
+        pytest.skip("the extensions are not built")
+    names = [(msgspec.msgpack.encode("r" * 9), 0)] * resources
+    told = [
+        fast.pack_usage(make_columns(fast, [LARGE]), gen, i32(*[0] * count), names) for fast in (reference, compiled)
+    ]
+    assert told[0] == told[1]
+
+
+def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
+    columns = make_columns(fast, [SMALL] * 40)
+    for rows in ([], [7], [9, 3, 9, 30, 3], list(range(39, 0, -1))):
+        seen = fast.changes_so_far(columns)
+        for row in rows:
+            columns.set_allowed_pods(row, 5)
+        found = fast.rows_changed_since(columns, seen)
+        assert found in (i32(*sorted(set(rows))), None if rows else b"")
+        if fast.__name__ == "compiled":
+            assert found is not None

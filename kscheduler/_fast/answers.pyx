@@ -1,0 +1,141 @@
+"""What somebody else says of each row: kept, and asked again about rows that have changed. See reference_answers.py."""
+
+from array import array
+
+cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from kscheduler._fast.checks cimport index, within
+from kscheduler._fast.codes cimport MAX_RAW
+from kscheduler._fast.columns cimport NodeColumns
+from kscheduler._fast.packing cimport changed_rows
+from kscheduler._fast.typedefs cimport row_t, score_t
+
+cdef enum:
+    WORTH_PICKING = 4  # where one row in so many has changed, all are asked about
+
+
+@cython.final
+cdef class RowAnswers:
+    """A mark, or a score, of each row of a table.
+
+    `ask(rows)` says it of rows, packed int32 in ascending order, or of all if that is None: one byte a mark, an int64 a
+    score, packed. What it raises passes, and then nothing has changed. `follows_amounts`: an entry may be another one
+    when the numbers of its row have changed. Scores of nodes are within `low` and `high`, or else ValueError.
+    """
+
+    def __cinit__(
+        self, NodeColumns columns not None, ask, bint marks, low=0, high=0, *, bint follows_amounts=True
+    ):
+        self.columns = columns
+        self.ask = ask
+        self.low = within("low", low, -MAX_RAW, MAX_RAW)
+        self.high = within("high", high, -MAX_RAW, MAX_RAW)
+        self.data = bytearray()
+        self.is_marks = marks
+        self.c.seen = -1
+        self.c.follows_amounts = follows_amounts
+
+    @property
+    def entries(self):
+        """Packed, of all rows, as they were found last. Valid until the next question."""
+        return memoryview(self.data).toreadonly()
+
+    def refresh(self):
+        """Ask about the rows whose numbers have changed, if that matters; about all if that is cheaper."""
+        if is_behind(&self.c, self.columns):
+            self._ask_about(self._changed() if self.c.follows_amounts else None)
+
+    def renew(self, rows):
+        """Ask about these rows (packed, ascending; None: all) as well. Among them are all rows that are new."""
+        cdef bytes more = None if rows is None else self._changed()
+        if more is not None and len(more) and len(rows):
+            both = {*memoryview(more).cast("i"), *memoryview(rows).cast("i")}
+            more = array("i", sorted(both)).tobytes()
+        elif more is not None and len(rows):
+            more = bytes(rows)
+        self._ask_about(more)
+        self.c.version += 1
+
+    # --- inside ---
+
+    cdef bytes _changed(self):
+        """The rows whose numbers have changed, if that matters; None: all are to be asked about."""
+        cdef bytes rows
+        if self.c.seen < 0:
+            return None
+        if not self.c.follows_amounts:
+            return b""
+        rows = changed_rows(self.columns, self.c.seen)
+        if rows is None or len(rows) * WORTH_PICKING > self.columns.rows * <Py_ssize_t>sizeof(int32_t):
+            return None
+        return rows
+
+    cdef int _ask_about(self, bytes rows) except -1:
+        """Of these rows, or of all. Nothing is kept if the answer is refused."""
+        cdef Py_ssize_t now = self.columns.changes, count = self.columns.rows, i
+        cdef const int32_t* picked = NULL
+        if rows is not None:
+            picked = <const int32_t*>PyBytes_AS_STRING(rows)
+            count = len(rows) // sizeof(int32_t)
+            for i in range(count):
+                index("row", picked[i], self.columns.rows)
+        if count:
+            entries = self.ask(rows)
+            if self.is_marks:
+                self._keep_marks(picked, count, entries)
+            else:
+                self._keep_scores(picked, count, entries)
+        if rows is None:
+            self.c.version += 1
+        self.c.seen = now
+        return 0
+
+    cdef int _keep_marks(self, const int32_t* rows, Py_ssize_t count, const unsigned char[::1] entries) except -1:
+        cdef unsigned char* marks
+        cdef Py_ssize_t i
+        if entries.shape[0] != count:
+            raise ValueError(f"expected {count} bytes for {count} rows, got {entries.shape[0]}")
+        self._hold(self.columns.rows)
+        marks = <unsigned char*>PyByteArray_AS_STRING(self.data)
+        for i in range(count):
+            marks[i if rows is NULL else rows[i]] = entries[i]
+        return 0
+
+    cdef int _keep_scores(self, const int32_t* rows, Py_ssize_t count, const unsigned char[::1] entries) except -1:
+        cdef score_t* scores
+        cdef const score_t[::1] values
+        cdef Py_ssize_t i
+        cdef row_t row
+        if entries.shape[0] != count * <Py_ssize_t>sizeof(score_t):
+            raise ValueError(f"expected {count * sizeof(score_t)} bytes for {count} rows, got {entries.shape[0]}")
+        values = memoryview(entries).cast("q")
+        for i in range(count):
+            row = i if rows is NULL else rows[i]
+            if self.columns.alive[row] and not self.low <= values[i] <= self.high:
+                raise ValueError(f"score of row {row}: expected {self.low}..{self.high}, got {values[i]}")
+        self._hold(self.columns.rows)
+        scores = <score_t*>PyByteArray_AS_STRING(self.data)
+        for i in range(count):
+            row = i if rows is NULL else rows[i]
+            scores[row] = values[i] if self.columns.alive[row] else 0
+        return 0
+
+    cdef int _hold(self, Py_ssize_t rows) except -1:
+        """Room for so many rows. What was kept stays, and rows that are new have 0."""
+        cdef Py_ssize_t width = 1 if self.is_marks else sizeof(score_t)
+        cdef bytearray grown
+        if rows == self.c.rows:
+            return 0
+        grown = bytearray(rows * width)  # a new one: somebody may be looking at the old one
+        memcpy(PyByteArray_AS_STRING(grown), PyByteArray_AS_STRING(self.data), min(rows, self.c.rows) * width)
+        self.data = grown
+        self.c.rows = rows
+        if self.is_marks:
+            self.c.marks = <const unsigned char*>PyByteArray_AS_STRING(grown)
+        else:
+            self.c.scores = <const score_t*>PyByteArray_AS_STRING(grown)
+        return 0
