@@ -56,6 +56,7 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
+from kscheduler.pod_documents import PodDocuments
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_batch import ScheduleBatch
@@ -148,6 +149,7 @@ class Scheduler:
         self._pre_binds = PreBindSteps(self._work.set)
         self._evictions = self._build_evictions(client)
         self._node_documents = NodeDocuments()
+        self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
         self._guests = options.guests
         self.profiles = self._build_profiles(config, stopwatch, options)
@@ -162,7 +164,11 @@ class Scheduler:
         )
         if self._guests is not None:
             self._guests.attach(
-                clock=clock, observer=self.measurements, recorder=self.recorder, nodes=self._node_documents.nodes
+                clock=clock,
+                observer=self.measurements,
+                recorder=self.recorder,
+                nodes=self._node_documents.nodes,
+                pods=self._pod_documents.pods,
             )
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
@@ -337,6 +343,7 @@ class Scheduler:
             self.budgets,
             self.volumes,
             self._node_documents if self._needs_nodes() else None,
+            self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
             wake=self._work.set,
             on_gone=self.statuses.forget,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kscheduler.api.objects import Pod
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler, Informer
@@ -15,6 +16,7 @@ from kscheduler.client.protocol import (
     NODE_DOCUMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
+    POD_DOCUMENTS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -38,6 +40,7 @@ from kscheduler.eventhandlers import (
     pod_event_name,
 )
 from kscheduler.measurements import Measurements
+from kscheduler.pod_documents import PodDocuments
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
@@ -62,6 +65,7 @@ class Listeners:
     budgets: DisruptionBudgets
     volumes: Volumes
     node_documents: NodeDocuments | None  # None: nobody wants to see nodes whole
+    pod_documents: PodDocuments | None  # the same of pods that wait
     wake: Callable[[], None]  # there may be something to schedule
     on_gone: Callable[[str], None]  # the pod with this uid needs no condition any more
 
@@ -85,9 +89,7 @@ class Watches:
         self._rng = rng
         self._stopwatch = stopwatch
         self._measure = measurements
-        self.pods = self._informer(
-            PODS, self._timed(self._pod_events(), pod_event_name), UNFINISHED_PODS, keep=PodSharing().keep
-        )
+        self.pods = self._of_pods()
         self.nodes = self._informer(NODES, self._timed(self._node_events(), node_event_name), keep=NodeSharing().keep)
         self.informers: tuple[Informer[Any], ...] = (
             self.nodes,
@@ -116,6 +118,15 @@ class Watches:
 
     def _timed(self, handler: Handler[T], name: Callable[[T], str]) -> TimedEvents[T]:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
+
+    def _of_pods(self) -> Informer[Pod]:
+        """As documents, if somebody wants to see them whole."""
+        events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing().keep
+        documents = self._listeners.pod_documents
+        if documents is None:
+            return self._informer(PODS, events, UNFINISHED_PODS, keep=keep)
+        whole: Resource[Any] = POD_DOCUMENTS
+        return self._informer(whole, documents.follow(events), UNFINISHED_PODS, keep=documents.reader(keep))
 
     def _pod_events(self) -> PodEvents:
         to = self._listeners

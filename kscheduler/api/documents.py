@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from kscheduler.api.objects import APIStruct, Node, ObjectMeta, Pod
+from kscheduler.api.objects import APIStruct, Node, ObjectMeta, OwnerReference, Pod
 
 _EMPTY = msgspec.Raw(b"{}")
+
+
+class WholeOwner(OwnerReference, frozen=True):
+    """With what only garbage collection goes by."""
+
+    block_owner_deletion: bool | None = None
 
 
 class WholeMeta(ObjectMeta, frozen=True):
     """All of an object's metadata but managedFields, which only tell who wrote what."""
 
+    owner_references: list[WholeOwner] | None = None  # type: ignore[assignment]
     generate_name: str = ""
+    self_link: str = ""
     finalizers: list[str] | None = None
     deletion_grace_period_seconds: int | None = None
 

@@ -63,6 +63,7 @@ class Resource(Generic[T]):
 
 
 PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
+POD_DOCUMENTS: Resource[PodDocument] = Resource("v1", "pods", "Pod", PodDocument)
 NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NODE_DOCUMENTS: Resource[NodeDocument] = Resource("v1", "nodes", "Node", NodeDocument, namespaced=False)
 NAMESPACES: Resource[Namespace] = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)

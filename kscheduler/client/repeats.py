@@ -9,6 +9,8 @@ is a repeat. All that a `Pod` or `Node` holds goes into it but
 
 States and restarts of containers, addresses, heartbeats and managedFields are not held in the first place.
 
+Pods whole are read for what nobody decides by, too: of them only those with a node repeat themselves.
+
 Of each object the first MODIFIED on a watch is passed on without a look, for most pods are changed once, when they are
 bound. Nothing is remembered from one watch to the next.
 """
@@ -21,10 +23,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import APIStruct, Node, Pod
 
 _MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
 _DELETED: Final = b'{"type":"DELETED"'
+_BOUND: Final = b'"nodeName":"'  # quotes within a text are escaped, so this is the name of a field
 _UID: Final = b'"uid":"'  # its first place in a line is the object's: only names come before it in the metadata
 # How conditions begin that are written by kubelets alone: their times and texts are read by nobody here.
 _KUBELETS: Final = (
@@ -137,7 +141,7 @@ class _Line(msgspec.Struct, Generic[S], frozen=True, gc=False):
 
 
 # The kinds whose status others write all the time.
-_STATUSES: Final[dict[type, type]] = {Pod: _PodStatus, Node: _NodeStatus}
+_STATUSES: Final[dict[type, type]] = {Pod: _PodStatus, PodDocument: _PodStatus, Node: _NodeStatus}
 
 
 @functools.cache
@@ -155,6 +159,7 @@ class Repeats:
 
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
+        self._only_bound = kind is PodDocument
         self._told: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
 
     def version_if_repeat(self, line: bytes) -> str:
@@ -162,6 +167,8 @@ class Repeats:
         if not line.startswith(_MODIFIED):
             if line.startswith(_DELETED):
                 self._told.pop(_uid(line), None)
+            return ""
+        if self._only_bound and _BOUND not in line:
             return ""
         uid = _uid(line)
         before = self._told.get(uid)

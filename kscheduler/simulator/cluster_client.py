@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from kscheduler.api.documents import PodDocument, node_document, pod_document
+from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (
-    NODE_DOCUMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
@@ -91,7 +90,8 @@ class ClusterClient:
             if selector is not None:
                 items = [item for item in items if selector(item)]
         page = _page(store, items, name, version, int(start), limit)
-        return _page_of_documents(page) if resource is NODE_DOCUMENTS else page
+        whole = _WHOLE.get(resource.type)
+        return page if whole is None else replace(page, items=[whole(item) for item in page.items])
 
     # --- watches --------------------------------------------------------------------------------------------------
 
@@ -101,6 +101,7 @@ class ClusterClient:
         await self._begin(Verb.WATCH, resource.plural, None, 0.0)
         store: Store[T] = self._cluster.store(resource)
         selector = parse_field_selector(resource, field_selector)
+        whole = _WHOLE.get(resource.type)
         version = self._start_version(resource_version)
         watch = Watch(store, store.position_after(version), selector)
         loop = asyncio.get_running_loop()
@@ -114,7 +115,7 @@ class ClusterClient:
                 batch = watch.take()
                 if batch:
                     for part in await self._deliver(resource, batch, timeout_s):
-                        yield _events_of_documents(part) if resource is NODE_DOCUMENTS else part
+                        yield part if whole is None else _events_of_documents(part, whole)
                 elif not watch.has_changes and not watch.lost:
                     yield [WatchEvent(EventType.BOOKMARK, None, str(self._cluster.version))]
                 if loop.time() >= deadline:
@@ -346,14 +347,11 @@ def _page(store: Store[T], items: list[T], name: str, version: str, start: int, 
     return Page(items[start:end], version, f"{name}:{version}:{end}")
 
 
-# --- nodes whole: the store holds no more of them than decisions read -----------------------------------------------
+# --- objects whole: the store holds no more of them than decisions read -----------------------------------------------
 
 
-def _page_of_documents(page: Page[Any]) -> Page[Any]:
-    return replace(page, items=[node_document(node) for node in page.items])
+_WHOLE: Mapping[type, Callable[[Any], Any]] = {NodeDocument: node_document, PodDocument: pod_document}
 
 
-def _events_of_documents(batch: list[WatchEvent[Any]]) -> list[WatchEvent[Any]]:
-    return [
-        event if event.object is None else structs.replace(event, object=node_document(event.object)) for event in batch
-    ]
+def _events_of_documents(batch: list[WatchEvent[Any]], whole: Callable[[Any], Any]) -> list[WatchEvent[Any]]:
+    return [event if event.object is None else structs.replace(event, object=whole(event.object)) for event in batch]

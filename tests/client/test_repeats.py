@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kscheduler.api.objects import Node, Pod, PodCondition
-from kscheduler.client.protocol import NAMESPACES, NODE_DOCUMENTS, NODES, PODS, EventType, Resource, WatchEvent
+from kscheduler.client.protocol import (
+    NAMESPACES,
+    NODE_DOCUMENTS,
+    NODES,
+    POD_DOCUMENTS,
+    PODS,
+    EventType,
+    Resource,
+    WatchEvent,
+)
 from kscheduler.client.wire import LineDecoder
 
 Object = dict[str, Any]
@@ -190,6 +199,16 @@ def test_an_object_that_is_gone_is_forgotten() -> None:
     assert watch.tell(obj, "DELETED") is not None
     assert watch.tell(obj, "ADDED") is not None
     assert watch.tell(obj) is not None
+
+
+def test_of_pods_whole_those_that_wait_say_something_new_each_time() -> None:
+    waiting = pod()
+    del waiting["spec"]["nodeName"]
+    watch = Watch(POD_DOCUMENTS).has_told(waiting)
+    assert watch.tell(waiting) is not None
+    waiting["spec"]["nodeName"] = "n1"
+    watch.has_told(waiting)
+    assert watch.tell(waiting) is None
 
 
 def test_another_watch_starts_afresh() -> None:

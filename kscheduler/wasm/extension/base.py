@@ -75,7 +75,7 @@ class ExtensionPlugin:
         self.guest.follow(self)
 
     def _pool_options(self, arguments: WasmArguments, handle: Handle) -> PoolOptions:
-        world = World(handle.table, ObjectEncoder(self.surroundings.whole))
+        world = self._world = World(handle.table, ObjectEncoder(self.surroundings.whole))
         functions = host_functions(
             ApiFunctions(world),
             SchedulerFunctions(self.name, arguments.guest_config, world, handle.waiting_pods, self.surroundings),
@@ -128,7 +128,7 @@ class ExtensionPlugin:
         """The attempt that the state is of."""
         cycle = state.get(self.name, Cycle)
         if cycle is None:
-            cycle = Cycle(self._cycles, pod)
+            cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))
             state.write(self.name, cycle)
         return cycle
 
@@ -146,6 +146,17 @@ class ExtensionPlugin:
         except (GuestFault, Unavailable) as fault:
             return self.failed(export, cycle.pod, fault)
         return status_of(code, call.reason)
+
+    async def ask_apart(self, export: str, cycle: Cycle, call: Call) -> Any:
+        """What the export returns, asked on another thread. GuestFault or Unavailable."""
+        threads = self.surroundings.threads
+        later: list[Callable[[], None]] | None = None if threads is None else []
+        call.later = cycle.later = later
+        try:
+            return await cycle.run_apart(threads, export, lambda instance: invoke(instance, export, call))
+        finally:
+            for action in later or ():
+                action()
 
     def failed(self, export: str, pod: PodInfo, fault: Fault) -> Status | None:
         if not self._is_ignored:
@@ -171,8 +182,8 @@ def _start(pool: Pool) -> None:
         raise LoadError(f"failed to create a guest pool: wasm: instantiate error: {why}") from fault
 
 
-def _begin(instance: Instance, pod: PodInfo) -> None:
-    invoke(instance, "prefilter", Call(pod.pod))
+def _begin(instance: Instance, cycle: Cycle) -> None:
+    invoke(instance, "prefilter", Call(cycle.shown, later=cycle.later))
 
 
 def invoke(instance: Instance, export: str, call: Call) -> Any:

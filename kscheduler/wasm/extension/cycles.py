@@ -15,19 +15,23 @@ again: the guest is a function of what it is given, and of what it kept since it
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from kscheduler.api.documents import PodDocument
+from kscheduler.api.objects import Pod
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.engine import Instance
-from kscheduler.wasm.pool import Outcome, Pool, PoolObserver
+from kscheduler.wasm.binding_threads import BindingThreads
+from kscheduler.wasm.engine import GuestFault, Instance
+from kscheduler.wasm.pool import Outcome, Pool, PoolObserver, Unavailable
 
 T = TypeVar("T")
 
-Begin = Callable[[Instance, PodInfo], object]  # runs `prefilter`, for what the guest forgets and remembers there
+Begin = Callable[[Instance, "Cycle"], object]  # runs `prefilter`, for what the guest forgets and remembers there
 
 MAX_OPEN = 64  # attempts that hold an instance before they come to binding
 MAX_OPEN_UNBOUND = 4  # the same where the guest has no say in binding, so that nothing is lost with an instance
@@ -36,15 +40,20 @@ MAX_OPEN_UNBOUND = 4  # the same where the guest has no say in binding, so that 
 class Cycle:
     """One attempt of one pod, in the cycle state of the plugin. What-ifs have their own."""
 
-    def __init__(self, cycles: Cycles, pod: PodInfo) -> None:
+    def __init__(self, cycles: Cycles, pod: PodInfo, shown: Pod | PodDocument) -> None:
+        """`shown`: the pod as the guest sees it."""
         self.pod = pod
+        self.shown = shown
         self.statuses: list[Status] = []  # of the nodes that Filter rejected, by detail
         self.wants_pre_score = False  # PreScore is due, as soon as it is known which nodes passed
         self.is_unscored = False  # the guest said SKIP there
         self.is_binding = False
+        self.later: list[Callable[[], None]] | None = None  # where `prefilter` leaves what it sets going; None: nowhere
         self._cycles = cycles
         self.key = cycles.new_key(pod)  # under which the pool keeps its instance
         self._pool: Pool | None = None  # that lends the instance; None before the first call and after the last
+        self._is_apart = False  # another thread is at it; `Cycles.lock` guards this and the one above
+        self._turn = threading.Lock()  # of other threads: a call that nobody waits for any more may still go on
 
     def run(self, export: str, work: Callable[[Instance], T]) -> T:
         """Calls of one export, on the attempt's instance; it is given one if it has none. GuestFault or Unavailable."""
@@ -57,6 +66,61 @@ class Cycle:
         if self._pool is None:
             self._cycles.hold(self)
         return self._run(export, work)
+
+    async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
+        """The same as `run`, on another thread; here if there are none."""
+        if threads is None:
+            return self.run(export, work)
+        is_held = self._pool is not None
+        if not is_held:
+            self._cycles.make_room(self)
+            self._pool = self._cycles.pool
+        pool = self._pool
+        assert pool is not None
+        outcome: Outcome[T] = Outcome()
+        for name, outcome in await threads.run(lambda: self._attempt_apart(pool, is_held, export, work)):
+            self._cycles.report(pool, name, outcome)
+        if outcome.fault is not None:
+            self.release()
+            raise outcome.fault
+        return cast(T, outcome.value)
+
+    def _attempt_apart(
+        self, pool: Pool, is_held: bool, export: str, work: Callable[[Instance], T]
+    ) -> list[tuple[str, Outcome[T]]]:
+        """(export, how it went), up to the first fault. On the other thread."""
+        outcomes: list[tuple[str, Outcome[Any]]] = []
+        begin = self._cycles.begins_with
+        with self._turn:
+            if not self._enter_apart(pool):
+                return [(export, Outcome(fault=Unavailable(f"plugin {pool.plugin}: the attempt has ended")))]
+            try:
+                if not is_held:
+                    pool.hold(self.key)
+                    if begin is not None:
+                        begun = pool.attempt(lambda instance: begin(instance, self), self.key)
+                        outcomes.append(("prefilter", begun))
+                        if begun.fault is not None:
+                            return outcomes
+                outcomes.append((export, pool.attempt(work, self.key)))
+            except (GuestFault, Unavailable) as fault:  # no instance was to be had
+                outcomes.append((export, Outcome(fault=fault)))
+            finally:
+                self._leave_apart(pool)
+        return outcomes
+
+    def _enter_apart(self, pool: Pool) -> bool:
+        """False if the instance was given back while this thread waited."""
+        with self._cycles.lock:
+            self._is_apart = self._pool is pool
+            return self._is_apart
+
+    def _leave_apart(self, pool: Pool) -> None:
+        with self._cycles.lock:
+            self._is_apart = False
+            is_over = self._pool is not pool
+        if is_over:
+            pool.release(self.key)
 
     def _run(self, export: str, work: Callable[[Instance], T]) -> T:
         assert self._pool is not None
@@ -79,15 +143,18 @@ class Cycle:
             self._cycles.forget(self)
 
     def release(self) -> None:
-        """Give the instance back; twice is fine."""
-        pool, self._pool = self._pool, None
+        """Give the instance back; twice is fine. Another thread that is at it does so when it has ended."""
+        with self._cycles.lock:
+            pool, self._pool = self._pool, None
+            is_apart = self._is_apart
         if pool is not None:
             self._cycles.forget(self)
-            pool.release(self.key)
+            if not is_apart:
+                pool.release(self.key)
 
     def clone(self) -> Cycle:
         """For a what-if, in which pods come and go: what the guest knows of them must not reach the attempt."""
-        return Cycle(self._cycles, self.pod) if self._cycles.follows_pods else self
+        return Cycle(self._cycles, self.pod, self.shown) if self._cycles.follows_pods else self
 
     def __del__(self) -> None:
         if self._pool is not None:  # garbage may be collected at any moment, also inside of the pool
@@ -110,6 +177,7 @@ class Cycles:
         self.pool = pool  # that serves the attempts which begin from now on
         self.follows_pods = follows_pods
         self.begins_with = begin
+        self.lock = threading.Lock()
         self._observer = observer
         self._max_open = max_open
         self._numbers = itertools.count()
@@ -125,9 +193,14 @@ class Cycles:
         self.hold(cycle)
         begin = self.begins_with
         if begin is not None:
-            cycle.run_first("prefilter", lambda instance: begin(instance, cycle.pod))
+            cycle.run_first("prefilter", lambda instance: begin(instance, cycle))
 
     def hold(self, cycle: Cycle) -> None:
+        self.make_room(cycle)
+        cycle.hold(self.pool)
+
+    def make_room(self, cycle: Cycle) -> None:
+        """For one more attempt."""
         while self.dropped:
             pool, key = self.dropped.popleft()
             self._open.pop(key, None)
@@ -138,7 +211,6 @@ class Cycles:
                 if oldest is not None:
                     oldest.release()
             self._open[cycle.key] = weakref.ref(cycle)
-        cycle.hold(self.pool)
 
     def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
         """Tell the pool; but a `prefilter` that goes well says nothing of a `filter` that fails each time."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from kscheduler._fast import Scores, Verdicts, clear_raw
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, not_scored, running
@@ -36,7 +38,8 @@ _Answers = Iterator[tuple[int, int, str]]
 
 class PreFilterPoint(ExtensionPlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        cycle, call = self.cycle(state, pod), Call(pod.pod)
+        cycle = self.cycle(state, pod)
+        call = Call(cycle.shown)
         if "prefilter" not in self.exports:
             return None, None
         try:
@@ -47,15 +50,19 @@ class PreFilterPoint(ExtensionPlugin):
         return names, status_of(code, call.reason)
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        return self.status("addpod", self.cycle(state, pod), Call(pod.pod, node.name, target=other.pod))
+        return self._follow("addpod", self.cycle(state, pod), other, node)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        return self.status("removepod", self.cycle(state, pod), Call(pod.pod, node.name, target=other.pod))
+        return self._follow("removepod", self.cycle(state, pod), other, node)
+
+    def _follow(self, export: str, cycle: Cycle, other: PodInfo, node: NodeInfo) -> Status | None:
+        return self.status(export, cycle, Call(cycle.shown, node.name, target=self._world.whole(other.pod)))
 
 
 class FilterPoint(ExtensionPlugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return self.status("filter", self.cycle(state, pod), Call(pod.pod, node.name))
+        cycle = self.cycle(state, pod)
+        return self.status("filter", cycle, Call(cycle.shown, node.name))
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         """Node by node, on one instance. A verdict's detail is its status's place in a list."""
@@ -67,7 +74,7 @@ class FilterPoint(ExtensionPlugin):
         rows = verdicts.feasible_rows()
 
         def judge(instance: Instance) -> Status | None:
-            for row, found, reason in _each(instance, "filter", pod.pod, table, rows):
+            for row, found, reason in _each(instance, "filter", cycle.shown, table, rows):
                 status = status_of(found, reason)
                 if status is None:
                     continue
@@ -97,14 +104,15 @@ class PostFilterPoint(ExtensionPlugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        call = Call(pod.pod, statuses=lambda: {name: int(status.code) for name, status in statuses.items()})
+        cycle = self.cycle(state, pod)
+        call = Call(cycle.shown, statuses=lambda: {name: int(status.code) for name, status in statuses.items()})
 
         def ask(instance: Instance) -> tuple[PostFilterResult | None, Status | None]:
             mode, code = halves(invoke(instance, "postfilter", call))
             return post_filter_result(mode, call.nominated), status_of(code, call.reason)
 
         try:
-            return self.cycle(state, pod).run("postfilter", ask)
+            return cycle.run("postfilter", ask)
         except (GuestFault, Unavailable) as fault:
             return None, self.failed("postfilter", pod, fault) or Status(Code.UNSCHEDULABLE)
 
@@ -122,7 +130,7 @@ class ScorePoint(ExtensionPlugin):
         self._pre_score(cycle, lambda: [each.name for each in self.table])
         if cycle.is_unscored:
             return 0, None
-        call = Call(pod.pod, node.name)
+        call = Call(cycle.shown, node.name)
         try:
             score, code = halves(cycle.run("score", lambda instance: invoke(instance, "score", call)))
         except (GuestFault, Unavailable) as fault:
@@ -133,7 +141,7 @@ class ScorePoint(ExtensionPlugin):
         cycle = self.cycle(state, pod)
         if "normalizescore" not in self.exports or cycle.is_unscored:
             return None
-        call = Call(pod.pod, scores=scores)
+        call = Call(cycle.shown, scores=scores)
 
         def ask(instance: Instance) -> Status | None:
             code = invoke(instance, "normalizescore", call)
@@ -158,7 +166,7 @@ class ScorePoint(ExtensionPlugin):
             return
 
         def score(instance: Instance) -> Status | None:
-            for row, value, reason in _each(instance, "score", pod.pod, table, rows):
+            for row, value, reason in _each(instance, "score", cycle.shown, table, rows):
                 found, code = halves(value)
                 if code:
                     return status_of(code, reason)
@@ -194,7 +202,7 @@ class ScorePoint(ExtensionPlugin):
         if not cycle.wants_pre_score:
             return
         cycle.wants_pre_score = False
-        status = self.status("prescore", cycle, Call(cycle.pod.pod, filtered=filtered()))
+        status = self.status("prescore", cycle, Call(cycle.shown, filtered=filtered()))
         if status is not None and status.code is Code.SKIP:
             cycle.is_unscored = True
         elif status is not None:
@@ -205,18 +213,19 @@ class ReservePoint(ExtensionPlugin):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         cycle = self.cycle(state, pod)
         cycle.bind()
-        return self.status("reserve", cycle, Call(pod.pod, node_name))
+        return self.status("reserve", cycle, Call(cycle.shown, node_name))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """The last that the guest hears of the attempt."""
         cycle = self.cycle(state, pod)
         cycle.bind()
-        _tell(self, "unreserve", cycle, Call(pod.pod, node_name))
+        _tell(self, "unreserve", cycle, Call(cycle.shown, node_name))
 
 
 class PermitPoint(ExtensionPlugin):
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        cycle, call = self.cycle(state, pod), Call(pod.pod, node_name)
+        cycle = self.cycle(state, pod)
+        call = Call(cycle.shown, node_name)
         cycle.bind()
         try:
             value = cycle.run("permit", lambda instance: invoke(instance, "permit", call))
@@ -233,17 +242,25 @@ class PreBindPoint(ExtensionPlugin):
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         cycle = self.cycle(state, pod)
+        call = Call(cycle.shown, node_name)
         cycle.bind()
-        return self.status("prebind", cycle, Call(pod.pod, node_name))
+        if "prebind" not in self.exports:
+            return None
+        try:
+            code = await self.ask_apart("prebind", cycle, call)
+        except (GuestFault, Unavailable) as fault:
+            return self.failed("prebind", pod, fault)
+        return status_of(code, call.reason)
 
 
 class BindPoint(ExtensionPlugin):
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """A guest cannot write to the API: one that answers success says that it is done all the same."""
-        cycle, call = self.cycle(state, pod), Call(pod.pod, node_name)
+        cycle = self.cycle(state, pod)
+        call = Call(cycle.shown, node_name)
         cycle.bind()
         try:
-            code = cycle.run("bind", lambda instance: invoke(instance, "bind", call))
+            code = await self.ask_apart("bind", cycle, call)
         except (GuestFault, Unavailable) as fault:
             return self.failed("bind", pod, fault) or SKIP
         return status_of(code, call.reason)
@@ -251,14 +268,31 @@ class BindPoint(ExtensionPlugin):
 
 class PostBindPoint(ExtensionPlugin):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        _tell(self, "postbind", self.cycle(state, pod), Call(pod.pod, node_name))
+        cycle = self.cycle(state, pod)
+        _tell(self, "postbind", cycle, Call(cycle.shown, node_name))
 
 
 def _tell(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
-    """An export without an answer, after which the attempt's instance is free."""
-    try:
-        if export in plugin.exports:
+    """An export without an answer, after which the attempt's instance is free. Nobody waits for it."""
+    threads = plugin.surroundings.threads
+    if export not in plugin.exports:
+        cycle.release()
+    elif threads is not None:
+        threads.tell(_tell_apart(plugin, export, cycle, call))
+    else:
+        with _last_word(plugin, export, cycle):
             cycle.run(export, lambda instance: invoke(instance, export, call))
+
+
+async def _tell_apart(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
+    with _last_word(plugin, export, cycle):
+        await plugin.ask_apart(export, cycle, call)
+
+
+@contextlib.contextmanager
+def _last_word(plugin: ExtensionPlugin, export: str, cycle: Cycle) -> Iterator[None]:
+    try:
+        yield
     except (GuestFault, Unavailable) as fault:
         fields = {"plugin": plugin.name, "pod": cycle.pod.key, "err": fault_text(export, fault)}
         log.error("failed %s", export, extra=fields)
@@ -266,7 +300,7 @@ def _tell(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> Non
         cycle.release()
 
 
-def _each(instance: Instance, export: str, pod: Pod, table: NodeTable, rows: Sequence[int]) -> _Answers:
+def _each(instance: Instance, export: str, pod: Pod | PodDocument, table: NodeTable, rows: Sequence[int]) -> _Answers:
     """(row, what the export returns, the reason it gave) for each node."""
     call = Call(pod)
     instance.data = call

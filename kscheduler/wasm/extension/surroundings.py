@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, WholeObjects
 from kscheduler.wasm.pool import PoolObserver
 
@@ -39,3 +40,4 @@ class Surroundings:
     recorder: Recorder | None = None  # None: Events are left out
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
     observer: PoolObserver | None = None
+    threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation

@@ -23,6 +23,8 @@ _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
 _SHOWN = 10  # unknown imports that are named
 WASI = "wasi_snapshot_preview1"
 NODES_MODULE = "k8s.io/api"
+SCHEDULER_MODULE = "k8s.io/scheduler"
+PODS_IMPORTS = frozenset({"currentPod", "targetPod", "handle.get_waiting_pod"})
 
 
 class Abi(str, enum.Enum):
@@ -45,13 +47,16 @@ class Interface:
     faults: tuple[str, ...]  # why it cannot be loaded
     unknown_imports: tuple[Import, ...]  # that no host function answers
     sees_nodes: bool = False  # asks for node objects, whole
+    sees_pods: bool = False  # the same of pods
 
 
 def interface_of(sections: Sections) -> Interface:
     abi = _abi(sections)
     unknown = unknown_imports(sections, abi)
     sees_nodes = any(each.module == NODES_MODULE for each in sections.imports)
-    return Interface(abi, _points(sections, abi), tuple(_faults(sections, abi, unknown)), unknown, sees_nodes)
+    sees_pods = any(each.module == SCHEDULER_MODULE and each.name in PODS_IMPORTS for each in sections.imports)
+    faults = tuple(_faults(sections, abi, unknown))
+    return Interface(abi, _points(sections, abi), faults, unknown, sees_nodes, sees_pods)
 
 
 def _abi(sections: Sections) -> Abi | None:
@@ -210,7 +215,7 @@ def _imports(module: str, signatures: str) -> dict[tuple[str, str], FuncType]:
 EXTENSION_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
     _imports(NODES_MODULE, "node:iiii:i nodeList:ii:i")
     | _imports(
-        "k8s.io/scheduler",
+        SCHEDULER_MODULE,
         "get_config:ii:i currentPod:ii:i targetPod:ii:i currentNodeName:ii:i filteredNodeList:ii:i "
         "nodeImageStates:iiii:i nodeToStatusMap:ii:i nodeScoreList:ii:i result.cluster_events:ii: "
         "result.node_names:ii: result.nominated_node_name:ii: result.status_reason:ii: "

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from kscheduler.api.documents import NodeDocument, PodDocument
@@ -17,6 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.pool import PoolObserver
@@ -46,19 +48,29 @@ class Recorder(Protocol):
 
 
 class Lender:
-    """Clock, observer of pools, recorder of Events, and nodes whole: a scheduler's, once it has attached itself."""
+    """Clock, observer of pools, recorder of Events, objects whole: a scheduler's, once it has attached itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_threads: bool = False, observer: PoolObserver | None = None) -> None:
+        """`has_threads`: guests may run beside the scheduler's own thread. `observer`: until one is attached."""
+        self.threads = BindingThreads() if has_threads else None
         self._clock: Clock | None = None
-        self._observer: PoolObserver | None = None
+        self._observer = observer
         self._recorder: Recorder | None = None
         self._thread = 0  # the scheduler's, which alone may record
         self._nodes: Mapping[str, NodeDocument] = {}  # by name
+        self._pods: Mapping[str, PodDocument] = {}  # by uid
 
     def attach(
-        self, *, clock: Clock, observer: PoolObserver, recorder: Recorder, nodes: Mapping[str, NodeDocument]
+        self,
+        *,
+        clock: Clock,
+        observer: PoolObserver,
+        recorder: Recorder,
+        nodes: Mapping[str, NodeDocument],
+        pods: Mapping[str, PodDocument] = MappingProxyType({}),
     ) -> None:
-        self._clock, self._observer, self._recorder, self._nodes = clock, observer, recorder, nodes
+        self._clock, self._observer, self._recorder = clock, observer, recorder
+        self._nodes, self._pods = nodes, pods
         self._thread = threading.get_ident()
 
     # --- clock ---
@@ -72,8 +84,8 @@ class Lender:
     # --- objects whole ---
 
     def pod(self, pod: Pod) -> PodDocument | None:
-        """Nobody keeps pods whole: there are too many."""
-        return None
+        """Of one that waits; those on nodes are too many to be kept."""
+        return self._pods.get(pod.metadata.uid)
 
     def node(self, name: str) -> NodeDocument | None:
         return self._nodes.get(name)
@@ -91,15 +103,21 @@ class Lender:
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
         if self._observer is not None:
             self._observer.wasm_quarantined(plugin, quarantined, reason)
-        self.record(
-            Regarding(*CONFIGURATION, namespace="", name=_object_name(plugin), uid=""),
-            type="Warning" if quarantined else "Normal",
-            reason="PluginQuarantined" if quarantined else "PluginAdmitted",
-            action=BATCH_EVENT_ACTION,
-            note=f"plugin {plugin}: {reason or 'its guest is called again'}",
-        )
+        kind, what = ("Warning", "PluginQuarantined") if quarantined else ("Normal", "PluginAdmitted")
+        self._record_of_plugin(plugin, kind, what, reason or "its guest is called again")
 
     # --- Events ---
+
+    def record_refusal(self, plugin: str, why: str) -> None:
+        """A new version of a guest cannot be used."""
+        self._record_of_plugin(plugin, "Warning", "PluginVersionRefused", f"{why}; the version that runs goes on")
+
+    def record_replacement(self, plugin: str, sha256: str) -> None:
+        self._record_of_plugin(plugin, "Normal", "PluginReplaced", f"now runs sha256 {sha256}")
+
+    def _record_of_plugin(self, plugin: str, kind: str, reason: str, note: str) -> None:
+        regarding = Regarding(*CONFIGURATION, namespace="", name=_object_name(plugin), uid="")
+        self.record(regarding, type=kind, reason=reason, action=BATCH_EVENT_ACTION, note=f"plugin {plugin}: {note}")
 
     def record(
         self,
@@ -138,5 +156,5 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
     from kscheduler.wasm.extension.plugin import plugin_class as extension_class
     from kscheduler.wasm.extension.surroundings import Surroundings
 
-    surroundings = Surroundings(whole=lender, recorder=lender, clock=lender, observer=lender)
+    surroundings = Surroundings(whole=lender, recorder=lender, clock=lender, observer=lender, threads=lender.threads)
     return lambda guest: extension_class(guest, surroundings)

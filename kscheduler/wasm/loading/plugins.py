@@ -11,6 +11,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kscheduler.client.concurrency import run_together
@@ -18,13 +19,13 @@ from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, KSchedulerError
 
 if TYPE_CHECKING:
-    from kscheduler.api.documents import NodeDocument
+    from kscheduler.api.documents import NodeDocument, PodDocument
     from kscheduler.wasm.engine import Engine
     from kscheduler.wasm.loading.abi import Abi
     from kscheduler.wasm.loading.download import DownloadLimits
     from kscheduler.wasm.loading.guest import Guest
     from kscheduler.wasm.loading.hosts import Lender, PluginClass, Recorder
-    from kscheduler.wasm.loading.reload import ReloadObserver
+    from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
     from kscheduler.wasm.pool import PoolObserver
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class GuestPlugins:
         """`cache_dir`: of compiled guests, as in `--plugin-cache-dir`: None for the default place, "" for none.
 
         Hosts, engines and limits are this program's own if they are None. `reloads` False: no guest is ever
-        replaced, as in a simulation, which has a time of its own.
+        replaced, nor called on another thread, as in a simulation, which has a time of its own.
         """
         self._cache_dir = cache_dir
         self._hosts = hosts
@@ -106,7 +107,7 @@ class GuestPlugins:
         assert abi is not None  # a guest without one is refused when it is read
         if self._hosts is not None:
             return self._hosts[abi]
-        self._lender = self._lender or Lender()
+        self._lender = self._lender or Lender(has_threads=self._reloads)
         return host_of(abi, self._lender)
 
     # --- with a scheduler ---
@@ -116,26 +117,47 @@ class GuestPlugins:
         """Does some guest want to see nodes whole?"""
         return any(guest.interface.sees_nodes for guest in self.guests)
 
+    @property
+    def needs_pods(self) -> bool:
+        """The same of pods."""
+        return any(guest.interface.sees_pods for guest in self.guests)
+
     def attach(
-        self, *, clock: Clock, observer: PoolObserver, recorder: Recorder, nodes: Mapping[str, NodeDocument]
+        self,
+        *,
+        clock: Clock,
+        observer: PoolObserver,
+        recorder: Recorder,
+        nodes: Mapping[str, NodeDocument],
+        pods: Mapping[str, PodDocument],
     ) -> None:
         """What the plugins of all guests use from now on; by the scheduler, in the thread of its loop.
 
-        `nodes`: name -> node, whole; empty unless somebody needs them.
+        `nodes`: name -> node, whole; `pods`: uid -> pod that waits, whole. Empty unless somebody needs them.
         """
         if self._lender is not None:
-            self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes)
+            self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes, pods=pods)
 
     async def watch(self, observer: ReloadObserver) -> None:
         """Look for new versions of those guests that are to be reloaded. Runs until cancelled."""
         changing = [guest for guest in self.guests if self._reloads and guest.arguments.is_reloaded]
-        await run_together(asyncio.Event().wait(), *(_reload(guest, observer) for guest in changing))
+        await run_together(asyncio.Event().wait(), *(self.reloader(guest, observer).run() for guest in changing))
 
+    def reloader(self, guest: Guest, observer: ReloadObserver) -> Reloader:
+        """What looks for new versions of one guest."""
+        from kscheduler.wasm.loading.canary import Canary
+        from kscheduler.wasm.loading.reload import Reloader
 
-async def _reload(guest: Guest, observer: ReloadObserver) -> None:
-    from kscheduler.wasm.loading.reload import Reloader
+        canary = Canary(guest, partial(self._host_aside, guest))
+        return Reloader(guest, observer, canary=canary, recorder=self._lender)
 
-    await Reloader(guest, observer).run()
+    def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
+        """For plugins that no scheduler knows of."""
+        from kscheduler.wasm.loading.hosts import Lender, host_of
+
+        abi = guest.interface.abi
+        assert abi is not None
+        return self._hosts[abi] if self._hosts is not None else host_of(abi, Lender(observer=observer))
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:

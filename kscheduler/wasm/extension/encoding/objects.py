@@ -5,6 +5,7 @@ What guests should see is the object whole. Where nobody keeps it whole, they se
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
@@ -66,11 +67,14 @@ class ObjectEncoder:
         self._pods: _Kept[str] = _Kept(MAX_POD_BYTES)  # pod uid -> its bytes
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
 
-    def pod(self, pod: Pod) -> bytes:
-        source = self._whole.pod(pod) or pod
-        return self._pods.find(pod.metadata.uid, source) or self._pods.keep(
-            pod.metadata.uid, source, encode("Pod", _document(source))
-        )
+    def whole(self, pod: Pod) -> Pod | PodDocument:
+        """The pod as it is shown, to be held on to as long as that may be: it is kept no longer than it waits."""
+        return self._whole.pod(pod) or pod
+
+    def pod(self, source: Pod | PodDocument) -> bytes:
+        """Of what `whole` gave."""
+        uid = source.metadata.uid
+        return self._pods.find(uid, source) or self._pods.keep(uid, source, encode("Pod", _document(source)))
 
     def node(self, node: Node) -> bytes:
         name = node.metadata.name
@@ -97,28 +101,31 @@ def _document(source: Pod | Node | PodDocument | NodeDocument) -> dict[str, Any]
 
 
 class _Kept(Generic[T]):
-    """The latest bytes by key, up to so many bytes; those that were not asked for longest go first."""
+    """The latest bytes by key, up to so many bytes; those that were not asked for longest go first. For any thread."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._lock = threading.Lock()  # guards the two below
         self._bytes = 0
         self._entries: OrderedDict[T, tuple[object, bytes]] = OrderedDict()  # key -> the object, its bytes
 
     def find(self, key: T, source: object) -> bytes | None:
-        entry = self._entries.get(key)
-        if entry is None or entry[0] is not source:
-            return None
-        self._entries.move_to_end(key)
-        return entry[1]
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry[0] is not source:
+                return None
+            self._entries.move_to_end(key)
+            return entry[1]
 
     def keep(self, key: T, source: object, data: bytes) -> bytes:
         """An object is another version if it is another object: watches make a new one for each."""
-        replaced = self._entries.pop(key, None)
-        if replaced is not None:
-            self._bytes -= len(replaced[1]) + _PER_ENTRY
-        self._entries[key] = (source, data)
-        self._bytes += len(data) + _PER_ENTRY
-        while self._bytes > self._limit and len(self._entries) > 1:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self._bytes -= len(dropped) + _PER_ENTRY
+        with self._lock:
+            replaced = self._entries.pop(key, None)
+            if replaced is not None:
+                self._bytes -= len(replaced[1]) + _PER_ENTRY
+            self._entries[key] = (source, data)
+            self._bytes += len(data) + _PER_ENTRY
+            while self._bytes > self._limit and len(self._entries) > 1:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._bytes -= len(dropped) + _PER_ENTRY
         return data

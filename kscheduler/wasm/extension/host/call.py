@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.wasm.engine import Instance
 
@@ -15,6 +16,7 @@ class Call:
     __slots__ = (
         "_lists",
         "events",
+        "later",
         "lines",
         "node_name",
         "node_names",
@@ -28,19 +30,24 @@ class Call:
 
     def __init__(
         self,
-        pod: Pod | None = None,
+        pod: Pod | PodDocument | None = None,
         node_name: str = "",
         *,
-        target: Pod | None = None,
+        target: Pod | PodDocument | None = None,
         filtered: Sequence[str] | None = None,
         statuses: Callable[[], Mapping[str, int]] | None = None,
         scores: Mapping[str, int] | None = None,
+        later: list[Callable[[], None]] | None = None,
     ) -> None:
-        """`target`: the pod added or removed. `filtered`: the nodes that passed. `statuses`: node name -> code."""
+        """`target`: the pod added or removed. `filtered`: the nodes that passed. `statuses`: node name -> code.
+
+        `later`: where to leave what the guest sets going, if that is not for the calling thread to do.
+        """
         self.pod = pod
         self.node_name = node_name
         self.target = target
         self._lists: dict[str, object] = {"filtered": filtered, "statuses": statuses, "scores": scores}
+        self.later = later
         self.lines = 0  # log messages so far
         self.recorded = 0  # Events so far
         self.begin()
@@ -52,6 +59,13 @@ class Call:
         self.node_names: list[str] | None = None
         self.nominated = ""
         self.normalized: bytes | None = None  # as JSON
+
+    def act(self, action: Callable[[], None]) -> None:
+        """What the guest sets going outside of it."""
+        if self.later is None:
+            action()
+        else:
+            self.later.append(action)
 
     @property
     def filtered(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -95,7 +96,8 @@ class SchedulerFunctions:
         recorder = self._surroundings.recorder
         if recorder is None or event.regarding is None or not event.regarding.kind or call.recorded > MAX_EVENTS:
             return
-        recorder.record(
+        record = partial(
+            recorder.record,
             event.regarding.of(),
             type=event.type,
             reason=event.reason,
@@ -103,12 +105,13 @@ class SchedulerFunctions:
             note=event.note,
             related=event.related.of() if event.related is not None and event.related.kind else None,
         )
+        call.act(record)
 
     def reject_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
         """Writes whether the pod was waiting; guests do not say how large their buffer is."""
         waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
         if waiting is not None:
-            waiting.reject(self._plugin, "removed")
+            call_of(instance).act(partial(waiting.reject, self._plugin, "removed"))
         instance.write(buffer & 0xFFFF_FFFF, _FALSE if waiting is None else _TRUE)
 
     def get_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
@@ -117,7 +120,7 @@ class SchedulerFunctions:
         if waiting is None:
             instance.write(buffer & 0xFFFF_FFFF, _FALSE)
         else:
-            give(instance, self._world.pod(waiting.pod.pod), buffer, limit)
+            give(instance, self._world.pod(self._world.whole(waiting.pod.pod)), buffer, limit)
 
 
 class _Reference(msgspec.Struct, frozen=True):

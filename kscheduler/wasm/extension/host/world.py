@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Node, Pod
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.node_table import NodeTable
@@ -19,7 +20,11 @@ class World:
         self._listed: list[Node] = []  # of `_list`
         self._list = b""
 
-    def pod(self, pod: Pod | None) -> bytes:
+    def whole(self, pod: Pod) -> Pod | PodDocument:
+        """The pod with all its fields, if somebody keeps it so."""
+        return self._encoder.whole(pod)
+
+    def pod(self, pod: Pod | PodDocument | None) -> bytes:
         if pod is None:
             return b""
         try:
