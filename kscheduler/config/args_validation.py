@@ -12,7 +12,9 @@ from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kscheduler.config.metric_source_validation import validate_metric_policy_args
 from kscheduler.config.names import label_value_faults, qualified_name_faults
+from kscheduler.config.trimaran_validation import validate_load_variation, validate_target_load_packing
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
@@ -280,8 +282,11 @@ VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # plugin name -> 
     "DefaultPreemption": validate_preemption_args,
     "DynamicResources": validate_dynamic_args,
     "InterPodAffinity": validate_affinity_args,
+    "LoadVariationRiskBalancing": validate_load_variation,
+    "MetricPolicy": validate_metric_policy_args,
     "NodeAffinity": validate_node_affinity_args,
     "NodeResourcesBalancedAllocation": validate_balanced_args,
     "PodTopologySpread": validate_spread_args,
+    "TargetLoadPacking": validate_target_load_packing,
     "VolumeBinding": validate_volume_args,
 }

@@ -163,6 +163,9 @@ def _mismatch(info: inspect.Type, value: Any) -> str:
         return "" if isinstance(value, str) else 'a duration such as "15s"'
     if isinstance(info, inspect.AnyType):
         return ""
+    if isinstance(info, inspect.UnionType):  # of text and numbers; there is no other
+        fits = any(not _mismatch(member, value) for member in info.types if not isinstance(member, inspect.NoneType))
+        return "" if fits else 'a quantity such as "500m" or 80'
     raise InternalError(f"no check for values of {type(info).__name__}")
 
 

@@ -11,10 +11,11 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.config.plugin_args import ALL_ARGS
+from kscheduler.config.trimaran import TrimaranArgs, default_trimaran_args
 from kscheduler.config.types import (
     DEFAULT_RESOURCES,
     DEFAULT_SCHEDULER_NAME,
-    PLUGIN_ARGS,
     ClientConnection,
     Extender,
     LeaderElection,
@@ -103,7 +104,7 @@ def default_profile(profile: Profile) -> Profile:
     plugins = merge_plugins(profile.plugins)
     configured = {entry.name for entry in profile.plugin_config}
     given = tuple(_default_entry(entry) for entry in profile.plugin_config)
-    absent = (name for name in _enabled_names(plugins) if name in PLUGIN_ARGS and name not in configured)
+    absent = (name for name in _enabled_names(plugins) if name in ALL_ARGS and name not in configured)
     added = tuple(_default_entry(PluginConfig(name=name)) for name in absent)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=given + added)
 
@@ -133,7 +134,7 @@ def _enabled_names(plugins: Plugins) -> list[str]:
 
 
 def _default_entry(entry: PluginConfig) -> PluginConfig:
-    kind = PLUGIN_ARGS.get(entry.name)
+    kind = ALL_ARGS.get(entry.name)
     if kind is None:
         return entry
     args = kind() if entry.args is None else entry.args
@@ -149,6 +150,8 @@ def _default_args(args: Any) -> Any:
         return msgspec.structs.replace(args, scoring_strategy=strategy)
     if isinstance(args, PodTopologySpreadArgs):
         return _fill_zero(args, {"defaulting_type": "System"})
+    if isinstance(args, TrimaranArgs):
+        return default_trimaran_args(args)
     return args
 
 

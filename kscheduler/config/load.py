@@ -15,13 +15,13 @@ from kscheduler.config.decode import Faults, aggregate, decode, describe, strict
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.document import parse_document, read_document
 from kscheduler.config.extension_points import PointMap
+from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.profiles import check_profiles
 from kscheduler.config.types import (
     API_GROUP,
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,
     KIND,
-    PLUGIN_ARGS,
     PluginConfig,
     Profile,
     SchedulerConfig,
@@ -120,7 +120,7 @@ def _decode_plugin_config(profile: Profile, index: int, faults: Faults) -> Profi
 
 
 def _decode_args(entry: PluginConfig, path: str, faults: Faults) -> PluginConfig:
-    kind = PLUGIN_ARGS.get(entry.name)
+    kind = ALL_ARGS.get(entry.name)
     if kind is None or entry.args is None:
         return entry
     if not isinstance(entry.args, dict):
@@ -140,7 +140,7 @@ def _decode_args(entry: PluginConfig, path: str, faults: Faults) -> PluginConfig
     return PluginConfig(name=entry.name, args=args)
 
 
-_ARGS_KINDS = frozenset(kind.__name__ for kind in PLUGIN_ARGS.values())
+_ARGS_KINDS = frozenset(kind.__name__ for kind in ALL_ARGS.values())
 
 
 def _args_kind_fault(plugin: str, version: Any, kind: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.config.duration import Duration
-from kscheduler.config.types import ConfigStruct, Int32
+from kscheduler.config.types import ConfigStruct, Int32, PluginArgs
 
 Quantity = str | int | float  # "1500m", "80", 0.6
 
@@ -185,7 +185,7 @@ class NamedPolicy(PolicySpec, frozen=True):
     name: str = ""
 
 
-class MetricPolicyArgs(ConfigStruct, frozen=True):
+class MetricPolicyArgs(PluginArgs, frozen=True):
     """A pod names its policy in the label or annotation kscheduler.io/metric-policy, or gets the default.
 
     An object MetricPolicy in the pod's namespace comes before a policy of that name here. A label telemetry-policy

@@ -57,6 +57,16 @@ def qualified_name_faults(value: str) -> list[str]:
     return faults
 
 
+def subdomain_faults(value: str) -> list[str]:
+    """Why `value` is no name of an object; [] if it is one."""
+    faults = []
+    if len(value.encode()) > MAX_SUBDOMAIN:
+        faults.append(f"must be no more than {MAX_SUBDOMAIN} bytes")
+    if not _SUBDOMAIN.fullmatch(value):
+        faults.append(_SUBDOMAIN_RULE)
+    return faults
+
+
 def _prefix_faults(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]

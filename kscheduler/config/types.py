@@ -90,7 +90,7 @@ class Plugins(ConfigStruct, frozen=True):
 
 
 class PluginArgs(ConfigStruct, frozen=True):
-    """Base of the arguments of kube-scheduler's own plugins; kind is the class name."""
+    """Base of the arguments of plugins that are read by their name; kind is the class name."""
 
 
 class PluginConfig(ConfigStruct, frozen=True):

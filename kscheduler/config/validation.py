@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from kscheduler.config.args_validation import VALIDATORS, validate_fit_args
 from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.config.field_errors import duplicate, go_value, invalid, required
+from kscheduler.config.metric_policy_profiles import validate_metric_profiles
 from kscheduler.config.names import qualified_name_faults
+from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.types import (
-    PLUGIN_ARGS,
     ClientConnection,
     Extender,
     LeaderElection,
@@ -119,7 +120,7 @@ def validate_profiles(config: SchedulerConfig) -> list[str]:
         if profile.scheduler_name in names:
             faults.append(f"{path}.schedulerName: Duplicate value: {{}}")  # kube-scheduler prints no name here
         names.add(profile.scheduler_name)
-    return faults + validate_queue_sort(config.profiles)
+    return faults + validate_queue_sort(config.profiles) + validate_metric_profiles(config.profiles)
 
 
 def validate_profile(path: str, profile: Profile, version: str) -> list[str]:
@@ -150,7 +151,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
         validator = VALIDATORS.get(entry.name)
         if validator is None:
             continue
-        if isinstance(entry.args, PLUGIN_ARGS[entry.name]):
+        if isinstance(entry.args, ALL_ARGS[entry.name]):
             faults += validator(f"{entry_path}.args", entry.args)
         else:
             faults.append(invalid(f"{entry_path}.args", str(entry.args), "has to match plugin args"))

@@ -1,0 +1,16 @@
+"""Which arguments belong to which plugin: kube-scheduler's, and those of the plugins that only this scheduler has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kscheduler.config.metric_policy import MetricPolicyArgs
+from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
+from kscheduler.config.types import PLUGIN_ARGS, PluginArgs
+
+OWN_ARGS: Mapping[str, type[PluginArgs]] = {  # plugin name -> its arguments
+    "LoadVariationRiskBalancing": LoadVariationRiskBalancingArgs,
+    "MetricPolicy": MetricPolicyArgs,
+    "TargetLoadPacking": TargetLoadPackingArgs,
+}
+ALL_ARGS: Mapping[str, type[PluginArgs]] = {**PLUGIN_ARGS, **OWN_ARGS}

@@ -1,0 +1,43 @@
+"""Label selectors as one line of text: "app=web,tier in (a,b),!canary,disk>10"."""
+
+from __future__ import annotations
+
+import re
+
+from kscheduler.config.names import label_value_faults, qualified_name_faults
+
+_REQUIREMENT = re.compile(
+    r"\s*(?:(?P<negation>!)\s*)?(?P<key>[^\s,()!=<>]+)\s*"
+    r"(?:(?P<operator>==|=|!=|<|>)\s*(?P<value>[^\s,()!=<>]*)"
+    r"|(?P<membership>in|notin)\s*\((?P<values>[^()]*)\))?\s*(?:,|$)"
+)
+
+
+def selector_text_fault(text: str) -> str:
+    """What is wrong with a selector, or ""; an empty one selects all."""
+    position = 0
+    if text.rstrip().endswith(","):
+        return "must not end with a comma"
+    while position < len(text):
+        match = _REQUIREMENT.match(text, position)
+        if match is None or (match["negation"] and (match["operator"] or match["membership"])):
+            return f'expected a requirement such as "app=web" or "tier in (a,b)" at {text[position : position + 40]!r}'
+        fault = _requirement_fault(match)
+        if fault:
+            return fault
+        position = match.end()
+    return ""
+
+
+def _requirement_fault(match: re.Match[str]) -> str:
+    faults = qualified_name_faults(match["key"])
+    operator = match["operator"]
+    if operator in ("<", ">"):
+        if not re.fullmatch(r"-?[0-9]{1,18}", match["value"]):
+            faults.append(f"expected an integer after {operator}")
+    elif operator:
+        faults += label_value_faults(match["value"])
+    elif match["membership"]:
+        for value in match["values"].split(","):
+            faults += label_value_faults(value.strip())
+    return "; ".join(faults)

@@ -1,0 +1,77 @@
+"""Arguments of Trimaran's plugins, under the names and with the defaults that scheduler-plugins documents.
+
+A value that Trimaran replaces by its default (a target of zero, a negative margin) is replaced here too; what it finds
+wrong only when it runs, or never, is refused in `trimaran_validation`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from kscheduler.config.metric_policy import Quantity
+from kscheduler.config.types import ConfigStruct, Int64, PluginArgs
+
+METRICS_SERVER = "KubernetesMetricsServer"
+PROMETHEUS = "Prometheus"
+DEFAULT_REQUESTS: dict[str, Quantity] = {"cpu": "1000m"}
+DEFAULT_TARGET = 40
+DEFAULT_MARGIN = 1.0
+DEFAULT_SENSITIVITY = 1.0
+
+TrimaranT = TypeVar("TrimaranT", bound="TrimaranArgs")
+
+
+class MetricProvider(ConfigStruct, frozen=True):
+    type: str = ""  # KubernetesMetricsServer if there is no watcherAddress either
+    address: str = ""
+    token: str = ""
+    insecure_skip_verify: bool | None = None  # true for Prometheus
+
+
+class TrimaranArgs(PluginArgs, frozen=True):
+    """Where utilisations come from: a load watcher if its address is given, else the provider."""
+
+    metric_provider: MetricProvider = MetricProvider()
+    watcher_address: str | None = None
+
+
+class TargetLoadPackingArgs(TrimaranArgs, frozen=True):
+    default_requests: dict[str, Quantity] | None = None  # of containers that state neither requests nor limits
+    default_requests_multiplier: str = "1.5"  # requests of containers without limits count so many times
+    target_utilization: Int64 = DEFAULT_TARGET  # percent of CPU
+
+
+class LoadVariationRiskBalancingArgs(TrimaranArgs, frozen=True):
+    safe_variance_margin: float = DEFAULT_MARGIN
+    safe_variance_sensitivity: float = DEFAULT_SENSITIVITY
+
+
+def default_trimaran_args(args: TrimaranT) -> TrimaranT:
+    """The same with every default written out."""
+    args = msgspec.structs.replace(args, metric_provider=_default_provider(args))
+    if isinstance(args, TargetLoadPackingArgs):
+        return msgspec.structs.replace(
+            args,
+            default_requests=DEFAULT_REQUESTS if args.default_requests is None else args.default_requests,
+            target_utilization=args.target_utilization if args.target_utilization > 0 else DEFAULT_TARGET,
+        )
+    if isinstance(args, LoadVariationRiskBalancingArgs):
+        return msgspec.structs.replace(
+            args,
+            safe_variance_margin=DEFAULT_MARGIN if args.safe_variance_margin < 0 else args.safe_variance_margin,
+            safe_variance_sensitivity=(
+                DEFAULT_SENSITIVITY if args.safe_variance_sensitivity < 0 else args.safe_variance_sensitivity
+            ),
+        )
+    return args
+
+
+def _default_provider(args: TrimaranArgs) -> MetricProvider:
+    provider = args.metric_provider
+    if args.watcher_address is None and not provider.type:
+        provider = msgspec.structs.replace(provider, type=METRICS_SERVER)
+    if provider.type == PROMETHEUS and provider.insecure_skip_verify is None:
+        provider = msgspec.structs.replace(provider, insecure_skip_verify=True)
+    return provider
