@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from perf.placements import CALL, GIB, MAX_BYTES, new_classes, new_table
+from perf.placements import CALL, GIB, MAX_BYTES, new_table, thread_gains
 from tests.fast.implementations import load_compiled, reference
 
 SIZES = (5_000, 100_000, 1_000_000)
@@ -472,39 +472,6 @@ def measure(kernel: Kernel, scene: Scene, rounds: int, seconds: float) -> float:
         _kept.clear()
 
 
-def thread_ratios(columns: Any, rounds: int) -> tuple[list[float], list[float]]:
-    """Nanoseconds a row when a class reads the whole table, with one thread and with two, by rounds."""
-    from kscheduler._fast import Placer
-
-    took: dict[int, list[float]] = {1: [], 2: []}  # threads -> by round
-    parts = []
-    for threads in took:
-        (pods,) = new_classes(columns, 1)
-        placer = Placer(columns, MAX_BYTES, threads)
-        placer.place(pods, None)
-        parts.append((threads, placer, pods))
-    number = max(1, 1_000_000 // columns.rows)
-    for _ in range(rounds):
-        for threads, placer, pods in parts:
-            spent = 0.0
-            for _ in range(number):
-                placer.drop(pods)
-                started = time.perf_counter()
-                placer.place(pods, None)
-                spent += time.perf_counter() - started
-            took[threads].append(spent / number / columns.rows * 1e9)
-    return took[1], took[2]
-
-
-def second_thread(columns: Any, rounds: int) -> str:
-    one, two = thread_ratios(columns, rounds)
-    ratios = sorted(first / second for first, second in zip(one, two, strict=True))
-    return (
-        f"{columns.rows:>10,}  all rows, 1 thread {min(one):.2f} ns/row, 2 threads {min(two):.2f} (least);  "
-        f"gain {statistics.median(ratios):.2f} ({ratios[0]:.2f} .. {ratios[-1]:.2f}) of {len(ratios)} rounds"
-    )
-
-
 # --- the command ------------------------------------------------------------------------------------------------
 
 
@@ -535,7 +502,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             twin = twins.get(kernel.name) if rows == options.twin_rows else None
             print(Result(kernel, rows, took, copy, twin), flush=True)
         if options.threads:
-            print(second_thread(scene.columns, options.thread_rounds), flush=True)
+            for gain in thread_gains(scene.columns, options.thread_rounds):
+                print(gain, flush=True)
     return 0
 
 

@@ -2,16 +2,24 @@
 
     python -m perf.placements                          # every size, 1, 16 and 150 classes, full scans, events
     python -m perf.placements --nodes 5000 --rounds 9
+    python -m perf.placements --threads                # only what a second thread gains where a class reads all rows
 
 Nodes have 32 or 64 cores and 128 or 256 Gi and are partly full; classes differ in what they ask for and are scored as
 by default. Pods come in calls of 1,000, the classes one after another; after each call its pods are taken off again,
 outside the time measured. Printed are medians over rounds and their spread (least and most), by the wall clock, so
 that other work on the machine shows as spread; and how many bytes a full scan reads and writes.
+
+With --threads, scans with one thread and with two take turns, by several classes each, so that where their memory
+happens to lie counts little. A round gives the ratio of their medians; printed are the median of the rounds, their
+quartiles, least and most. Scans come one after another, so that the second thread is still awake, or 0.2 ms apart, so
+that it has to be woken. On a busy machine `chrt -f 10 python -m perf.placements --threads` measures two cores, and
+not how many are free.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import sys
@@ -23,10 +31,14 @@ from dataclasses import dataclass
 from kscheduler._fast import COMPILED, NodeColumns, Placer, PodClass, PodRequest
 
 SIZES = (5_000, 100_000, 1_000_000)
+THREAD_SIZES = (16_384, 32_768, 100_000, 300_000, 1_000_000)
 CLASSES = (1, 16, 150)
 CALL = 1_000  # pods in a call
 GIB = 1 << 30
 MAX_BYTES = 2 * GIB
+APART_S = (0.0, 0.000_2)  # between scans
+PAIRS = 5  # of classes, with one thread and with two
+SCANS = 3  # of each in its turn; the first is not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +53,46 @@ class Result:
         return f"{self.nodes:>10,}  {self.what:<34}{middle:>14,.2f}  {least:>14,.2f} ..{most:>14,.2f}  {self.unit}"
 
 
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a second thread gained, by round."""
+
+    nodes: int
+    apart_s: float
+    one_s: tuple[float, ...]
+    two_s: tuple[float, ...]
+
+    @property
+    def ratios(self) -> list[float]:
+        return sorted(one / two for one, two in zip(self.one_s, self.two_s, strict=True))
+
+    def __str__(self) -> str:
+        found = self.ratios
+        return (
+            f"{self.nodes:>10,}  all rows, 1 thread {statistics.median(self.one_s) * 1e6:7,.0f} us, "
+            f"2 threads {statistics.median(self.two_s) * 1e6:7,.0f} us, {self.apart_s * 1e3:.1f} ms apart;  "
+            f"gain {statistics.median(found):.2f} ({found[len(found) // 4]:.2f} - {found[3 * len(found) // 4]:.2f}, "
+            f"{found[0]:.2f} .. {found[-1]:.2f}) of {len(found)} rounds"
+        )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="perf.placements", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, action="append", help="instead of 5,000, 100,000 and 1,000,000")
     parser.add_argument("--classes", type=int, action="append", help="instead of 1, 16 and 150")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of placing in each round, about")
+    parser.add_argument("--threads", action="store_true", help="only what a second thread gains, at large sizes")
     options = parser.parse_args(argv)
     if not COMPILED:
         print("the extensions are not built: there is nothing to measure", file=sys.stderr)
         return 1
+    if options.threads:
+        for nodes in options.nodes or THREAD_SIZES:
+            for gain in thread_gains(new_table(nodes), options.rounds):
+                print(gain, flush=True)
+        print("load average", *(f"{load:.2f}" for load in os.getloadavg()))
+        return 0
     print(f"{'nodes':>10}  {'':<34}{'median':>14}  {'least':>14}   {'most':>14}")
     for nodes in options.nodes or SIZES:
         columns = new_table(nodes)
@@ -132,6 +174,37 @@ def full_scans(columns: NodeColumns, threads: int, rounds: int) -> Result:
             spent += time.perf_counter() - started
         took.append(spent / number / columns.rows * 1e9)
     return Result(columns.rows, f"full scan, {threads} thread{'s' * (threads > 1)}", "ns/row", tuple(took[1:]))
+
+
+def thread_gains(columns: NodeColumns, rounds: int) -> list[Gain]:
+    """For scans one after another, and for scans apart."""
+    scanners: dict[int, list[tuple[Placer, PodClass]]] = {1: [], 2: []}  # threads -> classes, each with its placer
+    for _ in range(PAIRS):
+        for threads, pairs in scanners.items():
+            pairs.append((Placer(columns, MAX_BYTES, threads), new_classes(columns, 1)[0]))
+    return [_gain(columns.rows, scanners, apart_s, rounds) for apart_s in APART_S]
+
+
+def _gain(rows: int, scanners: dict[int, list[tuple[Placer, PodClass]]], apart_s: float, rounds: int) -> Gain:
+    took: dict[int, list[float]] = {1: [], 2: []}  # threads -> by round
+    for _ in range(rounds):
+        scans: dict[int, list[float]] = {1: [], 2: []}
+        for turns in zip(*scanners.values(), strict=True):
+            for threads, (placer, pods) in zip(scanners, turns, strict=True):
+                scans[threads] += [_scan(placer, pods, apart_s) for _ in range(SCANS)][1:]
+        for threads, each in scans.items():
+            took[threads].append(statistics.median(each))
+    return Gain(rows, apart_s, tuple(took[1]), tuple(took[2]))
+
+
+def _scan(placer: Placer, pods: PodClass, apart_s: float) -> float:
+    placer.drop(pods)
+    begin = time.perf_counter() + apart_s
+    while time.perf_counter() < begin:
+        pass
+    started = time.perf_counter()
+    placer.place(pods, None)
+    return time.perf_counter() - started
 
 
 def bytes_touched() -> float:

@@ -81,7 +81,7 @@ def test_placers_that_want_the_same_helpers_at_once_do_without_or_take_turns() -
     columns = large_table()
 
     def read(pod: int) -> list[object]:
-        found = []
+        found: list[object] = []
         for threads in (2, 3, 2):
             made = COMPILED.PodClass(columns, COMPILED.PodRequest(*plain(100 * pod, GI)), bytes(PROFILES))
             made.score_least_allocated([(0, 1), (1, 1)], 1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler._fast import COMPILED
-from perf.placements import main
+from perf.placements import Gain, main
 
 
 @pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
@@ -13,3 +13,16 @@ def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for what in ("1 class", "3 classes", "full scan, 1 thread", "full scan, 2 threads", "full scan reads and writes"):
         assert what in printed
+
+
+@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+def test_what_a_second_thread_gains_is_printed_for_scans_in_a_row_and_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--threads", "--nodes", "300", "--rounds", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["0.0 ms apart" in lines[0], "0.2 ms apart" in lines[1], lines[2].split()[0]] == [True, True, "load"]
+
+
+def test_gains_are_ratios_within_a_round() -> None:
+    gain = Gain(10, 0.0, one_s=(4e-6, 2e-6, 9e-6), two_s=(2e-6, 2e-6, 3e-6))
+    assert gain.ratios == [1.0, 2.0, pytest.approx(3.0)]
+    assert "gain 2.00 (1.00 - 3.00, 1.00 .. 3.00) of 3 rounds" in str(gain)
