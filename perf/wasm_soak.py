@@ -4,9 +4,10 @@
     python -m perf.wasm_soak --minutes 1 --rate 500 --reload 1
 
 Pods come at a rate, are scheduled by two guests (one pure, one that holds an instance through each binding), and go
-some seconds after they were bound. Each guest is a file of which several versions take turns; one in a few is broken
-and must be refused. At the end every pod must have been bound, once, and by then no instance is held; resident memory
-must not have grown since the first fifth of the time by more than a few MiB.
+some seconds after they were bound. Each guest is a file of which several versions take turns; one in a few is broken,
+or traps when it is called, and must be refused. At the end every pod must have been bound, once, and by then no
+instance is held. After the first fifth of the time nothing may grow any more: resident memory by no more than a few
+MiB, threads and file descriptors not at all. The slopes in the report are straight lines through what came after it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,23 @@ import argparse
 import asyncio
 import functools
 import gc
+import itertools
 import json
 import logging
+import os
 import random
 import statistics
 import sys
 import tempfile
 import time
+from array import array
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import wasmtime
 
 from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.config.load import parse_config
@@ -57,8 +63,10 @@ class Report:
     pods: int = 0
     reloads: Counter[str] = field(default_factory=Counter)  # outcome -> looks
     resident_mib: list[float] = field(default_factory=list)  # twice a second
-    instances: list[int] = field(default_factory=list)  # at the same times
-    latencies_s: list[float] = field(default_factory=list)  # created to bound
+    instances: list[int] = field(default_factory=list)  # at the same times, as the two below
+    threads: list[int] = field(default_factory=list)
+    descriptors: list[int] = field(default_factory=list)
+    latencies_s: array[float] = field(default_factory=lambda: array("d"))  # created to bound
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -67,6 +75,24 @@ class Report:
         fifth = max(len(self.resident_mib) // 5, 1)
         early, late = self.resident_mib[fifth : 2 * fifth], self.resident_mib[-fifth:]
         return statistics.median(late) - statistics.median(early) if early else 0.0
+
+    def judge_growth(self, most_mib: float) -> None:
+        """Add faults for what grew."""
+        if self.grown_mib > most_mib:
+            self.faults.append(f"memory grew by {self.grown_mib:.1f} MiB")
+        for what, counts in (("threads", self.threads), ("file descriptors", self.descriptors)):
+            warm = counts[len(counts) // 5 :]
+            half = len(warm) // 2
+            # Those of a download or a compilation come and go; what is left over stays.
+            if half and min(warm[half:]) > max(warm[:half]):
+                self.faults.append(f"{what}: from {max(warm[:half])} to {min(warm[half:])}")
+
+    def slope(self, samples: Sequence[float]) -> float:
+        """Growth a minute, by a straight line through the samples after the first fifth."""
+        warm = samples[len(samples) // 5 :]
+        if len(warm) < 2:
+            return 0.0
+        return statistics.linear_regression(range(len(warm)), warm).slope * 60 / SAMPLE_S
 
     def text(self) -> str:
         ordered = sorted(self.latencies_s) or [0.0]
@@ -77,10 +103,25 @@ class Report:
             f"created to bound: median {1e3 * statistics.median(ordered):.1f} ms, p99 {1e3 * p99:.1f} ms, "
             f"longest {1e3 * ordered[-1]:.0f} ms",
             f"resident memory: {self.resident_mib[0]:.0f} MiB at first, {max(self.resident_mib):.0f} at most, "
-            f"grown {self.grown_mib:+.1f} after it was warm",
-            f"guest instances: {max(self.instances)} at most, {self.instances[-1]} at the end",
+            f"grown {self.grown_mib:+.1f} after it was warm ({self.slope(self.resident_mib):+.3f} a minute)",
+            self._counted("guest instances", self.instances),
+            self._counted("threads", self.threads),
+            self._counted("file descriptors", self.descriptors),
         ]
         return "\n".join([*lines, *(f"FAULT: {fault}" for fault in self.faults)])
+
+    def _counted(self, what: str, counts: Sequence[int]) -> str:
+        return f"{what}: {max(counts)} at most, {counts[-1]} at the end ({self.slope(counts):+.3f} a minute)"
+
+
+# A module of the batch ABI that compiles, and traps at its first call.
+TRAPPING = """(module (memory (export "memory") 1)
+  (func (export "kscheduler_abi_v1") (result i32) unreachable)
+  (func (export "ks_alloc") (param i32) (result i32) unreachable)
+  (func (export "ks_configure") (param i32 i32) (result i64) unreachable)
+  (func (export "ks_describe") (result i64) unreachable)
+  (func (export "ks_table") (param i32 i32) (result i64) unreachable)
+  (func (export "ks_call") (param i32 i32 i32) (result i64) unreachable))"""
 
 
 class Guests:
@@ -90,6 +131,7 @@ class Guests:
         self._folder = folder
         self._code = {name: c_guest(example).read_bytes() for name, example in EXAMPLES.items()}
         self._turn = 0
+        self._broken = itertools.cycle([MAGIC + CORE_VERSION + b"\x01\xff", bytes(wasmtime.wat2wasm(TRAPPING))])
         for name in EXAMPLES:
             self.path(name).write_bytes(self._version(name, 0))
 
@@ -99,9 +141,9 @@ class Guests:
     def replace(self) -> None:
         """The next version of each, put there in one step."""
         self._turn += 1
+        broken = next(self._broken) if self._turn % BROKEN_EVERY == 0 else None
         for name in EXAMPLES:
-            is_broken = self._turn % BROKEN_EVERY == 0
-            data = MAGIC + CORE_VERSION + b"\x01\xff" if is_broken else self._version(name, self._turn % VERSIONS)
+            data = broken or self._version(name, self._turn % VERSIONS)
             fresh = self.path(name).with_suffix(".tmp")
             fresh.write_bytes(data)
             fresh.replace(self.path(name))
@@ -206,6 +248,8 @@ class Soak:
     def _take_sample(self) -> None:
         self.report.resident_mib.append(resident_bytes() / MEBIBYTE)
         self.report.instances.append(sum(pool.instances for pool in self._pools()))
+        self.report.threads.append(len(os.listdir("/proc/self/task")))
+        self.report.descriptors.append(len(os.listdir("/proc/self/fd")))
 
     async def _settle(self, patience_s: float = 30.0) -> None:
         """Until all pods are bound, and no binding is under way."""
@@ -269,8 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure(verbosity=QUIET)
     logging.getLogger("kscheduler.wasm.loading.reload").setLevel(logging.CRITICAL)  # of the broken versions
     report = soak(60 * options.minutes, nodes=options.nodes, rate=options.rate, reload_s=options.reload)
-    if report.grown_mib > options.growth:
-        report.faults.append(f"memory grew by {report.grown_mib:.1f} MiB")
+    report.judge_growth(options.growth)
     print(report.text())
     return 1 if report.faults else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 
 import pytest
@@ -20,7 +21,8 @@ def test_no_pod_is_lost_and_no_instance_left_over_while_guests_are_replaced() ->
     assert report.reloads["refused"] >= 2
     assert len(report.latencies_s) == report.pods
     assert report.instances[-1] <= 2 * 8  # what two pools keep idle
-    assert report.grown_mib < 16
+    report.judge_growth(16.0)
+    assert report.faults == []
 
 
 def test_growth_is_judged_once_memory_is_warm() -> None:
@@ -29,9 +31,23 @@ def test_growth_is_judged_once_memory_is_warm() -> None:
     assert Report(resident_mib=[50.0]).grown_mib == 0.0
 
 
+def test_threads_and_descriptors_that_are_left_over_are_a_fault() -> None:
+    report = Report(resident_mib=[50.0] * 10, threads=[3, 9, 5, 7, 5, 6, 5, 7, 5, 5], descriptors=[*range(10, 20)])
+    report.judge_growth(16.0)
+    assert report.faults == ["file descriptors: from 15 to 16"]
+
+
+def test_slopes_leave_the_warming_up_out() -> None:
+    report = Report()
+    assert report.slope([0, 100, 100, 100, 100]) == 0.0
+    assert report.slope([50, *range(9)]) == pytest.approx(120.0)  # one a sample, of which two are a second
+    assert report.slope([1]) == 0.0
+
+
 def test_a_report_names_what_must_not_have_happened() -> None:
     report = Report(
-        seconds=60, pods=7, reloads=Counter(replaced=3), resident_mib=[50.0], instances=[2], latencies_s=[0.1],
+        seconds=60, pods=7, reloads=Counter(replaced=3), resident_mib=[50.0], instances=[2], threads=[3],
+        descriptors=[9], latencies_s=array("d", [0.1]),
         faults=["1 of 7 pods were not bound"],
     )  # fmt: skip
     assert report.text().endswith("FAULT: 1 of 7 pods were not bound")

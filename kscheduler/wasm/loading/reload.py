@@ -1,8 +1,9 @@
 """New versions of a guest, while the scheduler runs: the old one goes on until the new one has proved itself.
 
-    1. Ask the source.  2. Compile aside.  3. Let each plugin object try it out.  4. Swap, in one step of the loop.
+    1. Ask the source.  2. Compile aside.  3. Let it decide about a few pods, aside.  4. Let each plugin object try it
+    out.  5. Swap, in one step of the loop.
 
-A version that fails at 2 or 3 is refused: the old one stays, and this digest is not tried again. What fails at 1 is
+A version that fails at 2, 3 or 4 is refused: the old one stays, and this digest is not tried again. What fails at 1 is
 tried again after the interval. No step holds up the event loop or a pod.
 """
 
@@ -41,12 +42,37 @@ class ReloadObserver(Protocol):
         ...
 
 
+class ReloadRecorder(Protocol):
+    """Who makes Events of it, on the same thread."""
+
+    def record_refusal(self, plugin: str, why: str) -> None: ...
+    def record_replacement(self, plugin: str, sha256: str) -> None: ...
+
+
+class Canary(Protocol):
+    """See canary.py."""
+
+    def try_out(self, version: Version) -> None:
+        """Raise if the version does not survive its first calls; in a worker thread."""
+        ...
+
+
 class Reloader:
     """Looks after one guest."""
 
-    def __init__(self, guest: Guest, observer: ReloadObserver, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        guest: Guest,
+        observer: ReloadObserver,
+        sleep: Sleep = asyncio.sleep,
+        *,
+        canary: Canary | None = None,
+        recorder: ReloadRecorder | None = None,
+    ) -> None:
         self._guest = guest
         self._observer = observer
+        self._canary = canary
+        self._recorder = recorder
         self._sleep = sleep
         self._refused = ""  # digest that is not tried again
         self._complaint = ""  # what the log was told last, so that it is told once
@@ -81,7 +107,10 @@ class Reloader:
             # 2. Compile aside.
             version = await asyncio.to_thread(guest.compile_aside, fetched)
             self._check_points(version)
-            # 3. Let each plugin object try it out.
+            # 3. Let it decide about a few pods, aside.
+            if self._canary is not None:
+                await asyncio.to_thread(self._canary.try_out, version)
+            # 4. Let each plugin object try it out.
             tried: list[Follower] = []
             while waiting := [follower for follower in guest.followers if follower not in tried]:
                 await asyncio.to_thread(waiting[0].try_out, version)
@@ -89,7 +118,7 @@ class Reloader:
         except Exception as error:
             self._refused = fetched.sha256
             return Outcome.REFUSED, _reason(error, fetched)
-        # 4. Swap. Nothing is awaited from here on, so nobody is made meanwhile.
+        # 5. Swap. Nothing is awaited from here on, so nobody is made meanwhile.
         guest.adopt(version)
         self._refused = ""
         for follower in tried:
@@ -117,6 +146,10 @@ class Reloader:
         elif outcome is Outcome.UNREACHABLE and why != self._complaint:
             log.warning("no look at the source of a wasm plugin", extra={**fields, "err": why})
         self._complaint = why if outcome is Outcome.UNREACHABLE else ""
+        if self._recorder is not None and outcome is Outcome.REPLACED:
+            self._recorder.record_replacement(self._guest.name, self._guest.sha256)
+        elif self._recorder is not None and outcome is Outcome.REFUSED:
+            self._recorder.record_refusal(self._guest.name, why)
         self._observer.looked_for_guest(self._guest.name, outcome.value, is_replaced=outcome is Outcome.REPLACED)
 
 
