@@ -20,6 +20,7 @@ import msgspec
 
 from kscheduler.api.decode import decode_object
 from kscheduler.api.documents import PodDocument
+from kscheduler.api.metric_policies import MetricPolicyObject
 from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
@@ -28,6 +29,7 @@ from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.credentials import Credentials, load_credentials
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
+    METRIC_POLICIES,
     Binding,
     DirectBinds,
     Event,
@@ -164,6 +166,9 @@ class KubeClient:
                 if error is not None:
                     raise_error("WATCH", resource.path, error.status.code or 500, error.status)
 
+    async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
+        return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)
+
     async def get_pod(self, namespace: str, name: str) -> Pod:
         return await self._get_pod(namespace, name, _decode_pod)
 
@@ -235,6 +240,13 @@ class KubeClient:
             return decode_object(raw, kind)
         except DecodeError as error:
             raise APIError(f"apiserver {self.host}: {path}: {error}") from error
+
+    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
+        meta = policy.metadata
+        path = f"{METRIC_POLICIES.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"
+        body = _encode({"metadata": {"uid": meta.uid}, "status": dict(status)})
+        with _namesakes_conflict():
+            await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)
 
     async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
         await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import (
     Lease,
     Namespace,
@@ -92,6 +93,12 @@ CSI_STORAGE_CAPACITIES: Resource[CSIStorageCapacity] = Resource(
 )
 VOLUME_ATTACHMENTS: Resource[VolumeAttachment] = Resource(
     "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False
+)
+METRIC_POLICIES: Resource[MetricPolicyObject] = Resource(
+    "kscheduler.io/v1alpha1", "metricpolicies", "MetricPolicy", MetricPolicyObject
+)
+TAS_POLICIES: Resource[TASPolicyObject] = Resource(
+    "telemetry.intel.com/v1alpha1", "taspolicies", "TASPolicy", TASPolicyObject
 )
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
@@ -212,6 +219,13 @@ class Client(Protocol):
         """
         ...
 
+    async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
+        """What an API that is served behind the apiserver (metrics.k8s.io) says under a percent-encoded path.
+
+        NotFound if nobody serves it. An answer of more bytes is an APIError.
+        """
+        ...
+
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """The pod as it is now. Raises NotFound."""
         ...
@@ -244,6 +258,10 @@ class Client(Protocol):
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
         """The same of a claim."""
+        ...
+
+    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
+        """Merge into the status of the policy with this uid. Raises NotFound, Conflict for another uid."""
         ...
 
     async def create_event(self, event: Event) -> None: ...

@@ -35,6 +35,7 @@ OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the
 
 # The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
 KEEPALIVE_S = 60.0
+READ_BYTES = 1 << 16
 # What can happen to a stream.
 _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent)
 
@@ -102,12 +103,16 @@ class Transport:
         body: bytes | None = None,
         content_type: str = JSON,
         accept: str = JSON,
+        limit_bytes: int = 0,
     ) -> bytes:
-        """The body of a 2xx answer. `path` is percent-encoded and may hold a query."""
+        """The body of a 2xx answer. `path` is percent-encoded and may hold a query.
+
+        With a limit, of a GET, a longer answer is not read to its end, and an APIError.
+        """
         credentials = self._credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
-            answer = await self._exchange(verb, path, header, timeout_s, body, content_type, accept)
+            answer = await self._exchange(verb, path, header, timeout_s, body, content_type, accept, limit_bytes)
             if answer.status < 300:
                 return answer.body
             if answer.status != 401 or is_last or not await credentials.refused(header):
@@ -180,7 +185,15 @@ class Transport:
     # --- awaited ------------------------------------------------------------------------------------------------
 
     async def _exchange(
-        self, verb: str, path: str, header: str, timeout_s: float, body: bytes | None, content_type: str, accept: str
+        self,
+        verb: str,
+        path: str,
+        header: str,
+        timeout_s: float,
+        body: bytes | None,
+        content_type: str,
+        accept: str,
+        limit_bytes: int = 0,
     ) -> Answer:
         """One question, one answer; whatever prevents an answer is Unreachable."""
         start = self._clock.now()
@@ -194,7 +207,8 @@ class Transport:
                 headers = _headers(header, accept, content_type if body is not None else "")
                 async with self._ask(verb, path, timeout, headers, body) as response:
                     retry_after = response.headers.get("Retry-After", "")
-                    answer = Answer(response.status, await response.read(), retry_after, True)
+                    content = await _read_bounded(response, limit_bytes) if limit_bytes else await response.read()
+                    answer = Answer(response.status, content, retry_after, True)
             code = str(answer.status)
             return answer
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer) as error:
@@ -382,6 +396,18 @@ def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: fl
     words = (f"{verb} {path.partition('?')[0]}", f"{code} {status.reason}".rstrip(), status.message)
     text = ": ".join(word for word in words if word)
     return _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
+
+
+async def _read_bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_chunked(READ_BYTES):
+        size += len(chunk)
+        if size > limit_bytes:
+            response.close()
+            raise APIError(f"GET {response.url.path}: expected an answer of at most {limit_bytes} bytes, got more")
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _read_status(body: bytes) -> APIStatus:

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
+from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
 from kscheduler.api.storage import StorageClass, StorageObject
-from kscheduler.client.merge_patch import patched, versioned
+from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
     LEASES,
+    METRIC_POLICIES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -36,6 +38,7 @@ from kscheduler.client.protocol import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    TAS_POLICIES,
     VOLUME_ATTACHMENTS,
     Binding,
     Event,
@@ -74,6 +77,10 @@ STORAGE: tuple[Resource[Any], ...] = (
     VOLUME_ATTACHMENTS,
 )
 STORAGE_OF = {resource.type: resource for resource in STORAGE}  # struct -> its kind
+POLICIES: dict[type[PolicyObject], Resource[Any]] = {  # struct -> its kind
+    MetricPolicyObject: METRIC_POLICIES,
+    TASPolicyObject: TAS_POLICIES,
+}
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
 DEFAULT_GRACE_S = 30  # what the apiserver gives pods that ask for no other time to end
@@ -100,13 +107,20 @@ class Cluster:
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
         stores: list[Store[Any]] = [self._pods, self._nodes, self._leases]
-        stores += [Store(resource, history_limit) for resource in (*GROUPS, *STORAGE)]
+        stores += [Store(resource, history_limit) for resource in (*GROUPS, *STORAGE, *POLICIES.values())]
         self._stores = {store.resource.plural: store for store in stores}
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
         self.is_down = False
+        self.aggregated: dict[str, Callable[[str], bytes]] = {}  # "/apis/GROUP/VERSION" -> what answers paths below it
 
     # --- reading --------------------------------------------------------------------------------------------------
+
+    def get_aggregated(self, path: str) -> bytes:
+        served = self.aggregated.get("/".join(path.split("/")[:4]))
+        if served is None:
+            raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
+        return served(path)
 
     @property
     def pods(self) -> dict[str, Pod]:
@@ -280,6 +294,33 @@ class Cluster:
             raise _not_found(resource.plural, key.rpartition("/")[2])
         changed = patched(current, versioned(patch, resource_version))
         return current if changed == current else self._update(store, changed)
+
+    # --- policies: nothing here validates them ----------------------------------------------------------------------
+
+    def create_policy(self, item: PolicyObject) -> Any:
+        return self._create(self.store(POLICIES[type(item)]), item)
+
+    def update_policy(self, item: PolicyObject) -> Any:
+        return self._update(self.store(POLICIES[type(item)]), item)
+
+    def delete_policy(self, resource: Resource[Any], key: str) -> None:
+        if key not in self.store(resource).objects:
+            raise _not_found(resource.plural, key.rpartition("/")[2])
+        self._remove(self.store(resource), key)
+
+    def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
+        """A merge patch of the status; changing nothing makes no new version."""
+        store: Store[MetricPolicyObject] = self.store(METRIC_POLICIES)
+        current = store.objects.get(key)
+        name = key.rpartition("/")[2]
+        if current is None:
+            raise _not_found(METRIC_POLICIES.plural, name)
+        if uid and current.metadata.uid != uid:
+            said = f'Operation cannot be fulfilled on {METRIC_POLICIES.plural} "{name}": it has another uid'
+            raise Conflict(said, status=409, reason="Conflict")
+        merged = merge(current.status, dict(status))
+        if merged != current.status:
+            self._put(store, replace(current, status=merged))
 
     # --- leases ---------------------------------------------------------------------------------------------------
 

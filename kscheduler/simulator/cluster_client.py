@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
+from kscheduler.api.metric_policies import MetricPolicyObject
 from kscheduler.api.objects import Lease, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (
+    METRIC_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
@@ -176,6 +178,15 @@ class ClusterClient:
 
         return await self._request(Verb.GET_POD, "pods", None, self._latency.write_s, act)
 
+    async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
+        def act() -> bytes:
+            return self._cluster.get_aggregated(path)
+
+        answer = await self._request(Verb.GET_AGGREGATED, path, None, self._latency.list_s, act)
+        if len(answer) > limit_bytes:
+            raise APIError(f"GET {path}: expected an answer of at most {limit_bytes} bytes, got more")
+        return answer
+
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
         return pod_document(await self.get_pod(namespace, name))
 
@@ -232,6 +243,12 @@ class ClusterClient:
             return claim
 
         return await self._request(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS.plural, key, self._latency.write_s, act)
+
+    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
+        def act() -> None:
+            self._cluster.patch_policy_status(policy.key, policy.metadata.uid, status)
+
+        await self._request(Verb.PATCH_POLICY, METRIC_POLICIES.plural, policy.key, self._latency.write_s, act)
 
     async def create_event(self, event: Event) -> None:
         def act() -> None:

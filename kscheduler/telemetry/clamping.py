@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.config.metric_policy import Clamp
-from kscheduler.telemetry.numbers import number
+from kscheduler.config.quantity import parse_double
 
 MIN_FOR_OUTLIERS = 3  # of fewer values none can be told to be odd
 
@@ -24,7 +24,8 @@ class Bounds:
 class Clamping:
     def __init__(self, clamp: Clamp) -> None:
         self._fixed = Bounds(
-            -math.inf if clamp.min is None else number(clamp.min), math.inf if clamp.max is None else number(clamp.max)
+            -math.inf if clamp.min is None else parse_double(clamp.min),
+            math.inf if clamp.max is None else parse_double(clamp.max),
         )
         self._outliers = clamp.outliers
 

@@ -12,8 +12,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TypeVar
 
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.clock import Clock
@@ -28,13 +26,11 @@ from kscheduler.telemetry.policies import NoPolicies, Policies
 from kscheduler.telemetry.poller import Poller
 from kscheduler.telemetry.readings import OLDER, Reading, Readings
 from kscheduler.telemetry.sample_book import SampleBook
+from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import MetricSource
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-SLICE = 1_000  # samples that are taken before the event loop may breathe: about a millisecond
 EXPIRY_STEP_S = 0.25  # values that become too old one after another are looked at together
 IDLE_S = 3600.0
 FIRST_ANSWERS_S = 2.0  # so long a cold start waits for sources; then they count as having nothing
@@ -67,8 +63,6 @@ class LiveTelemetry:
         self._observer = observer or NoTelemetryObserver()
         self._tell = tell
         self._rows = NodeRows(table)
-        self._rows.tell(self._rows_changed)
-        self._rows.follow()
         self._intervals = {source.name: source.interval.seconds for source in sources}
         self._configured = tuple(metrics)
         self._metrics: dict[str, Metric] = {}  # name -> metric
@@ -83,6 +77,7 @@ class LiveTelemetry:
         self.pollers = {
             source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
         }
+        self._rows.tell(self._rows_changed)
         self._choose_metrics()
         self._policies.watch(self._policies_changed)
         self._observer.show_metrics(self.states, self.plans_b)
@@ -166,9 +161,7 @@ class LiveTelemetry:
         bounds, now, wall = book.bounds(reading), self._clock.now(), self._clock.wall()
         refused = reading.refused
         taken = 0
-        for some in _slices(reading.samples.items(), SLICE):
-            if taken:
-                await asyncio.sleep(0)
+        async for some in sliced(reading.samples.items()):
             taken += book.take(some, bounds, now, wall, refused)
         book.complete()
         self._tell_refused(book.name, refused)
@@ -288,9 +281,3 @@ def metrics_of(spec: PolicySpec) -> set[str]:
 def _metrics_of_filter(rule: FilterRule) -> set[str]:
     names = {rule.metric} if rule.metric else set()
     return names.union(*map(_metrics_of_filter, rule.any_of))
-
-
-def _slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while some := list(islice(iterator, size)):
-        yield some

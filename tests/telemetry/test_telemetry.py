@@ -6,6 +6,8 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Freshness
@@ -55,3 +57,198 @@ def test_values_are_there_after_the_first_answer() -> None:
         assert (column.least, column.most) == (1.0, 3.0)
 
     live(test)
+
+
+def test_values_change_with_the_next_answer_and_readers_are_told() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        column, told = telemetry.column("load", MINUTE), []
+        telemetry.watch(lambda: told.append(telemetry.now()))
+        version = column.version
+        source.values["load"]["a"] = 2.0
+        await asyncio.sleep(20)
+        assert values(telemetry) == [2.0, 3.0]
+        assert telemetry.column("load", MINUTE) is column
+        assert column.version > version
+        assert len(told) == 1
+
+    live(test)
+
+
+def test_values_grow_old_while_the_source_fails_and_are_gone_when_their_time_is_over() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        values(telemetry)
+        source.fail()
+        await asyncio.sleep(59.9)
+        assert values(telemetry) == [1.0, 3.0]
+        told: list[float] = []
+        telemetry.watch(lambda: told.append(telemetry.now()))
+        await asyncio.sleep(0.2)
+        assert values(telemetry) == [None, None]
+        assert math.isnan(telemetry.column("load", MINUTE).least)
+        assert told == [60.0]
+
+    live(test)
+
+
+def test_last_good_values_stay_as_long_as_the_source_fails() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        source.fail()
+        await asyncio.sleep(3600)
+        assert values(telemetry, last_good=True) == [1.0, 3.0]
+        assert telemetry.failures("load") > 5
+
+    live(test)
+
+
+def test_a_source_that_hangs_is_given_up_after_its_timeout_and_recovers_by_itself() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        source.hangs = True
+        await asyncio.sleep(120)
+        assert values(telemetry) == [None, None]
+        assert telemetry.failures("load") >= 3
+        assert telemetry.pollers["fake"].last_error == "no answer within 5 s"
+        source.hangs, source.values = False, {"load": {"a": 5.0, "b": 6.0}}
+        await asyncio.sleep(40)
+        assert values(telemetry) == [5.0, 6.0]
+        assert telemetry.failures("load") == 0
+
+    live(test)
+
+
+def test_an_open_breaker_lets_only_a_probe_through() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        source.fail()
+        await asyncio.sleep(60)
+        source.asked.clear()
+        await asyncio.sleep(300)
+        assert 9 <= len(source.asked) <= 10  # once in 30 s, not in 15
+
+    live(test)
+
+
+def test_a_source_that_answers_about_no_node_of_ours_counts_as_failing() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        source.values = {"load": {}}
+        await asyncio.sleep(20)
+        assert telemetry.failures("load") == 1
+        source.values = {"load": {"elsewhere": 1.0}}
+        await asyncio.sleep(15)
+        assert telemetry.failures("load") == 2
+        source.values = {"load": {"a": math.nan, "b": math.inf}}
+        await asyncio.sleep(15)
+        assert telemetry.failures("load") == 3
+        assert values(telemetry) == [1.0, 3.0]
+        source.values = {"load": {"b": 1.0}}
+        await asyncio.sleep(15)
+        assert telemetry.failures("load") == 0
+
+    live(test)
+
+
+def test_a_node_that_comes_is_absent_and_one_that_goes_takes_its_value_along() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        column = telemetry.column("load", MINUTE)
+        before = column.version
+        table.remove_node("b")
+        assert values(telemetry) == [1.0, None]
+        assert column.most == 1.0
+        table.set_node(make_node("c").obj())  # gets the row of b
+        table.set_node(make_node("d").obj())
+        assert values(telemetry) == [1.0, None, None]
+        assert values(telemetry, last_good=True) == [1.0, None, None]
+        assert column.version > before
+
+    live(test)
+
+
+def test_a_metric_nobody_declared_is_a_key_error() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        with pytest.raises(KeyError):
+            telemetry.column("heat", MINUTE)
+
+    live(test)
+
+
+def test_a_source_that_raises_what_it_must_not_ends_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        source.failure = ZeroDivisionError("division by zero")
+        await asyncio.sleep(20)
+        assert telemetry.pollers["fake"].last_error == "ZeroDivisionError: division by zero"
+        source.failure = None
+        await asyncio.sleep(15)
+        assert telemetry.pollers["fake"].last_error == ""
+
+    live(test)
+
+
+def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        caplog.set_level("INFO")
+        source.fail()
+        await asyncio.sleep(600)
+        source.failure = None
+        source.values["load"]["b"] = math.nan
+        await asyncio.sleep(600)
+        source.values["load"]["b"] = 1.0
+        await asyncio.sleep(600)
+        assert [record.message for record in caplog.records] == [
+            "metric source fails",
+            "metric source is left alone after repeated failures",
+            "metric source answers again",
+            "samples of a metric are refused",
+            "metric is answered again",
+            "samples of a metric are refused no longer",
+        ]
+
+    live(test)
+
+
+def test_a_start_waits_for_a_source_that_hangs_no_longer_than_two_seconds() -> None:
+    async def main() -> None:
+        source, loop = FakeSource(), asyncio.get_running_loop()
+        source.hangs = True
+        telemetry = telemetry_of(table_of("a"), source, LoopClock(loop))
+        running = asyncio.ensure_future(telemetry.run())
+        await telemetry.wait_for_first_answers()
+        assert loop.time() == 2.0
+        await cancel_and_wait(running)
+
+    run_virtual(main())
+
+
+def test_states_tell_fresh_stale_and_absent_nodes() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        values(telemetry)
+        table.set_node(make_node("c").obj())
+        del source.values["load"]["b"]
+        await asyncio.sleep(70)
+        [state] = telemetry.states()
+        assert (state.fresh, state.stale, state.absent) == (1, 1, 1)
+        assert state.age_s is not None
+        assert state.age_s < 20
+
+    live(test)
+
+
+def test_a_big_answer_is_taken_in_slices() -> None:
+    async def main() -> None:
+        names = [f"n{number}" for number in range(5_000)]
+        table, source = table_of(*names), FakeSource()
+        source.values = {"load": {name: float(index) for index, name in enumerate(names)}}
+        telemetry = telemetry_of(table, source, LoopClock(asyncio.get_running_loop()))
+        column = telemetry.column("load", MINUTE)
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while math.isnan(column.values[0]):
+                turns += 1
+                await asyncio.sleep(0)
+
+        running = asyncio.ensure_future(telemetry.run())
+        await count_turns()
+        assert column.present == 5_000  # all at once, in the end
+        assert turns >= 5
+        await cancel_and_wait(running)
+
+    run_virtual(main())

@@ -1,0 +1,178 @@
+"""An HTTP server outside the cluster's API: one question at a time, an answer of bounded size.
+
+Files with secrets and certificates are read anew when they change. Redirects are not followed: they would carry the
+credentials elsewhere. Whatever goes wrong is a SourceError, in whose text no secret stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+from yarl import URL
+
+from kscheduler.config.metric_policy import Endpoint
+from kscheduler.telemetry.source import SourceError
+
+_CHUNK = 1 << 16
+MAX_SECRET_BYTES = 1 << 16
+MAX_REASON = 200  # of what a server says of itself
+LONG_QUESTION = 2_000  # beyond this a question is posted: servers limit the length of URLs
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+class EndpointClient:
+    def __init__(self, config: Endpoint, timeout_s: float) -> None:
+        self._config = config
+        self._url = URL(config.url.rstrip("/"))
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+        self._stamp: _Stamp = ()  # of the TLS files that the session was made with
+
+    async def ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
+        """What the server says, whatever its status. A redirect, or more bytes, is a SourceError."""
+        try:
+            return await self._ask(path, query, limit_bytes)
+        except asyncio.TimeoutError as error:
+            raise SourceError(f"{self._shown}: no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SourceError(f"{self._shown}: {_reason(error)}") from error
+
+    async def close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    async def _ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
+        url = self._url.with_path(self._url.path.rstrip("/") + path)
+        is_long = sum(map(len, query.values())) > LONG_QUESTION
+        session = await self._open_session()
+        async with session.request(
+            "POST" if is_long else "GET",
+            url,
+            params=None if is_long else query,
+            data=query if is_long else None,
+            headers=self._headers(),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+            allow_redirects=False,
+            server_hostname=self._config.server_name or None,
+        ) as response:
+            if 300 <= response.status < 400:
+                raise SourceError(f"{self._shown}: expected an answer, got a redirect, which is not followed")
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise SourceError(f"{self._shown}: expected an answer as it is, got a compressed one")
+            return Answer(response.status, await self._read(response, limit_bytes))
+
+    async def _read(self, response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            size += len(chunk)
+            if size > limit_bytes:
+                response.close()
+                raise SourceError(f"{self._shown}: expected an answer of at most {limit_bytes} bytes, got more")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    @property
+    def _shown(self) -> str:
+        return str(self._url.with_user(None).with_query(None))
+
+    # --- who asks ---
+
+    def _headers(self) -> dict[str, str]:
+        config = self._config
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **config.headers}
+        if config.bearer_token_file:
+            headers["Authorization"] = f"Bearer {_read_secret(config.bearer_token_file)}"
+        elif config.username:
+            password = _read_secret(config.password_file) if config.password_file else ""
+            headers["Authorization"] = "Basic " + b64encode(f"{config.username}:{password}".encode()).decode()
+        return headers
+
+    # --- what carries it ---
+
+    async def _open_session(self) -> aiohttp.ClientSession:
+        """Made when first needed, and again when a certificate has changed."""
+        stamp = _stamp_of(self._config.ca_file, self._config.cert_file, self._config.key_file)
+        if self._session is not None and stamp != self._stamp:
+            await self.close()
+        if self._session is None:
+            self._stamp = stamp
+            context = ssl_context(self._config) if self._url.scheme == "https" else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # a small answer could become a huge one
+                trust_env=not _is_local(self._url.host or ""),
+            )
+        return self._session
+
+
+def ssl_context(config: Endpoint) -> ssl.SSLContext:
+    """Raises SourceError for files that cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=config.ca_file or None)
+    except (ssl.SSLError, OSError) as error:
+        raise SourceError(f"caFile {config.ca_file}: expected certificates in PEM: {_reason(error)}") from error
+    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+    if config.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if config.cert_file:
+        try:
+            context.load_cert_chain(config.cert_file, config.key_file or None)
+        except (ssl.SSLError, OSError) as error:
+            raise SourceError(f"certFile {config.cert_file}, with its key: {_reason(error)}") from error
+    return context
+
+
+def _stamp_of(*files: str) -> _Stamp:
+    """What changes when one of the files does; a mounted Secret changes by a link to another file."""
+    stamps = []
+    for file in files:
+        try:
+            status = os.stat(file) if file else None
+        except OSError:
+            status = None
+        stamps.append((0, 0, 0) if status is None else (status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(stamps)
+
+
+def _read_secret(file: str) -> str:
+    try:
+        with Path(file).open("rb") as opened:
+            secret = opened.read(MAX_SECRET_BYTES).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{file}: expected a text file with a secret: {type(error).__name__}") from error
+    if not secret or not secret.isprintable():
+        raise SourceError(f"{file}: expected one line with a secret")
+    return secret
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:MAX_REASON]
+
+
+def _is_local(host: str) -> bool:
+    """As Go has it: no proxy is asked for these."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,23 @@
+"""Long work in small pieces, with room for the event loop between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLICE = 1_000  # elements of an answer: a few milliseconds
+
+
+async def sliced(items: Iterable[T], size: int = SLICE) -> AsyncIterator[list[T]]:
+    """The items in their order, `size` at a time; others may run in between."""
+    iterator = iter(items)
+    some = list(islice(iterator, size))
+    while some:
+        yield some
+        some = list(islice(iterator, size))
+        if some:
+            await asyncio.sleep(0)

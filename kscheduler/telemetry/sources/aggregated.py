@@ -1,0 +1,48 @@
+"""APIs that are served behind the scheduler's own apiserver, and asked with its credentials."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kscheduler.errors import APIError
+from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.source import SourceError
+
+T = TypeVar("T")
+
+MAX_REASON = 200
+
+
+class AggregatedAPI(Protocol):
+    """A client of the apiserver."""
+
+    async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes: ...
+
+
+class Asker:
+    def __init__(self, api: AggregatedAPI, limits: AnswerLimits) -> None:
+        self.limits = limits
+        self._api = api
+
+    async def ask(self, path: str, decoder: msgspec.json.Decoder[T]) -> T:
+        """Raises NotFound if nobody serves the path, SourceError for everything else that goes wrong."""
+        try:
+            raw = await self._api.get_aggregated(path, limit_bytes=self.limits.bytes)
+        except APIError as error:
+            if error.status == 404:
+                raise
+            raise SourceError(str(error)[:MAX_REASON]) from error
+        try:
+            return decoder.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SourceError(f"GET {path}: {str(error)[:MAX_REASON]}") from error
+
+
+def path_of(*parts: str, **query: str) -> str:
+    """A percent-encoded path; empty parts of the query are left out. "*" stands for all objects."""
+    given = {name: value for name, value in query.items() if value}
+    path = "/" + "/".join(quote(part, safe="*") for part in parts)
+    return f"{path}?{urlencode(given)}" if given else path

@@ -1,0 +1,96 @@
+"""custom.metrics.k8s.io: values that describe nodes. One question a metric; v1beta2, or v1beta1 where that is all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from kscheduler.config.metric_policy import Metric
+from kscheduler.errors import NotFound
+from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.numbers import quantity
+from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.slices import sliced
+from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
+from kscheduler.telemetry.times import unix_seconds
+
+GROUP = "custom.metrics.k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    kind: str = ""
+    name: str = ""
+
+
+class _Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    described_object: _Object = _Object()
+    timestamp: str | None = None
+    value: str | int | float | None = None
+    window_seconds: int | None = None  # v1beta2
+    window: int | None = None  # v1beta1
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: list[_Value] = []
+
+
+_DECODER = msgspec.json.Decoder(_List)
+
+
+class CustomMetricsSource:
+    def __init__(self, api: AggregatedAPI, limits: AnswerLimits) -> None:
+        self._asker = Asker(api, limits)
+        self._version = ""  # the one that answered last
+
+    async def fetch(self, metrics: Sequence[Metric]) -> Readings:
+        readings = Readings()
+        for metric in metrics:
+            try:
+                readings.by_metric[metric.name] = await self._read(metric)
+            except SourceError as error:
+                readings.failed[metric.name] = str(error)
+        return readings
+
+    async def close(self) -> None:
+        pass
+
+    async def _read(self, metric: Metric) -> Reading:
+        items = (await self._ask(metric)).items
+        builder = ReadingBuilder()
+        async for some in sliced(self._asker.limits.first(items, builder)):
+            for item in some:
+                _add(item, builder)
+        window_s = max((item.window_seconds or item.window or 0 for item in items[:1]), default=0)
+        return builder.reading(float(max(window_s, 0)))
+
+    async def _ask(self, metric: Metric) -> _List:
+        """A metric that does not exist is not found either, so that every version is asked for it."""
+        refusal: NotFound | None = None
+        for version in sorted(VERSIONS, key=lambda version: version != self._version):
+            path = path_of(
+                "apis", GROUP, version, "nodes", "*", metric.metric or metric.name, metricLabelSelector=metric.selector
+            )
+            try:
+                found = await self._asker.ask(path, _DECODER)
+            except NotFound as error:
+                refusal = refusal or error
+            else:
+                self._version = version
+                return found
+        raise SourceError(f"{GROUP} has no metric {metric.metric or metric.name} of nodes: {refusal}")
+
+
+def _add(item: _Value, builder: ReadingBuilder) -> None:
+    if item.described_object.kind not in ("Node", "") or not item.described_object.name:
+        builder.refuse(UNKNOWN_NODE)
+        return
+    value = quantity(item.value)
+    stamp = unix_seconds(item.timestamp) if item.timestamp else None
+    if math.isnan(value) or (stamp is not None and math.isnan(stamp)):
+        builder.refuse(NOT_A_NUMBER)
+    else:
+        builder.add(item.described_object.name, value, stamp)

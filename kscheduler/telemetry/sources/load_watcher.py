@@ -1,0 +1,104 @@
+"""load-watcher: all nodes' utilisations, in percent, in one answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.telemetry.endpoint import EndpointClient
+from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.numbers import finite
+from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.slices import sliced
+from kscheduler.telemetry.source import SourceError
+
+PATH = "/watcher"
+# What stands for a node's utilisation where the operator is not given, the best first. Older versions name none.
+PREFERRED = ("AVG", "Latest", "")
+
+
+class _Value(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    operator: str = ""
+    value: object = None
+
+
+class _Node(msgspec.Struct, frozen=True, gc=False):
+    metrics: list[_Value] = []
+
+
+class _Window(msgspec.Struct, frozen=True):
+    duration: str = ""
+    end: object = None  # Unix seconds
+
+
+class _Data(msgspec.Struct, frozen=True):
+    nodes: dict[str, _Node] = msgspec.field(default_factory=dict, name="NodeMetricsMap")
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    timestamp: object = None
+    window: _Window = _Window()
+    data: _Data | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class LoadWatcherSource:
+    def __init__(self, config: Source, limits: AnswerLimits) -> None:
+        if config.load_watcher is None:
+            raise ValueError(f"source {config.name} is of another kind")
+        self._client = EndpointClient(config.load_watcher, config.timeout.seconds or config.interval.seconds)
+        self._limits = limits
+
+    async def fetch(self, metrics: Sequence[Metric]) -> Readings:
+        answer = await self._client.ask(PATH, {}, self._limits.bytes)
+        if answer.status != 200:
+            raise SourceError(f"expected an answer of a load watcher, got HTTP status {answer.status}")
+        try:
+            decoded = _decode(answer.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SourceError(f"expected an answer of a load watcher: {str(error)[:200]}") from error
+        if decoded.data is None:
+            raise SourceError("expected an answer of a load watcher, got one without data")
+        readings = Readings()
+        for metric in metrics:
+            readings.by_metric[metric.name] = await self._read(metric, decoded, decoded.data)
+        return readings
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _read(self, metric: Metric, answer: _Answer, data: _Data) -> Reading:
+        builder = ReadingBuilder()
+        stamp = finite(answer.window.end)
+        stamp = finite(answer.timestamp) if math.isnan(stamp) else stamp
+        async for some in sliced(self._limits.first(list(data.nodes.items()), builder)):
+            for name, node in some:
+                found = _find(node, metric)
+                if found is None:
+                    continue
+                value = finite(found.value)
+                if math.isnan(value) or value < 0:
+                    builder.refuse(NOT_A_NUMBER)
+                else:
+                    builder.add(name, value, None if math.isnan(stamp) else stamp)
+        return builder.reading(_seconds(answer.window.duration))
+
+
+def _find(node: _Node, metric: Metric) -> _Value | None:
+    by_operator = {value.operator: value for value in node.metrics if value.type == metric.metric}
+    wanted = (metric.operator,) if metric.operator else PREFERRED
+    return next((by_operator[operator] for operator in wanted if operator in by_operator), None)
+
+
+def _seconds(duration: str) -> float:
+    try:
+        return max(Duration.parse(duration).seconds, 0.0)
+    except ValueError:
+        return 0.0

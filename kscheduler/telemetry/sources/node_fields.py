@@ -1,0 +1,45 @@
+"""Labels and annotations of nodes, as the watch shows them: numbers, and times of which the age counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kscheduler.clock import Clock
+from kscheduler.config.metric_policy import Metric
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.telemetry.numbers import quantity
+from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.slices import sliced
+from kscheduler.telemetry.times import unix_seconds
+
+
+class NodeFieldsSource:
+    def __init__(self, table: NodeTable, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def fetch(self, metrics: Sequence[Metric]) -> Readings:
+        readings = Readings()
+        for metric in metrics:
+            readings.by_metric[metric.name] = await self._read(metric)
+        return readings
+
+    async def close(self) -> None:
+        pass
+
+    async def _read(self, metric: Metric) -> Reading:
+        builder = ReadingBuilder()
+        async for some in sliced(list(self._table)):
+            for info in some:
+                meta = info.node.metadata
+                fields = meta.labels if metric.label else meta.annotations
+                text = (fields or {}).get(metric.label or metric.annotation)
+                if text is None:
+                    continue
+                value = self._clock.wall() - unix_seconds(text) if metric.is_time else quantity(text)
+                if math.isnan(value):
+                    builder.refuse(NOT_A_NUMBER)
+                else:
+                    builder.add(info.name, value)
+        return builder.reading()

@@ -1,0 +1,110 @@
+"""Prometheus, and what speaks like it: one query a metric, whose answer has an element for each node.
+
+The time of a sample is the time at which the query was evaluated: a server that stands still, or hands on what it kept,
+is noticed by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.telemetry.endpoint import Answer, EndpointClient
+from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.node_names import node_of
+from kscheduler.telemetry.numbers import finite, float_text
+from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.slices import sliced
+from kscheduler.telemetry.source import SourceError
+
+AT_ONCE = 4  # queries; more would only stand in the server's own queue
+MAX_REASON = 200
+QUERY_SHARE = 0.9  # of the time for all: so that one query that hangs does not take the others' answers along
+
+
+class _Element(msgspec.Struct, frozen=True, gc=False):
+    metric: dict[str, str] = {}
+    value: tuple[object, object] | None = None  # Unix seconds, and a number as text
+
+
+class _Data(msgspec.Struct, frozen=True, rename="camel"):
+    result_type: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    status: str = ""
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+_decode_vector = msgspec.json.Decoder(list[_Element]).decode
+
+
+class PrometheusSource:
+    def __init__(self, config: Source, limits: AnswerLimits) -> None:
+        if config.prometheus is None:
+            raise ValueError(f"source {config.name} is of another kind")
+        timeout_s = config.timeout.seconds or config.interval.seconds
+        self._client = EndpointClient(config.prometheus, QUERY_SHARE * timeout_s)
+        self._limits = limits
+
+    async def fetch(self, metrics: Sequence[Metric]) -> Readings:
+        readings = Readings()
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(metric: Metric) -> None:
+            async with turns:
+                try:
+                    readings.by_metric[metric.name] = await self._read(metric)
+                except SourceError as error:
+                    readings.failed[metric.name] = str(error)
+
+        await asyncio.gather(*map(ask, metrics))
+        return readings
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _read(self, metric: Metric) -> Reading:
+        answer = await self._client.ask("/api/v1/query", {"query": metric.query}, self._limits.bytes)
+        builder = ReadingBuilder()
+        async for some in sliced(self._limits.first(_vector(answer), builder)):
+            for element in some:
+                _add(element, metric.node_label, builder)
+        return builder.reading()
+
+
+def _vector(answer: Answer) -> list[_Element]:
+    """The elements of an answer. SourceError says what it is if it is none."""
+    try:
+        decoded = _decode(answer.body)
+        if decoded.status == "success" and decoded.data is not None and answer.status == 200:
+            if decoded.data.result_type != "vector":
+                raise SourceError(f"expected a vector, got a {decoded.data.result_type[:MAX_REASON] or 'nothing'}")
+            return _decode_vector(decoded.data.result)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if answer.status != 200:
+            raise SourceError(f"expected an answer, got HTTP status {answer.status}") from error
+        raise SourceError(f"expected an answer of the Prometheus API: {str(error)[:MAX_REASON]}") from error
+    said = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
+    raise SourceError(f"expected success, got HTTP status {answer.status}, {said[:MAX_REASON]}")
+
+
+def _add(element: _Element, label: str, builder: ReadingBuilder) -> None:
+    node = node_of(element.metric, label)
+    if not node:
+        builder.refuse(UNKNOWN_NODE)
+        return
+    stamp, value = element.value or (math.nan, "")
+    number, time = float_text(value), finite(stamp)
+    if math.isnan(number) or math.isnan(time):
+        builder.refuse(NOT_A_NUMBER)
+    else:
+        builder.add(node, number, time)

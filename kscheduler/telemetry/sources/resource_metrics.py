@@ -1,0 +1,96 @@
+"""metrics.k8s.io: what nodes use of cpu and memory, as a share of what they have to give. One question for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from kscheduler._fast import CPU, MEMORY
+from kscheduler.config.duration import Duration
+from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.errors import NotFound
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.numbers import quantity
+from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.slices import sliced
+from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
+from kscheduler.telemetry.times import unix_seconds
+
+PATH = path_of("apis", "metrics.k8s.io", "v1beta1", "nodes")
+_COLUMNS = {"cpu": (CPU, 1000.0), "memory": (MEMORY, 1.0)}  # resource -> column, its units in one of the API's
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta = _Meta()
+    timestamp: str = ""
+    window: str = ""
+    usage: dict[str, str | int | float] = {}
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: list[_Node] = []
+
+
+_DECODER = msgspec.json.Decoder(_List)
+
+
+class ResourceMetricsSource:
+    """`per`: what a whole node counts; 1, or 100 for percent."""
+
+    def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
+        self._asker = Asker(api, limits)
+        self._table = table
+        self._per = float((config.resource_metrics or {}).get("per", 1.0))
+
+    async def fetch(self, metrics: Sequence[Metric]) -> Readings:
+        try:
+            nodes = (await self._asker.ask(PATH, _DECODER)).items
+        except NotFound as error:
+            raise SourceError(f"metrics.k8s.io is not served: {error}") from error
+        readings = Readings()
+        for metric in metrics:
+            if metric.resource in _COLUMNS:
+                readings.by_metric[metric.name] = await self._read(metric.resource, nodes)
+            else:
+                readings.failed[metric.name] = f"expected the resource cpu or memory, got {metric.resource!r}"
+        return readings
+
+    async def close(self) -> None:
+        pass
+
+    async def _read(self, resource: str, nodes: list[_Node]) -> Reading:
+        builder = ReadingBuilder()
+        window_s = _window_s(nodes[0].window) if nodes else 0.0
+        async for some in sliced(self._asker.limits.first(nodes, builder)):
+            for node in some:
+                self._add(resource, node, builder)
+        return builder.reading(window_s)
+
+    def _add(self, resource: str, node: _Node, builder: ReadingBuilder) -> None:
+        column, unit = _COLUMNS[resource]
+        row = self._table.row_of(node.metadata.name)
+        capacity = 0 if row is None else self._table.columns.allocatable(row, column)
+        if row is None or capacity <= 0:
+            builder.refuse(UNKNOWN_NODE if row is None else NOT_A_NUMBER)
+            return
+        used = quantity(node.usage.get(resource))
+        stamp = unix_seconds(node.timestamp) if node.timestamp else None
+        if not used >= 0 or (stamp is not None and math.isnan(stamp)):  # NaN too
+            builder.refuse(NOT_A_NUMBER)
+        else:
+            builder.add(node.metadata.name, used * unit / capacity * self._per, stamp)
+
+
+def _window_s(text: str) -> float:
+    try:
+        return max(Duration.parse(text).seconds, 0.0)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,28 @@
+"""Points in time as APIs write them, in Unix seconds."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from datetime import datetime, timedelta, timezone
+
+_FORM = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+
+
+@functools.lru_cache(maxsize=4_096)  # the nodes of one answer share a few seconds
+def unix_seconds(text: str) -> float:
+    """An RFC 3339 time, or NaN if it is none."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        return math.nan
+    fraction, sign, hours, minutes = match.group(7, 8, 9, 10)
+    try:
+        moment = datetime(*map(int, match.group(1, 2, 3, 4, 5, 6)), tzinfo=timezone.utc)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return math.nan
+    offset = timedelta(hours=int(hours), minutes=int(minutes)) if sign else timedelta()
+    moment = moment + offset if sign == "-" else moment - offset
+    return moment.timestamp() + float(fraction or 0)
