@@ -141,8 +141,8 @@ EXTENSION_EXPORTS: Mapping[str, tuple[FuncType, str, bool]] = MappingProxyType(
     {
         "enqueue": (_NOTHING, "", False),
         "prefilter": (_STATUS, "preFilter", True),
-        "addpod": (_STATUS, "", False),
-        "removepod": (_STATUS, "", False),
+        "addpod": (_STATUS, "preFilter", False),
+        "removepod": (_STATUS, "preFilter", False),
         "filter": (_STATUS, "filter", True),
         "postfilter": (_PAIR, "postFilter", False),
         "prescore": (_STATUS, "preScore", False),

@@ -371,3 +371,11 @@ def test_only_what_is_exported_is_called() -> None:
     assert room.plugin.reserve(CycleState(), info(), "n1") is None
     room = Room(module(reserve=_OK))
     room.plugin.unreserve(CycleState(), info(), "n1")
+
+
+def test_a_guest_that_follows_pods_does_so_without_an_export_for_prefilter() -> None:
+    room = Room(module("target", addpod="(call $target (i32.const 64) (i32.const 0))", filter="(i32.const 0)"))
+    assert room.plugin.pre_filter(CycleState(), info()) == (None, None)
+    status = room.plugin.add_pod(CycleState(), info(), info(make_pod("other")), room.node())
+    assert "unknown status code" in status.reasons[0]  # the size of the other pod
+    assert room.plugin.remove_pod(CycleState(), info(), info(make_pod("other")), room.node()) is None
