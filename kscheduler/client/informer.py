@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.protocol import Client, EventType, Resource, WatchEvent
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Forbidden, Gone
+from kscheduler.errors import APIError, Forbidden, Gone, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +67,12 @@ class Informer(Generic[T]):
         watch_timeout_s: tuple[float, float] = WATCH_TIMEOUT_S,
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
+        may_be_unknown: bool = False,
     ) -> None:
-        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist."""
+        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist.
+
+        `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it.
+        """
         self.resource = resource
         self.store: dict[str, T] = {}  # key ("namespace/name", or "name") -> the version the handler knows
         self.synced = asyncio.Event()
@@ -83,6 +87,7 @@ class Informer(Generic[T]):
         self._watch_timeout_s = watch_timeout_s
         self._keep = keep
         self._backoff = backoff or Backoff(rng)
+        self._may_be_unknown = may_be_unknown
 
     async def run(self) -> None:
         """List, watch, and start over, until cancelled."""
@@ -94,6 +99,10 @@ class Informer(Generic[T]):
             except (Gone, VersionWentBack) as error:
                 self.resource_version = ""
                 await self._failed(error, at_once=self._backoff.failures == 0)
+            except NotFound as error:
+                if self._may_be_unknown:
+                    self._kind_unknown()
+                await self._failed(error)
             except APIError as error:
                 await self._failed(error)
 
@@ -142,6 +151,13 @@ class Informer(Generic[T]):
             if now() >= end:
                 await asyncio.sleep(0)
                 end = now() + SLICE_S
+
+    def _kind_unknown(self) -> None:
+        """The list is empty, and complete; it is asked for again."""
+        self.resource_version = ""
+        for key in list(self.store):
+            self._remove(key)
+        self.synced.set()
 
     # --- watch --------------------------------------------------------------------------------------------------
 
@@ -255,6 +271,8 @@ class Informer(Generic[T]):
         if isinstance(error, Forbidden):
             extra["needs"] = f"list and watch on {self.resource.plural} in {self.resource.group_version}"
             log.log(logging.ERROR if is_new else logging.DEBUG, "not allowed to list and watch", extra=extra)
+        elif isinstance(error, NotFound) and self._may_be_unknown:
+            log.log(logging.INFO if is_new else logging.DEBUG, "no such kind, looking for it again", extra=extra)
         elif isinstance(error, Gone):
             log.log(logging.INFO if is_new else logging.DEBUG, "watch version too old, listing again", extra=extra)
         else:

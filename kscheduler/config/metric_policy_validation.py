@@ -29,7 +29,8 @@ GOALS = ("Minimize", "Maximize", "Target", "LowRisk")
 OPERATORS = ("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Equals", "NotEquals")
 FALLBACKS = ("Neutral", "Exclude", "LastGood", "Requeue")
 ACTIONS = ("Drop", "Profile")
-MAX_RULES = 32  # of each list; the CRD's schema needs a bound to tell what its own rules cost
+MAX_RULES = 16  # of each list; the CRD's schema needs a bound to tell what its own rules cost
+MAX_STEPS = 8
 MAX_WEIGHT = 100
 MAX_SCORE = 100
 MAX_FACTOR = 1_000_000.0
@@ -205,7 +206,7 @@ def _validate_self_load(path: str, value: SelfLoad) -> list[str]:
 
 
 def _validate_relaxations(path: str, policy: PolicySpec) -> list[str]:
-    faults = too_many(path, policy.relaxation, MAX_RULES)
+    faults = too_many(path, policy.relaxation, MAX_STEPS)
     if policy.relaxation and not policy.filter:
         faults.append(forbidden(path, "there are no filter rules"))
     filtered = _filtered_metrics(policy.filter)

@@ -310,7 +310,7 @@ class Cluster:
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """A merge patch of the status; changing nothing makes no new version."""
-        store: Store[MetricPolicyObject] = self.store(METRIC_POLICIES)
+        store: Store[Any] = self.store(METRIC_POLICIES)
         current = store.objects.get(key)
         name = key.rpartition("/")[2]
         if current is None:

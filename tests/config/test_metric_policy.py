@@ -372,8 +372,8 @@ POLICIES = {  # case -> policy, message
         'planB.profile: Invalid value: "default-scheduler": must be another profile',
     ),
     "too many": (
-        f"score: [{', '.join(['{metric: a}'] * 33)}]",
-        "score: Too many: 33: must have at most 32 items",
+        f"score: [{', '.join(['{metric: a}'] * 17)}]",
+        "score: Too many: 17: must have at most 16 items",
     ),
 }
 

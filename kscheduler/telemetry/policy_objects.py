@@ -1,0 +1,73 @@
+"""Follows the policy objects of a cluster: informers on kinds that may not be installed, and the book they fill."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kscheduler.api.metric_policies import PolicyObject
+from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.informer import Informer
+from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Resource
+from kscheduler.clock import Clock
+from kscheduler.config.types import Profile
+from kscheduler.telemetry.policy_book import PolicyBook
+from kscheduler.telemetry.policy_reports import PolicyReports, Records
+
+FIRST_LISTS_S = 5.0  # so long a start waits for policies; without the right to list them they never come
+
+
+class PolicyObjects:
+    """`book` is complete once `wait_for_sync` is over. Nothing is asked of the cluster unless a profile wants it."""
+
+    def __init__(
+        self,
+        client: Client,
+        profiles: Sequence[Profile],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        recorder: Callable[[], Records],
+        may_write: Callable[[], bool],
+    ) -> None:
+        """`recorder` is asked for only when there is something to record."""
+        self._clock = clock
+        self._reports = PolicyReports(client, recorder, clock, may_write)
+        self.book = PolicyBook(profiles, self._reports.tell)
+        wanted: list[Resource[Any]] = []
+        if self.book.follows_metric_policies:
+            wanted.append(METRIC_POLICIES)
+        if self.book.follows_tas_policies:
+            wanted.append(TAS_POLICIES)
+        self.informers: tuple[Informer[Any], ...] = tuple(
+            Informer(client, resource, _Entries(self.book), clock=clock, rng=rng, may_be_unknown=True)
+            for resource in wanted
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self.informers:
+            await run_together(self._reports.run(), *(informer.run() for informer in self.informers))
+
+    async def wait_for_sync(self) -> None:
+        """Until the objects are listed, but not long: pods that name a policy wait for it anyway."""
+        until = self._clock.now() + FIRST_LISTS_S
+        for informer in self.informers:
+            await wait_event(informer.synced, max(until - self._clock.now(), 0.0))
+
+
+class _Entries:
+    """An informer's handler."""
+
+    def __init__(self, book: PolicyBook) -> None:
+        self._book = book
+
+    def on_add(self, obj: PolicyObject) -> None:
+        self._book.put(obj)
+
+    def on_update(self, old: PolicyObject, new: PolicyObject) -> None:
+        self._book.put(new)
+
+    def on_delete(self, obj: PolicyObject) -> None:
+        self._book.remove(obj)

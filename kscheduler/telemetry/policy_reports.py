@@ -1,0 +1,152 @@
+"""What is wrong with a policy object, said on the object: the condition Valid in its status, and an Event.
+
+Only the replica that may write does; it writes what differs. A TASPolicy has no conditions: of it there are Events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
+from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding, Resource
+from kscheduler.client.times import rfc3339
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
+from kscheduler.telemetry.policy_book import Verdict
+
+log = logging.getLogger(__name__)
+
+CONDITION = "Valid"
+PAUSE_S = 5.0  # before it is tried again, or asked again whether this replica may write
+MAX_MESSAGE = 4096
+MAX_TOLD = 10_000  # objects whose last Event is remembered
+
+_RESOURCES: dict[str, Resource[Any]] = {"MetricPolicy": METRIC_POLICIES, "TASPolicy": TAS_POLICIES}
+
+
+class WritesStatus(Protocol):
+    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None: ...
+
+
+class Records(Protocol):
+    def record(self, regarding: Regarding, *, type: str, reason: str, action: str, note: str) -> None: ...
+
+
+class PolicyReports:
+    """`run` it as a task; `tell` never blocks."""
+
+    def __init__(
+        self, client: WritesStatus, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._may_write = may_write
+        self._waiting: dict[tuple[str, str], Verdict] = {}  # kind, namespace/name -> the newest
+        self._told: dict[str, str] = {}  # uid -> the note of its last Event
+        self._work = asyncio.Event()
+
+    def tell(self, verdict: Verdict) -> None:
+        self._waiting[verdict.kind, verdict.object.key] = verdict
+        self._work.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            if not await self._write_all():
+                await asyncio.sleep(PAUSE_S)
+                self._work.set()
+
+    async def _write_all(self) -> bool:
+        """Whether nothing is left to write."""
+        for key in list(self._waiting):
+            if not self._may_write():
+                return False
+            verdict = self._waiting.pop(key)
+            if not await self._write(verdict):
+                self._waiting.setdefault(key, verdict)
+                return False
+        return True
+
+    async def _write(self, verdict: Verdict) -> bool:
+        """Whether it is done with."""
+        self._record(verdict)
+        item = verdict.object
+        if not isinstance(item, MetricPolicyObject):
+            return True
+        status = status_of(verdict, rfc3339(self._clock.wall()))
+        if status is None:
+            return True
+        try:
+            await self._client.patch_policy_status(item, status)
+        except (NotFound, Conflict):
+            return True  # gone, or a later one of its name, of which there will be a verdict
+        except Forbidden as error:
+            log.warning("condition of a policy not written", extra={"policy": item.key, "err": str(error)})
+            return True
+        except APIError as error:
+            log.info("condition of a policy not written yet", extra={"policy": item.key, "err": str(error)})
+            return False
+        return True
+
+    def _record(self, verdict: Verdict) -> None:
+        """An Event about what is new: not again for what the condition said already before this process."""
+        item = verdict.object
+        if verdict.faults:
+            reason, note = "InvalidPolicy", message_of(verdict)
+        elif verdict.notes:
+            reason, note = "PolicyPartlyIgnored", "; ".join(verdict.notes)
+        else:
+            self._told.pop(item.metadata.uid, None)
+            return
+        if self._told.get(item.metadata.uid) == note or _condition(item).get("message") == note:
+            return
+        if len(self._told) >= MAX_TOLD:
+            self._told.clear()
+        self._told[item.metadata.uid] = note
+        self._recorder().record(_regarding(verdict), type="Warning", reason=reason, action="Validating", note=note)
+
+
+def status_of(verdict: Verdict, now: str) -> dict[str, object] | None:
+    """The status to be merged into the object's; None if it says so already."""
+    item = verdict.object
+    before = _condition(item)
+    condition: dict[str, object] = {
+        "type": CONDITION,
+        "status": "False" if verdict.faults else "True",
+        "reason": "InvalidSpec" if verdict.faults else "Accepted",
+        "message": message_of(verdict),
+        "observedGeneration": item.metadata.generation,
+    }
+    if all(before.get(name) == value for name, value in condition.items()):
+        return None
+    is_same = before.get("status") == condition["status"]
+    condition["lastTransitionTime"] = before.get("lastTransitionTime", now) if is_same else now
+    others = [other for other in _conditions(item) if other.get("type") != CONDITION]
+    return {"conditions": [*others, condition]}
+
+
+def message_of(verdict: Verdict) -> str:
+    if not verdict.faults:
+        return "the policy is in force"
+    text = "; ".join(verdict.faults)[:MAX_MESSAGE]
+    return f"{text} (the last valid version stays in force)" if verdict.is_in_force else text
+
+
+def _conditions(item: PolicyObject) -> list[dict[str, Any]]:
+    status = item.status if isinstance(item, MetricPolicyObject) else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []
+
+
+def _condition(item: PolicyObject) -> dict[str, Any]:
+    return next((one for one in _conditions(item) if one.get("type") == CONDITION), {})
+
+
+def _regarding(verdict: Verdict) -> Regarding:
+    meta, resource = verdict.object.metadata, _RESOURCES[verdict.kind]
+    return Regarding(verdict.kind, resource.group_version, meta.namespace, meta.name, meta.uid, meta.resource_version)
