@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
     from kscheduler._fast.joining import Joiner, JoinTerms
+    from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
         changes_so_far,
         pack_alive,
@@ -100,6 +101,7 @@ else:
             "columns",
             "filtering",
             "joining",
+            "metric_rules",
             "packing",
             "placement",
             "preemption",
@@ -119,6 +121,7 @@ else:
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
         from kscheduler._fast.joining import Joiner, JoinTerms
+        from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.packing import (
             changes_so_far,
             pack_alive,
@@ -186,6 +189,7 @@ else:
         from kscheduler._fast.reference_answering import join_answers
         from kscheduler._fast.reference_answers import RowAnswers
         from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
+        from kscheduler._fast.reference_metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.reference_packing import (
             changes_so_far,
             pack_alive,
@@ -241,6 +245,7 @@ __all__ = [
     "DomainTally",
     "JoinTerms",
     "Joiner",
+    "MetricRules",
     "NodeColumns",
     "Placer",
     "PodClass",
@@ -260,6 +265,7 @@ __all__ = [
     "changes_so_far",
     "clear_nodes",
     "clear_raw",
+    "copy_use",
     "filter_crowded",
     "filter_fit",
     "filter_inside",
@@ -268,6 +274,7 @@ __all__ = [
     "filter_skew",
     "filter_without_domain",
     "join_answers",
+    "mean_use",
     "normalize",
     "normalize_range",
     "normalize_spread",

@@ -7,6 +7,7 @@ from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.batches cimport DemandC
 from kscheduler._fast.codes cimport MAX_ENTRIES, MAX_SCORED_RESOURCES
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.metric_rules cimport RulesC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 
 # Fan-outs of 64: what is left of a block, or a group, is seen in a few vector instructions and cache lines.
@@ -44,6 +45,13 @@ cdef struct AskedC:
     score_t weight
 
 
+cdef struct RuledC:
+    # What rules on live metrics say of each row, kept up without anybody being asked.
+    RulesC* rules
+    bint filters  # marked rows are out
+    score_t weight
+
+
 cdef struct ClassC:
     # What the pods of the class are.
     DemandC demand
@@ -58,6 +66,8 @@ cdef struct ClassC:
     Py_ssize_t row_list_count
     AskedC* asked
     Py_ssize_t asked_count
+    RuledC* ruled
+    Py_ssize_t ruled_count
     resource_t resources[MAX_ENTRIES + 2 * MAX_SCORED_RESOURCES]  # that are read of a row
     Py_ssize_t resource_count
 
@@ -91,6 +101,7 @@ cdef class PodClass:
     cdef object verdicts  # bytes that c.verdicts points to
     cdef list row_scores  # bytes that c.row_lists point to
     cdef list answers  # that c.asked point into
+    cdef list rules  # that c.ruled point into
     cdef score_t weights
     cdef bint has_fit
     cdef bint has_balanced

@@ -11,6 +11,7 @@ from kscheduler._fast.batches cimport BATCH, is_small
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.metric_rules cimport MetricRules
 from kscheduler._fast.scoring cimport TermC, draw_line, fill_terms
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport resource_t, row_t, score_t
@@ -49,7 +50,7 @@ cdef class PodClass:
         self.columns = columns
         self.request = request
         self.verdicts = bytes(verdict_by_profile)
-        self.row_scores, self.answers = [], []
+        self.row_scores, self.answers, self.rules = [], [], []
         for profile, verdict in enumerate(self.verdicts):
             within(f"verdict of profile {profile}", verdict, 0, 127)
         self.c.profile_count = len(self.verdicts)
@@ -71,6 +72,7 @@ cdef class PodClass:
         PyMem_Free(self.c.lists)
         PyMem_Free(self.c.row_lists)
         PyMem_Free(self.c.asked)
+        PyMem_Free(self.c.ruled)
         PyMem_Free(self.c.demand.fit)
         PyMem_Free(self.c.demand.balanced)
         self.release()
@@ -167,6 +169,22 @@ cdef class PodClass:
         asked[self.c.asked_count].weight = weighed
         self.c.asked_count += 1
 
+    def follow_rules(self, MetricRules rules not None, bint filters, weight=0):
+        """Rows with a mark are out, if it `filters`; points are scores that stay as they are. As it is at any time."""
+        self._begin()
+        if rules.columns is not self.columns:
+            raise ValueError("the rules are about another table")
+        cdef score_t weighed = self._weigh(weight)
+        cdef RuledC* ruled = <RuledC*>PyMem_Realloc(self.c.ruled, (self.c.ruled_count + 1) * sizeof(RuledC))
+        if ruled is NULL:
+            raise MemoryError()
+        self.c.ruled = ruled
+        self.rules.append(rules)
+        ruled[self.c.ruled_count].rules = &rules.c
+        ruled[self.c.ruled_count].filters = filters
+        ruled[self.c.ruled_count].weight = weighed
+        self.c.ruled_count += 1
+
     # --- inside ---
 
     cdef int _begin(self) except -1:
@@ -202,8 +220,11 @@ cdef class PodClass:
     cdef int ask(self) except -1:
         """Bring what is asked of rows up to date. What is raised by those who are asked passes."""
         cdef RowAnswers answers
+        cdef MetricRules rules
         for answers in self.answers:
             answers.refresh()
+        for rules in self.rules:
+            rules.refresh()
         return 0
 
     cdef int allocate(self) except -1:

@@ -31,6 +31,7 @@ from kscheduler._fast.classes cimport BLOCK, ClassC, PodClass, ShapeC, bytes_nee
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
+from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
 from kscheduler._fast.standings cimport (
     PartC,
@@ -324,11 +325,15 @@ cdef class Placer:
 
     # --- keeping up ---
 
-    cdef bint must_ask(self, const ClassC* c) noexcept nogil:
+    cdef bint must_ask(self, const ClassC* c) except? -1 nogil:
         cdef Py_ssize_t i
         for i in range(c.asked_count):
             if is_behind(c.asked[i].answers, self.columns):
                 return True
+        for i in range(c.ruled_count):
+            if needs_room(c.ruled[i].rules, self.columns):
+                return True
+            follow(c.ruled[i].rules, self.columns)
         return False
 
     cdef int catch_up(self, ClassC* c) except? -2 nogil:
@@ -338,6 +343,8 @@ cdef class Placer:
         cdef uint64_t version = 0
         for i in range(c.asked_count):
             version += c.asked[i].answers.version
+        for i in range(c.ruled_count):
+            version += c.ruled[i].rules.version
         if version != c.answers_version:
             c.answers_version = version
             c.must_rebuild = True
@@ -379,7 +386,7 @@ cdef class Placer:
             batch.numbers = self.recent + at
             score_batch(&c.demand, &batch, count, totals)
             add_profiles(c, totals, self.recent_profiles + at, count)
-            if c.row_list_count or c.asked_count:
+            if c.row_list_count or c.asked_count or c.ruled_count:
                 for i in range(count):
                     if totals[i] >= 0:
                         totals[i] = with_row_score(c, self.columns.changed_rows[at + i], totals[i])

@@ -24,6 +24,7 @@ from kscheduler._fast.reference import (
     select_host,
 )
 from kscheduler._fast.reference_answers import RowAnswers
+from kscheduler._fast.reference_metric_rules import MetricRules
 from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts, index, within
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class PodClass:
         self._scores: list[tuple[_Score, int]] = []  # with their weights
         self._kinds: set[str] = set()  # of scores that there is at most one of
         self._answers: list[RowAnswers] = []
+        self._filtering: list[MetricRules] = []
         self._weights = 0
         self._owner: Placer | None = None
         self._is_used = False
@@ -158,6 +160,15 @@ class PodClass:
         self._add("", weight, score)
         self._answers.append(answers)
 
+    def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
+        """Rows with a mark are out, if it `filters`; points are scores that stay as they are. As it is at any time."""
+        self._begin()
+        if rules.columns is not self._columns:
+            raise ValueError("the rules are about another table")
+        self._add("", weight, rules.score)
+        if filters:
+            self._filtering.append(rules)
+
     # --- inside ---
 
     def _begin(self, kind: str = "") -> None:
@@ -202,6 +213,8 @@ class PodClass:
         for row in verdicts.feasible_rows():
             if any(answers._is_out(row) for answers in self._answers):
                 verdicts.reject(row, 3, 0)
+        for rules in self._filtering:
+            rules.filter(verdicts, 3)
         for part in terms:
             part._rule_out(verdicts)
         for score, weight in self._scores:

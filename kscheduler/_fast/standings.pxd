@@ -57,7 +57,7 @@ cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept 
 cdef inline row_t rows_said(const ClassC* c, row_t end) noexcept nogil:
     """Of rows before `end`: nothing is said of those from here on."""
     cdef Py_ssize_t i
-    cdef row_t most = end if c.asked_count else 0
+    cdef row_t most = end if c.asked_count or c.ruled_count else 0
     for i in range(c.row_list_count):
         most = max(most, c.row_lists[i].count)
     return min(most, end)
@@ -79,6 +79,10 @@ cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
             total += c.asked[i].weight * answers.scores[row]
         elif answers.marks is not NULL and answers.marks[row]:
             return -1
+    for i in range(c.ruled_count):
+        if c.ruled[i].filters and c.ruled[i].rules.marks[row]:
+            return -1
+        total += c.ruled[i].weight * c.ruled[i].rules.points[row]
     return total
 
 

@@ -24,6 +24,14 @@ class MetricColumn(Protocol):
         ...
 
     @property
+    def sampled(self) -> memoryview:
+        """Doubles by row: when the value was sampled, in seconds of the scheduler's clock; not finite where unknown.
+
+        As long as `values`, and good until the next change.
+        """
+        ...
+
+    @property
     def least(self) -> float:
         """Of all values that are there; NaN if none is."""
         ...

@@ -1,0 +1,172 @@
+"""Rules on live metrics for all rows of a table, in plain Python: what metric_rules.pyx must do.
+
+This form keeps nothing of a row: each question is worked out from the columns as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import TypeAlias, final
+
+from kscheduler._fast.codes import MAX_CODE
+from kscheduler._fast.metric_formulas import (
+    LOW_RISK,
+    NOT_EQUAL,
+    PODS,
+    Load,
+    MetricGoal,
+    MetricTest,
+    mark_of,
+    points_of,
+)
+from kscheduler._fast.reference_tables import NodeColumns, Scores, Verdicts, index, within
+
+MAX_REASONS = 255
+MAX_INPUTS = 1024
+MAX_RULE_WEIGHT = 1_000_000
+
+Doubles: TypeAlias = "array[float] | memoryview"
+
+
+@final
+class MetricRules:
+    """What tests and goals say of each row of a table: a mark, if it is out, and points from 0 to 100.
+
+    Of each group of `groups` one test has to hold. What they go by is given by `feed`, and the amounts in use are read
+    off the columns at any time.
+    """
+
+    def __init__(
+        self, columns: NodeColumns, groups: Sequence[Sequence[MetricTest]], goals: Sequence[MetricGoal], inputs: int
+    ) -> None:
+        self._columns = columns
+        self._groups = [list(group) for group in groups]
+        self._goals = list(goals)
+        self._count = within("inputs", inputs, 0, MAX_INPUTS)
+        within("reasons", 2 * len(self._groups) + len(self._goals), 0, MAX_REASONS)
+        for group in self._groups:
+            for test in group:
+                index("input", test.value, self._count)
+                within("operator", test.operator, 0, NOT_EQUAL)
+                self._check_load(test.load)
+        for goal in self._goals:
+            index("input", goal.value, self._count)
+            index("input", goal.deviation, self._count)
+            within("kind", goal.kind, 0, LOW_RISK)
+            within("weight", goal.weight, 0, MAX_RULE_WEIGHT)
+            if not 0.0 <= goal.neutral <= 100.0:
+                raise ValueError(f"neutral: expected 0..100, got {goal.neutral}")
+            self._check_load(goal.load)
+        self._inputs: list[array[float]] = [array("d")] * self._count
+        self._ranges = [(math.nan, math.nan)] * len(self._goals)
+
+    @property
+    def columns(self) -> NodeColumns:
+        return self._columns
+
+    def feed(self, inputs: Sequence[Doubles], ranges: Sequence[tuple[float, float]]) -> None:
+        """All inputs, doubles by row, NaN past their end; and of each goal what 0 and 1 of its range are.
+
+        Rows that the table does not have yet have none, whatever is given for them.
+        """
+        if len(inputs) != self._count:
+            raise ValueError(f"inputs: expected {self._count}, got {len(inputs)}")
+        if len(ranges) != len(self._goals):
+            raise ValueError(f"ranges: expected {len(self._goals)}, got {len(ranges)}")
+        self._inputs = [array("d", each[: self._columns.rows]) for each in inputs]
+        self._ranges = [(float(low), float(high)) for low, high in ranges]
+
+    def mark(self, row: int) -> int:
+        """0 if the row is in; see `mark_of`."""
+        index("row", row, self._columns.rows)
+        return mark_of(self._groups, self._goals, lambda number: self._input(number, row), lambda r: self._use(r, row))
+
+    def points(self, row: int) -> int:
+        index("row", row, self._columns.rows)
+        return points_of(
+            self._goals, self._ranges, lambda number: self._input(number, row), lambda r: self._use(r, row)
+        )
+
+    def filter(self, verdicts: Verdicts, code: int) -> int:
+        """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
+        within("code", code, 1, MAX_CODE)
+        self._check_verdicts(verdicts)
+        for row in verdicts.feasible_rows():
+            mark = self.mark(row)
+            if mark:
+                verdicts.reject(row, code, mark - 1)
+        return verdicts.feasible_count()
+
+    def score(self, verdicts: Verdicts, scores: Scores) -> None:
+        """Set the raw score of every feasible row to its points."""
+        self._check_verdicts(verdicts)
+        if scores.rows < verdicts.rows:
+            raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+        for row in verdicts.feasible_rows():
+            scores.set_raw(row, self.points(row))
+
+    # --- inside ---
+
+    def _check_load(self, load: Load | None) -> None:
+        if load is not None:
+            within("resource", load.resource, PODS, self._columns.resource_count - 1)
+            index("input", load.baseline, self._count)
+
+    def _check_verdicts(self, verdicts: Verdicts) -> None:
+        if self._columns.rows < verdicts.rows:
+            raise ValueError(
+                f"verdicts have {verdicts.rows} rows, these columns {self._columns.rows}: reset them together"
+            )
+
+    def _input(self, number: int, row: int) -> float:
+        values = self._inputs[number]
+        return values[row] if row < len(values) else math.nan
+
+    def _use(self, resource: int, row: int) -> tuple[int, int]:
+        if resource == PODS:
+            return self._columns.pod_count(row), 1
+        return self._columns.requested(row, resource), self._columns.allocatable(row, resource)
+
+
+def copy_use(columns: NodeColumns, resource: int) -> array[float]:
+    """What is in use of a resource column (or PODS), as doubles by row; NaN where there is no node."""
+    within("resource", resource, PODS, columns.resource_count - 1)
+    found = array("d")
+    for row in range(columns.rows):
+        used = columns.pod_count(row) if resource == PODS else columns.requested(row, resource)
+        found.append(float(used) if columns.is_alive(row) else math.nan)
+    return found
+
+
+def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s: float, now: Doubles) -> array[float]:
+    """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
+
+    `uses[i]` was in use from times[i] (ascending) to the next one; the first also before. NaN: the row was another node's,
+    which counts for nothing. Where that leaves nothing, what is in use `now`.
+    """
+    if len(times) != len(uses):
+        raise ValueError(f"uses: expected {len(times)}, got {len(uses)}")
+    found = array("d", now)
+    for row in range(min(len(found), len(sampled))):
+        if math.isfinite(sampled[row]):
+            found[row] = _mean(times, uses, sampled[row], window_s, row, found[row])
+    return found
+
+
+def _mean(times: Doubles, uses: Sequence[Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
+    total = weight = 0.0
+    for i, used in enumerate(uses):
+        if row >= len(used) or math.isnan(used[row]):
+            continue
+        begins = -math.inf if i == 0 else times[i]
+        ends = times[i + 1] if i + 1 < len(uses) else math.inf
+        if window_s > 0.0:
+            overlap = min(ends, end) - max(begins, end - window_s)
+        else:
+            overlap = 1.0 if begins <= end < ends else 0.0
+        if overlap > 0.0:
+            total += overlap * used[row]
+            weight += overlap
+    return total / weight if weight > 0.0 else otherwise
