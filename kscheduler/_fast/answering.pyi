@@ -4,8 +4,8 @@ from kscheduler._fast.joining import Joiner
 def join_answers(
     joiner: Joiner,
     pod_class: PodClass,
-    marks: bytes | bytearray | None,
-    values: bytes | bytearray | None,
+    marks: bytes | bytearray | memoryview | None,
+    values: bytes | bytearray | memoryview | None,
     weight: int,
     how: int,
 ) -> int | None: ...

@@ -13,6 +13,7 @@ cdef struct AnswersC:
     Py_ssize_t rows  # with an entry
     Py_ssize_t seen  # changes of the columns that they follow; -1: nothing is known
     bint follows_amounts
+    bint has_doubts
     uint64_t version  # bumped when other rows' entries may have changed than the columns tell of
 
 
@@ -21,11 +22,12 @@ cdef class RowAnswers:
     cdef readonly NodeColumns columns
     cdef object ask  # (packed rows, or None for all) -> their entries, packed
     cdef bytearray data
+    cdef set doubts  # rows to be asked about, whatever the columns tell
     cdef bint is_marks
     cdef score_t low
     cdef score_t high
 
-    cdef bytes _changed(self)
+    cdef bytes _rows_to_ask(self)
     cdef int _ask_about(self, bytes rows) except -1
     cdef int _keep_marks(self, const int32_t* rows, Py_ssize_t count, const unsigned char[::1] entries) except -1
     cdef int _keep_scores(self, const int32_t* rows, Py_ssize_t count, const unsigned char[::1] entries) except -1
@@ -35,6 +37,7 @@ cdef class RowAnswers:
 cdef inline bint is_behind(const AnswersC* answers, NodeColumns columns) noexcept nogil:
     return (
         answers.seen < 0
+        or answers.has_doubts
         or answers.rows < columns.rows
         or (answers.follows_amounts and answers.seen != columns.changes)
     )

@@ -35,6 +35,7 @@ cdef class RowAnswers:
         self.low = within("low", low, -MAX_RAW, MAX_RAW)
         self.high = within("high", high, -MAX_RAW, MAX_RAW)
         self.data = bytearray()
+        self.doubts = set()
         self.is_marks = marks
         self.c.seen = -1
         self.c.follows_amounts = follows_amounts
@@ -44,33 +45,33 @@ cdef class RowAnswers:
         """Packed, of all rows, as they were found last. Valid until the next question."""
         return memoryview(self.data).toreadonly()
 
-    def refresh(self):
-        """Ask about the rows whose numbers have changed, if that matters; about all if that is cheaper."""
-        if is_behind(&self.c, self.columns):
-            self._ask_about(self._changed() if self.c.follows_amounts else None)
+    def doubt(self, rows):
+        """These rows (packed; None: all) are to be asked about again. Among them are all that are new."""
+        if rows is None:
+            self.c.seen = -1
+        elif len(rows):
+            self.doubts.update(memoryview(rows).cast("B").cast("i"))
+            self.c.has_doubts = True
 
-    def renew(self, rows):
-        """Ask about these rows (packed, ascending; None: all) as well. Among them are all rows that are new."""
-        cdef bytes more = None if rows is None else self._changed()
-        if more is not None and len(more) and len(rows):
-            both = {*memoryview(more).cast("i"), *memoryview(rows).cast("i")}
-            more = array("i", sorted(both)).tobytes()
-        elif more is not None and len(rows):
-            more = bytes(rows)
-        self._ask_about(more)
-        self.c.version += 1
+    def refresh(self):
+        """Ask about rows in doubt, and those whose numbers changed if that matters; about all if that is cheaper."""
+        if is_behind(&self.c, self.columns):
+            self._ask_about(self._rows_to_ask())
 
     # --- inside ---
 
-    cdef bytes _changed(self):
-        """The rows whose numbers have changed, if that matters; None: all are to be asked about."""
-        cdef bytes rows
+    cdef bytes _rows_to_ask(self):
+        """None for all."""
+        cdef bytes rows = b""
         if self.c.seen < 0:
             return None
-        if not self.c.follows_amounts:
-            return b""
-        rows = changed_rows(self.columns, self.c.seen)
-        if rows is None or len(rows) * WORTH_PICKING > self.columns.rows * <Py_ssize_t>sizeof(int32_t):
+        if self.c.follows_amounts:
+            rows = changed_rows(self.columns, self.c.seen)
+            if rows is None:
+                return None
+        if self.c.has_doubts:
+            rows = array("i", sorted(self.doubts.union(memoryview(rows).cast("i")))).tobytes()
+        if len(rows) * WORTH_PICKING > self.columns.rows * <Py_ssize_t>sizeof(int32_t) or not len(rows):
             return None
         return rows
 
@@ -89,8 +90,10 @@ cdef class RowAnswers:
                 self._keep_marks(picked, count, entries)
             else:
                 self._keep_scores(picked, count, entries)
-        if rows is None:
+        if rows is None or self.c.has_doubts:  # the columns need not tell of all these rows
             self.c.version += 1
+            self.c.has_doubts = False
+            self.doubts.clear()
         self.c.seen = now
         return 0
 

@@ -18,8 +18,8 @@ _OUT = 3  # a code beside those of the class's own filters
 def join_answers(
     joiner: Joiner,
     pod_class: PodClass,
-    marks: bytes | bytearray | None,
-    values: bytes | bytearray | None,
+    marks: bytes | bytearray | memoryview | None,
+    values: bytes | bytearray | memoryview | None,
     weight: int,
     how: int,
 ) -> int | None:
@@ -47,7 +47,7 @@ class _Answers:
     """As terms of one more plugin."""
 
     def __init__(
-        self, marks: bytes | bytearray | None, values: bytes | bytearray | None, weight: int, how: int
+        self, marks: bytes | bytearray | memoryview | None, values: bytes | bytearray | memoryview | None, weight: int, how: int
     ) -> None:
         self._marks = marks
         self._values = values

@@ -22,7 +22,7 @@ class RowAnswers:
     def __init__(
         self,
         columns: NodeColumns,
-        ask: Callable[[bytes | None], bytes],
+        ask: Callable[[bytes | None], bytes | bytearray],
         marks: bool,
         low: int = 0,
         high: int = 0,
@@ -37,6 +37,7 @@ class RowAnswers:
         self._follows_amounts = follows_amounts
         self._kept: array[int] = array("B" if marks else "q")
         self._seen = -1
+        self._doubts: set[int] = set()
 
     @property
     def columns(self) -> NodeColumns:
@@ -47,14 +48,21 @@ class RowAnswers:
         """Packed, of all rows, as they were found last. Valid until the next question."""
         return memoryview(self._kept.tobytes())
 
-    def refresh(self) -> None:
-        """Ask about the rows whose numbers have changed, if that matters; about all if that is cheaper."""
-        if self._is_behind():
-            self._ask_about(None)  # this form keeps no history
+    def doubt(self, rows: bytes | None) -> None:
+        """These rows (packed; None: all) are to be asked about again. Among them are all that are new."""
+        if rows is None:
+            self._seen = -1
+        else:
+            self._doubts.update(array("i", rows))
 
-    def renew(self, rows: bytes | None) -> None:
-        """Ask about these rows (packed, ascending; None: all) as well. Among them are all rows that are new."""
-        self._ask_about(None if self._has_changed() else rows)
+    def refresh(self) -> None:
+        """Ask about rows in doubt, and those whose numbers changed if that matters; about all if that is cheaper."""
+        has_changed = self._seen < 0 or (self._follows_amounts and self._seen != self._columns.generation)
+        if has_changed or (len(self._kept) < self._columns.rows and not self._doubts):
+            self._ask_about(None)  # this form keeps no history
+        elif self._doubts:
+            few = 4 * len(self._doubts) <= self._columns.rows
+            self._ask_about(array("i", sorted(self._doubts)).tobytes() if few else None)
 
     # --- for classes of pods ---
 
@@ -69,12 +77,6 @@ class RowAnswers:
         return 0 if self._is_marks else self._kept[row]
 
     # --- inside ---
-
-    def _is_behind(self) -> bool:
-        return self._has_changed() or len(self._kept) < self._columns.rows
-
-    def _has_changed(self) -> bool:
-        return self._seen < 0 or (self._follows_amounts and self._seen != self._columns.generation)
 
     def _ask_about(self, rows: bytes | None) -> None:
         """Of these rows, or of all. Nothing is kept if the answer is refused."""
@@ -97,3 +99,4 @@ class RowAnswers:
             kept[row] = entry if self._is_marks or is_alive else 0
         self._kept = kept
         self._seen = now
+        self._doubts.clear()

@@ -67,7 +67,11 @@ def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[
     for name, resource in resources:
         within("resource", resource, -1, columns.resource_count - 1)
         said += name + _bin(nothing if resource < 0 else pack_amounts(columns, "requested", resource, rows))
-    for key, what in ((b"\xa8used_cpu", "non_zero_cpu"), (b"\xabused_memory", "non_zero_memory"), (b"\xa6pods_n", "pods")):
+    for key, what in (
+        (b"\xa8used_cpu", "non_zero_cpu"),
+        (b"\xabused_memory", "non_zero_memory"),
+        (b"\xa6pods_n", "pods"),
+    ):
         said += key + _bin(pack_amounts(columns, what, 0, rows))
     return said
 
@@ -98,7 +102,7 @@ def pack_feasible(verdicts: Verdicts) -> bytes:
 # --- bytes as columns ---
 
 
-def reject_marked(verdicts: Verdicts, marks: bytes | bytearray, code: int, reasons: int) -> int:
+def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, code: int, reasons: int) -> int:
     """Put out the feasible rows with a mark, under detail mark - 1. -1, or the first of them whose mark has no reason.
 
     In that case nothing has changed. Marks of other rows are not looked at.
@@ -116,7 +120,7 @@ def reject_marked(verdicts: Verdicts, marks: bytes | bytearray, code: int, reaso
     return -1
 
 
-def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray, low: int, high: int) -> int:
+def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | memoryview, low: int, high: int) -> int:
     """Set the raw score of every feasible row, and 0 elsewhere. -1, or the first feasible row outside low..high.
 
     In that case nothing has changed. Values of other rows are not looked at.
@@ -135,7 +139,7 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray, low:
     return -1
 
 
-def values_by_profile(columns: NodeColumns, values: bytes | bytearray, profile_count: int) -> bytes | None:
+def values_by_profile(columns: NodeColumns, values: bytes | bytearray | memoryview, profile_count: int) -> bytes | None:
     """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
     within("profile_count", profile_count, 0, _INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)
@@ -160,7 +164,7 @@ def _rows(rows: bytes | None, count: int) -> Sequence[int]:
     return found
 
 
-def _integers(code: str, packed: bytes | bytearray) -> array[int]:
+def _integers(code: str, packed: bytes | bytearray | memoryview) -> array[int]:
     found: array[int] = array(code)
     found.frombytes(packed)
     return found

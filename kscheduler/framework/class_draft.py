@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, cast
 
-from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest
+from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest, RowAnswers
 
 BYTES_OF_A_CLASS = 2_048
 
@@ -54,6 +54,7 @@ class ClassDraft:
         self._verdicts = bytes(profile_count)  # profile id -> 0, or somebody rejects it
         self._request: PodRequest | None = None
         self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
+        self._asked: list[tuple[RowAnswers, int]] = []  # with the weights of scores
         self.sources = {Source.NODES}
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
@@ -68,6 +69,7 @@ class ClassDraft:
         other = ClassDraft(self._columns, self._profile_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
+        other._asked = list(self._asked)
         other.filtering, other.scoring = list(self.filtering), list(self.scoring)
         other.has_failed = self.has_failed
         return other
@@ -124,6 +126,18 @@ class ClassDraft:
             self._score("rows", score_by_row)
         self.says_score()
 
+    def filter_asked(self, marks: RowAnswers) -> None:
+        """Marked rows are out. It is asked again before a pod is placed, about rows that have changed."""
+        if self._filters:
+            self._note(self.filtering)
+            self._asked.append((marks, 0))
+
+    def score_asked(self, scores: RowAnswers) -> None:
+        """Scores 0..100 that stay as they are, asked in the same way."""
+        if self._weight is not None:
+            self._note(self.scoring)
+            self._asked.append((scores, self._weight))
+
     def add_terms(self, terms: JoinedTerms) -> None:
         """Filter and score, each as far as the plugin does so, by where other pods are."""
         self.terms = terms if self.terms is None else self.terms.beside(terms)
@@ -153,7 +167,7 @@ class ClassDraft:
     @property
     def key(self) -> Hashable:
         """Drafts with equal keys make classes that place pods alike."""
-        return (self._verdicts, self._request, *self._scores, self.terms)
+        return (self._verdicts, self._request, *self._scores, *self._asked, self.terms)
 
     def make(self) -> PodClass:
         """The class. Raises ValueError if the compiled core cannot take it."""
@@ -161,15 +175,22 @@ class ClassDraft:
         if request is None:
             raise ValueError("expected a request that nodes need room for, got none")
         made = PodClass(self._columns, request, self._verdicts)
-        for kind, *what, weight in self._scores:
-            self._add_score(made, request, cast(str, kind), what, cast(int, weight))
+        for kind, *what, own in self._scores:
+            self._add_score(made, request, cast(str, kind), what, cast(int, own))
+        for answers, weight in self._asked:
+            made.ask_rows(answers, weight)
         return made
 
     @property
     def bytes(self) -> int:
         """What the class takes beside what it knows of the rows, about."""
         by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
-        return 2 * (len(self._verdicts) + by_profile) + BYTES_OF_A_CLASS
+        return 2 * (len(self._verdicts) + by_profile) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
+
+    @property
+    def asks(self) -> bool:
+        """Is somebody asked before a pod is placed?"""
+        return bool(self._asked)
 
     # --- inside ---
 

@@ -29,7 +29,7 @@ FAULT_HOLDS = 256  # pods that are decided one by one after a plugin raised, bef
 class CompiledClass:
     """A class, and what a pod of it counts as."""
 
-    __slots__ = ("bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
+    __slots__ = ("asks", "bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
 
     def __init__(
         self, profile: str, key: Hashable, pod_class: PodClass, draft: ClassDraft, evaluations: Evaluations
@@ -38,6 +38,7 @@ class CompiledClass:
         self.key = key
         self.pod_class = pod_class
         self.terms: JoinedTerms | None = draft.terms
+        self.asks = draft.asks  # somebody may fail to answer
         self.evaluations = evaluations
         self.bytes = draft.bytes
         self.users = 0  # signatures

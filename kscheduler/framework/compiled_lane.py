@@ -153,10 +153,13 @@ class CompiledLane:
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
             placed, _ = self._placer.place_many(run, bits, rows, feasible)
-        except Exception:
+        except Exception as error:
             # Those before the one that it happened with are counted; that one is for the general lane to tell of.
-            log.exception("a pod could not be placed by the compiled core")
             placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
+            if placed < len(rows) and self._classes.of(run[placed]).asks:
+                log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
+            else:
+                log.exception("a pod could not be placed by the compiled core")
         del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))

@@ -124,14 +124,16 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
 
 def read_scores(answer: PodAnswer, rows: int) -> array[int]:
     """A score for each row asked about; whether they are in range depends on who is feasible."""
-    scores: array[int] = array("q")
+    return array("q", packed_scores(answer, rows))
+
+
+def packed_scores(answer: PodAnswer, rows: int) -> bytes:
+    """The same, as they came."""
     if answer.scores is None:
-        scores.frombytes(bytes(8 * rows))
-        return scores
+        return bytes(8 * rows)
     if len(answer.scores) != 8 * rows:
         raise bad_answer(Point.SCORE, f"scores: expected {8 * rows} bytes for {rows} rows, got {len(answer.scores)}")
-    scores.frombytes(answer.scores)
-    return scores
+    return answer.scores
 
 
 def bad_answer(point: Point, message: str) -> GuestFault:

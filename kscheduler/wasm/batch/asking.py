@@ -15,7 +15,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import GuestError, PodAnswer
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.guest import BatchGuest
-from kscheduler.wasm.batch.pods import PodView
+from kscheduler.wasm.batch.pods import Document, PodView
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.batch.table_feed import MetricColumns, TableFeed
 from kscheduler.wasm.engine import Instance
@@ -24,7 +24,23 @@ from kscheduler.wasm.pool import Pool
 T = TypeVar("T")
 
 _encode = msgspec.msgpack.Encoder().encode
+_SHORT_BIN = [bytes([0xC4, size]) for size in range(256)]  # size -> the head of a bin in msgpack
 _ROW_POINTS = frozenset({Point.FILTER, Point.SCORE, Point.NORMALIZE_SCORE})
+
+
+class Question:
+    """About one pod, to be asked time and again about all rows or some: what is said of the pod is packed once."""
+
+    __slots__ = ("_about_all", "_before_rows")
+
+    def __init__(self, shown: Document) -> None:
+        self._about_all = _encode({"pods": [shown]})
+        self._before_rows = _encode({"pods": [shown], "rows": b""})[: -len(_encode(b""))]
+
+    def about(self, rows: bytes | None) -> bytes:
+        if rows is None:
+            return self._about_all
+        return self._before_rows + (_SHORT_BIN[len(rows)] + rows if len(rows) < len(_SHORT_BIN) else _encode(rows))
 
 
 class Asker:
@@ -72,6 +88,23 @@ class Asker:
                 return error
 
         return _said(point, self.pool.run(work, uid))
+
+    def question(self, pod: PodInfo, state: bytes | None) -> Question:
+        """For `ask_rows`; the same for pods that the guest cannot tell apart."""
+        return Question(self.view.show(pod, state))
+
+    def ask_rows(self, point: Point, question: Question, rows: bytes | None, read: Callable[[PodAnswer, int], T]) -> T:
+        """The same as `ask` about a pod that is like others, at Filter or Score."""
+        message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
+
+        def work(instance: Instance) -> T | GuestError:
+            guest = self._up_to_date(instance)
+            try:
+                return read(guest.ask_one(point, message, count, None), count)
+            except GuestError as error:
+                return error
+
+        return _said(point, self.pool.run(work))
 
     def ask_many(
         self, point: Point, pods: Sequence[PodInfo], states: Sequence[bytes | None], rows: bytes | None = None

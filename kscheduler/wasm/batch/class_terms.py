@@ -1,4 +1,4 @@
-"""What a guest says row by row, for classes of the compiled lane: it is asked about each pod, and the rest is compiled.
+"""Scores of a guest that are normalised over the rows that are left, for classes of the compiled lane.
 
 A class with such terms is decided one pod a call. Whatever goes wrong, the pod is left to the general lane, which asks
 again and can tell what it was.
@@ -7,10 +7,9 @@ again and can tell what it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
 from typing import final
 
-from kscheduler._fast import Joiner, Placer, PodClass, join_answers
+from kscheduler._fast import Joiner, Placer, PodClass, RowAnswers, join_answers
 from kscheduler.errors import InternalError, PluginError
 from kscheduler.framework.class_draft import JoinedTerms
 from kscheduler.wasm.batch.points import DEFAULT, NO_NORMALIZING, REVERSE
@@ -29,15 +28,11 @@ class GuestTerms:
 
     def __init__(
         self,
-        key: Hashable,
-        marks: Callable[[], bytes | bytearray] | None,
-        scores: Callable[[], bytes] | None,
+        scores: RowAnswers,
         weight: int,
         normalizing: str,
     ) -> None:
-        """`marks` and `scores` ask the guest about all rows; None where it has nothing to say."""
-        self._key = key
-        self._marks = marks
+        self._key = scores, weight, normalizing
         self._scores = scores
         self._weight = weight
         self._way = _WAYS[normalizing]
@@ -57,9 +52,8 @@ class GuestTerms:
         if self._joiner is None or self._joiner.placer is not placer:
             self._joiner = Joiner(placer)
         try:
-            marks = None if self._marks is None else self._marks()
-            scores = None if self._scores is None else self._scores()
-            feasible = join_answers(self._joiner, pod_class, marks, scores, self._weight, self._way)
+            self._scores.refresh()
+            feasible = join_answers(self._joiner, pod_class, None, self._scores.entries, self._weight, self._way)
         except (GuestFault, Unavailable, PluginError, ValueError) as error:
             log.debug("guest failed in the compiled lane", extra={"err": str(error)})
             return NOWHERE

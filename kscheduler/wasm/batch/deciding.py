@@ -14,8 +14,9 @@ from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, read_marks, read_scores, status_of
-from kscheduler.wasm.batch.plugin import BatchPlugin, bounds, out_of_range, status_reader
+from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, packed_scores, read_marks, read_scores, status_of
+from kscheduler.wasm.batch.kept_answers import out_of_range
+from kscheduler.wasm.batch.plugin import BatchPlugin, bounds, status_reader
 from kscheduler.wasm.batch.points import REVERSE, Point
 
 
@@ -111,12 +112,12 @@ class ScorePoint(BatchPlugin):
         own, look = self._cycle(state).state, self.sign_pod(pod)
 
         def read(answer: PodAnswer, rows: int) -> None:
-            write(read_scores(answer, rows))
+            write(packed_scores(answer, rows))
 
-        def write(values: array[int]) -> None:
-            bad_row = set_raws(verdicts, scores, values.tobytes(), low, high)
+        def write(values: bytes | memoryview) -> None:
+            bad_row = set_raws(verdicts, scores, values, low, high)
             if bad_row >= 0:
-                raise out_of_range(bad_row, values[bad_row], low, high)
+                raise out_of_range(bad_row, array("q", values)[bad_row], low, high)
 
         def work() -> None:
             if look is not None:

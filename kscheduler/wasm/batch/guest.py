@@ -57,7 +57,7 @@ class BatchGuest:
         limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows * pods
         return read_answers(self._send("ks_call", question, limit, point), point, pods)
 
-    def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo) -> PodAnswer:
+    def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
         """The answer about one pod. Raises GuestError if it failed."""
         answer = self.ask(point, question, 1, rows, pod)[0]
         if answer.error is not None:

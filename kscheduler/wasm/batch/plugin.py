@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple, TypeVar
 
-from kscheduler._fast import MAX_RAW, pack_alive, values_by_profile
+from kscheduler._fast import MAX_RAW, RowAnswers, values_by_profile
 from kscheduler.errors import PluginError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
@@ -20,7 +19,7 @@ from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.batch.answers import PodAnswer, bad_answer, read_marks, status_of
+from kscheduler.wasm.batch.answers import PodAnswer, read_marks, status_of
 from kscheduler.wasm.batch.asking import Asker
 from kscheduler.wasm.batch.class_terms import GuestTerms
 from kscheduler.wasm.batch.kept_answers import KeptAnswers
@@ -64,7 +63,10 @@ class BatchPlugin:
         self._is_pure = version.description.is_pure
         self._is_steady = version.description.depends <= {POD, NODE, USAGE} and not version.may_surprise
         self._kept_answers = KeptAnswers(
-            self._asker, self._table, self._check_scores, follows_pods=USAGE in version.description.depends
+            self._asker,
+            self._table,
+            bounds(version.description.normalize),
+            follows_pods=USAGE in version.description.depends,
         )
 
     @property
@@ -111,25 +113,16 @@ class BatchPlugin:
 
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
-    ) -> tuple[bytes | bytearray, list[Status]]:
+    ) -> tuple[bytes | bytearray | memoryview, list[Status]]:
         """A mark for every row, and what marks stand for. Pods of one look share what is kept."""
         if look is None:
             return self._asker.ask(Point.FILTER, pod, read_marks, state)
         kept = self._kept_answers.filtered(pod, look, state)
-        return kept.marks, kept.reasons
+        return kept.marks.entries, kept.reasons
 
-    def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> array[int]:
-        """The same of raw scores."""
-        return self._kept_answers.scored(pod, look, state).scores
-
-    def _check_scores(self, scores: array[int], rows: Sequence[int] | None) -> None:
-        """Raise GuestFault for a score of a node that is out of range."""
-        low, high = bounds(self._described.normalize)
-        if not scores or (low <= min(scores) and max(scores) <= high):
-            return
-        for row, score in zip(range(len(scores)) if rows is None else rows, scores, strict=True):
-            if self._table.find(row) is not None and not low <= score <= high:
-                raise out_of_range(row, score, low, high)
+    def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> memoryview:
+        """The same of raw scores, packed."""
+        return self._kept_answers.scored(pod, look, state).scores.entries
 
     def _cycle(self, state: CycleState) -> Cycle:
         found = state.get(self.name, Cycle)
@@ -177,47 +170,44 @@ class _Asks:
         self._plugin = plugin
         self._pod = pod
         self._look = look
-        self._marks: Callable[[], bytes | bytearray] | None = None  # what is asked about each pod
-        self._scores: Callable[[], bytes] | None = None
+        self._scores: RowAnswers | None = None  # that are to be normalised over the rows that are left
 
     def compile_filter(self, draft: ClassDraft) -> None:
-        plugin, table = self._plugin, self._plugin._table
-        ask = partial(plugin._all_marks, self._pod, self._look, self.state)
+        plugin, table, asked = self._plugin, self._plugin._table, (self._pod, self._look, self.state)
         if plugin._is_pure:
-            marks = array("q", [min(mark, 1) for mark in ask()[0]])
+            marks = array("q", [min(mark, 1) for mark in plugin._kept_answers.filtered(*asked).marks.entries])
             verdicts = values_by_profile(table.columns, marks.tobytes(), len(table.profiles))
             if verdicts is not None:
                 draft.filter_profiles(bytes(_integers(verdicts)))
                 return
-        draft.says_filter()
-        self._marks = lambda: ask()[0]
+        draft.filter_asked(plugin._kept_answers.find(*asked).marks)
 
     def compile_score(self, draft: ClassDraft) -> None:
-        plugin, table = self._plugin, self._plugin._table
-        ask = partial(plugin._all_scores, self._pod, self._look, self.state)
+        plugin, table, asked = self._plugin, self._plugin._table, (self._pod, self._look, self.state)
         normalizing = plugin._described.normalize
         if plugin._is_pure:
-            scores = ask()
+            scores = plugin._kept_answers.scored(*asked).scores.entries
             if normalizing == NO_NORMALIZING:
-                alive = pack_alive(table.columns)
-                draft.score_rows(bytes([score if alive[row] else 0 for row, score in enumerate(scores)]))
+                draft.score_rows(bytes(_integers(scores)))
                 return
-            values = values_by_profile(table.columns, scores.tobytes(), len(table.profiles))
+            values = values_by_profile(table.columns, scores, len(table.profiles))
             if values is not None:
                 draft.score_profiles(array("q", _integers(values)), reverse=normalizing == REVERSE)
                 return
-        draft.says_score()
-        self._scores = lambda: ask().tobytes()
+        if normalizing == NO_NORMALIZING:
+            draft.score_asked(plugin._kept_answers.find(*asked).scores)
+        else:
+            draft.says_score()
+            self._scores = plugin._kept_answers.find(*asked).scores
 
     def add_terms(self, draft: ClassDraft) -> bool:
         """False if they would come beside another plugin's."""
-        if self._marks is None and self._scores is None:
+        if self._scores is None:
             return True
         if draft.terms is not None:
             return False
-        plugin, weight = self._plugin, draft.weight
-        key = (plugin, plugin._version, self._look, self.state, self._marks is None, self._scores is None, weight)
-        draft.add_terms(GuestTerms(key, self._marks, self._scores, weight or 0, plugin._described.normalize))
+        plugin = self._plugin
+        draft.add_terms(GuestTerms(self._scores, draft.weight or 0, plugin._described.normalize))
         return True
 
 
@@ -251,8 +241,8 @@ def _prepared(point: Point) -> Callable[[PodAnswer, int], _Prepared]:
     return read
 
 
-def _integers(packed: bytes) -> list[int]:
-    return list(memoryview(packed).cast("q"))
+def _integers(packed: bytes | memoryview) -> list[int]:
+    return list(memoryview(packed).cast("B").cast("q"))
 
 
 def status_reader(point: Point) -> Callable[[PodAnswer, int], Status | None]:
@@ -264,7 +254,3 @@ def bounds(normalizing: str) -> tuple[int, int]:
     if normalizing == NO_NORMALIZING:
         return 0, MAX_NODE_SCORE
     return (-MAX_RAW if normalizing == GUEST else 0), MAX_RAW
-
-
-def out_of_range(row: int, score: int, low: int, high: int) -> GuestFault:
-    return bad_answer(Point.SCORE, f"scores: row {row}: expected {low}..{high}, got {score}")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.snapshot.pod_info import PodInfo
@@ -54,17 +53,17 @@ def test_a_pod_that_looks_like_one_before_costs_no_call() -> None:
 
 
 def test_a_node_that_has_changed_costs_its_row() -> None:
-    made = made_by_zone("", "b", "c")
+    made = made_by_zone("", "b", "c", *"defgh")
     state = CycleState()
     filter_all(made, state), score_all(made)
     made.guest.calls.clear()
     made.table.set_node(zoned("n1", "dd").obj())
-    made.table.set_node(zoned("n3", "c").obj())
+    made.table.set_node(zoned("n8", "c").obj())
     verdicts = filter_all(made, state)
-    reasons = [made.plugin.explain(state, POD, verdicts.detail(row)).message for row in (1, 2, 3)]
+    reasons = [made.plugin.explain(state, POD, verdicts.detail(row)).message for row in (1, 2, 8)]
     assert (verdicts.feasible_rows(), reasons) == ([0], ["dd", "c", "c"])
-    assert score_all(made) == [0, 2, 1, 1]
-    assert [unpack("i", question["rows"]) for _, question in made.guest.calls] == [[1, 3], [1, 3]]
+    assert score_all(made) == [0, 2, 1, 1, 1, 1, 1, 1, 1]
+    assert [unpack("i", question["rows"]) for _, question in made.guest.calls] == [[1, 8], [1, 8]]
 
 
 def test_a_pod_that_comes_costs_its_row_where_usage_counts() -> None:
@@ -95,9 +94,7 @@ def test_when_reasons_run_out_all_rows_are_asked_again() -> None:
 
 def test_answers_are_kept_within_bounds() -> None:
     made = made_by_zone("", "b")
-    kept = KeptAnswers(
-        made.plugin._asker, made.table, made.plugin._check_scores, follows_pods=False, max_bytes=5 * 9 * 64
-    )
+    kept = KeptAnswers(made.plugin._asker, made.table, (0, 100), follows_pods=False, max_bytes=5 * 9 * 64)
     for number in range(20):
         kept.filtered(POD, f"look {number}", None)
     assert len(kept._kept) == 5
@@ -141,40 +138,42 @@ def by_row(guest: ListGuest, point: int, question: Any) -> Any:
     return one(scores=pack("q", *rows))
 
 
-def test_what_differs_within_a_profile_is_asked_about_each_pod() -> None:
+def test_what_differs_within_a_profile_goes_into_the_class_by_row() -> None:
     for describe in (PURE, {**PURE, "normalize": "default"}):
         can, draft = compile_draft(make(guest=ListGuest(["filter"], describe, by_row)))
-        assert (can, draft.filtering, draft.terms is not None) == (True, ["Fake"], True)
+        assert (can, draft.filtering, draft.asks, draft.terms) == (True, ["Fake"], True, None)
 
 
 def test_scores_that_stay_as_they_are_may_differ_by_row() -> None:
     can, draft = compile_draft(make(guest=ListGuest(["score"], PURE, by_row)))
-    assert (can, draft.terms) == (True, None)
+    assert (can, draft.terms, draft.asks) == (True, None, False)
     assert ("rows", b"\0\1\2", 2) in draft._scores
     can, draft = compile_draft(make(guest=ListGuest(["score"], {**PURE, "normalize": "default"}, by_row)))
     assert (can, draft.terms is not None, draft._scores) == (True, True, [])
 
 
-def test_terms_are_equal_where_the_guest_cannot_tell_pods_apart() -> None:
-    made = make(guest=ListGuest(["filter"], PURE, by_row))
-    terms = [
-        compile_draft(made, pod)[1].terms for pod in (POD, info(make_pod("x").label(app="web")), info(make_pod("y")))
-    ]
-    assert terms[0] == terms[1] != terms[2]
-    assert hash(terms[0]) == hash(terms[1])
+def test_what_follows_from_usage_is_asked_by_the_class() -> None:
+    describe = {"depends": ["pod", "usage"], "table": ["usage"]}
+    made = make(guest=ListGuest(["filter", "score"], describe, by_row))
+    can, draft = compile_draft(made)
+    assert (can, draft.terms, draft.asks) == (True, None, True)
+    assert not any(instance.guest.calls for instance in made.module.made)  # not before a pod is placed
+    can, draft = compile_draft(make(guest=ListGuest(["filter", "score"], {**describe, "normalize": "reverse"}, by_row)))
+    assert (can, draft.terms is not None, draft.asks) == (True, True, True)
 
 
-def test_a_guest_that_fails_in_the_compiled_lane_leaves_the_pod_to_the_other_one() -> None:
-    table = make_table()
-    request = table.request_of(POD)
-    for answer in (one(verdicts=b"\0"), one(scores=pack("q", 0, 101, 0)), {"error": "no"}):
-        guest = ListGuest(["filter", "score"], {"depends": ["usage"]}, lambda *_, answer=answer: answer)
-        made = make(guest=guest, table=table)
-        _, draft = compile_draft(made)
-        assert draft.terms is not None
-        placer = Placer(table.columns, 1 << 20)
-        pod_class = PodClass(table.columns, request, bytes(len(table.profiles)))
-        assert draft.terms.place(placer, pod_class, None) == (-1, 0)
+def test_drafts_are_equal_where_the_guest_cannot_tell_pods_apart() -> None:
+    for normalize in ("none", "default"):
+        made = make(
+            guest=ListGuest(
+                ["filter", "score"], {**PURE, "depends": ["usage", "pod", "node"], "normalize": normalize}, by_row
+            )
+        )
+        keys = [
+            compile_draft(made, pod)[1].key for pod in (POD, info(make_pod("x").label(app="web")), info(make_pod("y")))
+        ]
+        assert keys[0] == keys[1] != keys[2]
+        assert hash(keys[0]) == hash(keys[1])
 
 
 def test_a_skip_leaves_filter_or_score_out_of_the_class() -> None:

@@ -1,0 +1,52 @@
+"""Fake guests that a configuration may name, and two lanes with them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kscheduler.config.load import parse_config
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.wasm.arguments import WasmArguments
+from kscheduler.wasm.batch.plugin_class import make_class
+from kscheduler.wasm.batch.version import BatchVersion, Surroundings
+from tests.framework.lanes import TwoLanes
+from tests.wasm.batch.fake_guest import FakeModule, ListGuest
+from tests.wasm.batch.plugins import URL
+
+
+class FakeGuests:
+    """By the names of their plugins."""
+
+    def __init__(self, guests: Mapping[str, ListGuest], policy: str = "fail") -> None:
+        self.guests = guests
+        self.policy = policy
+        self.around = Surroundings()
+
+    def is_guest(self, document: Any) -> bool:
+        return isinstance(document, dict) and "fake" in document
+
+    def class_of(self, name: str, document: Any, path: str) -> type[Any]:
+        arguments = WasmArguments(guest_url=URL, failure_policy=self.policy)
+        module = FakeModule(copy.deepcopy(self.guests[name]))
+        return make_class(name, BatchVersion(name, module, arguments, self.around), self.around)
+
+
+def lanes_of(guests: Mapping[str, ListGuest], *, weight: int = 3, policy: str = "fail") -> TwoLanes:
+    """Beside the default plugins."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "plugins": {"multiPoint": {"enabled": [{"name": name, "weight": weight} for name in guests]}},
+                "pluginConfig": [{"name": name, "args": {"fake": True}} for name in guests],
+            }
+        ],
+    }
+    found = FakeGuests(guests, policy)
+    config = parse_config(json.dumps(document), "scheduler.yaml", find_plugins=partial(find_plugins, guests=found))
+    return TwoLanes(config, guests=found)
