@@ -175,13 +175,16 @@ class Pool:
         return len(self._held)
 
     def close(self) -> None:
-        """No more runs; instances that are lent or held are closed when they come back."""
+        """No more runs; instances that are lent or held are closed when they come back. A quarantine ends with it."""
         with self._lock:
+            was_quarantined = self._quarantine.is_quarantined and not self._is_closed
             self._is_closed = True
             idle, self._idle = self._idle, []
             self._alive -= len(idle)
         for instance in idle:
             instance.close()
+        if was_quarantined and self._observer is not None:
+            self._observer.wasm_quarantined(self.plugin, False, "")
 
     # --- one run, in two halves: the first on any thread, the second on the caller's ---
 
@@ -266,8 +269,7 @@ class Pool:
                 self._idle.append(instance)
         if not is_kept:
             instance.close()
-        if self._observer is not None:
-            self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
+        self._tell_sizes()
 
     def _discard(self, instance: Instance, uid: str | None) -> None:
         with self._lock:
@@ -306,7 +308,7 @@ class Pool:
 
     def _failed(self, fault: GuestFault) -> None:
         with self._lock:
-            begins = self._quarantine.failed(self._clock.now())
+            begins = self._quarantine.failed(self._clock.now()) and not self._is_closed
             idle: list[Instance] = []
             if begins:
                 # What made the guest fail may be in the memory of the others too.
@@ -314,10 +316,14 @@ class Pool:
                 self._alive -= len(idle)
         for instance in idle:
             instance.close()
-        if self._observer is not None:
+        self._tell_sizes()
+        if begins and self._observer is not None:
+            self._observer.wasm_quarantined(self.plugin, True, fault.message)
+
+    def _tell_sizes(self) -> None:
+        """A pool that is closed is no longer the plugin's."""
+        if self._observer is not None and not self._is_closed:
             self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
-            if begins:
-                self._observer.wasm_quarantined(self.plugin, True, fault.message)
 
 
 def bad_answer(message: str) -> GuestFault:

@@ -252,6 +252,28 @@ def test_a_guest_whose_canary_fails_stays_twice_as_long(use: str) -> None:
     assert (scene.pool.instances, scene.module.open) == (0, 0)
 
 
+def test_a_quarantine_ends_with_its_pool() -> None:
+    scene = Scene()
+    scene.fail(3)
+    scene.pool.close()
+    scene.pool.close()
+    assert scene.reports.quarantines[1:] == [(False, "")]
+
+
+def test_a_closed_pool_says_nothing_of_what_comes_back_to_it() -> None:
+    scene = Scene()
+    scene.pool.hold("a")
+    scene.pool.hold("b")
+    scene.pool.close()
+    told = list(scene.reports.sizes)
+    scene.pool.release("a")
+    scene.fail(uid="b")
+    scene.pool.release("b")
+    assert scene.reports.sizes == told
+    assert scene.reports.quarantines == []
+    assert (scene.pool.instances, scene.module.open) == (0, 0)
+
+
 def test_a_quarantine_closes_idle_instances() -> None:
     scene = Scene()
     scene.pool.warm(4)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -120,11 +119,11 @@ class _Trial:
         self.errors: list[str] = []  # what it reported by itself
 
     def run(self, kind: type[Any]) -> None:
-        handle = Handle(table=_small_table(), rng=random.Random(0), bind=_bind_nothing, stopwatch=time.perf_counter)
+        handle = Handle(table=_small_table(), rng=random.Random(0), bind=_bind_nothing)
         plugin: Any = Fence(kind({}, handle), handle)
         points = {point: [(plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method)}
         framework = Framework(
-            plugin.name, points, handle, observer=NoObserver(), stopwatch=time.perf_counter, first_on_tie=True
+            plugin.name, points, handle, observer=NoObserver(), stopwatch=handle.stopwatch, first_on_tie=True
         )
         for number, pod in enumerate(_pods()):
             self._decide(framework, PodInfo(pod), is_taken_back=number % 2 == 1)
