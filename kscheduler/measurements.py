@@ -6,7 +6,7 @@ a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kscheduler.metrics import Counter, Histogram, Metrics, attempts_label
@@ -34,6 +34,27 @@ class ObservedQueue(Protocol):
     def in_flight_events(self) -> Mapping[str, int]:
         """Event -> how many are kept for pods that are being scheduled."""
         ...
+
+
+class ObservedMetric(Protocol):
+    """One metric of a source, at one moment."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def age_s(self) -> float | None:
+        """Of the newest sample; None: there was none yet."""
+        ...
+
+    @property
+    def fresh(self) -> int: ...
+    @property
+    def stale(self) -> int: ...
+    @property
+    def absent(self) -> int: ...
+
+
+FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
 class Measurements:
@@ -144,6 +165,33 @@ class Measurements:
         self.metrics.extender_requests_total.labels(extender, verb, result).inc()
         self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
 
+    # --- live metrics report ---
+
+    def source_asked(self, source: str, result: str, seconds: float) -> None:
+        """`result`: success or error."""
+        self.metrics.metric_source_requests_total.labels(source, result).inc()
+        self.metrics.metric_source_request_duration_seconds.labels(source).observe(seconds)
+
+    def source_state(self, source: str, breaker: int, failures: int) -> None:
+        """`breaker`: 0 closed, 1 half-open, 2 open; `failures` in a row."""
+        self.metrics.metric_source_breaker_state.labels(source).set(breaker)
+        self.metrics.metric_source_consecutive_failures.labels(source).set(failures)
+
+    def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
+        """Reason -> how many."""
+        for reason, times in refused.items():
+            self.metrics.metric_samples_refused_total.labels(metric, reason).inc(times)
+
+    def policy_counted(self, what: str, policy: str) -> None:
+        """`what`: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed, with ":step" behind it."""
+        kind, _, step = what.partition(":")
+        if kind in FALLBACKS:
+            self.metrics.metric_policy_fallbacks_total.labels(policy, kind).inc()
+        elif kind == "relaxed":
+            self.metrics.metric_policy_relaxations_total.labels(policy, step).inc()
+        elif kind == "deadline":
+            self.metrics.metric_policy_deadlines_total.labels(policy).inc()
+
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:
@@ -176,6 +224,35 @@ class Measurements:
             for resource, size in informers().items():
                 self.metrics.informer_objects.labels(resource).set(size)
             self.metrics.goroutines.labels("binding").set(bindings())
+
+        self.metrics.before_collect(refresh)
+
+    def show_metrics(
+        self, states: Callable[[], Iterable[ObservedMetric]], plan_b: Callable[[], Mapping[str, bool]]
+    ) -> None:
+        """Read live metrics' state whenever somebody scrapes. `plan_b`: policy -> is it in force?"""
+
+        def refresh() -> None:
+            metrics = self.metrics
+            for family in (metrics.metric_sample_age_seconds, metrics.metric_nodes, metrics.metric_policy_plan_b):
+                family.clear()
+            for state in states():
+                if state.age_s is not None:
+                    metrics.metric_sample_age_seconds.labels(state.metric).set(state.age_s)
+                for name in ("fresh", "stale", "absent"):
+                    metrics.metric_nodes.labels(state.metric, name).set(getattr(state, name))
+            for policy, is_in_force in plan_b().items():
+                metrics.metric_policy_plan_b.labels(policy).set(int(is_in_force))
+
+        self.metrics.before_collect(refresh)
+
+    def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """(kind, valid or invalid) -> how many objects; read in the same way."""
+
+        def refresh() -> None:
+            self.metrics.policy_objects.clear()
+            for values, number in states().items():
+                self.metrics.policy_objects.labels(*values).set(number)
 
         self.metrics.before_collect(refresh)
 

@@ -205,6 +205,7 @@ class Metrics:
         self._declare_preemption()
         self._declare_client()
         self._declare_own()
+        self._declare_live_metrics()
         self._set_build_info()
         self.registry.register(self)
         if process:
@@ -463,6 +464,69 @@ class Metrics:
             ("resource",),
         )
         self.informer_objects = self._gauges("kscheduler_informer_objects", "Objects an informer knows.", ("resource",))
+
+    def _declare_live_metrics(self) -> None:
+        self.metric_source_requests_total = self._counters(
+            "kscheduler_metric_source_requests_total",
+            "Questions to sources of live metrics, by result (success, error).",
+            ("source", "result"),
+        )
+        self.metric_source_request_duration_seconds = self._histograms(
+            "kscheduler_metric_source_request_duration_seconds",
+            "Time a source of live metrics took to answer everything it was asked, or to fail.",
+            REQUEST_BOUNDS,
+            ("source",),
+        )
+        self.metric_source_breaker_state = self._gauges(
+            "kscheduler_metric_source_breaker_state",
+            "Whether a source is left alone after repeated failures: 0 closed (no), 1 half-open (tried), 2 open (yes).",
+            ("source",),
+        )
+        self.metric_source_consecutive_failures = self._gauges(
+            "kscheduler_metric_source_consecutive_failures",
+            "Failures of a source since it last answered.",
+            ("source",),
+        )
+        self.metric_sample_age_seconds = self._gauges(
+            "kscheduler_metric_sample_age_seconds",
+            "Age of the newest sample of a metric.",
+            ("metric",),
+        )
+        self.metric_nodes = self._gauges(
+            "kscheduler_metric_nodes",
+            "Nodes by what is known of them: a fresh value, one that is too old, or none.",
+            ("metric", "state"),
+        )
+        self.metric_samples_refused_total = self._counters(
+            "kscheduler_metric_samples_refused_total",
+            "Samples that were not used, by reason (nan, older, duplicate, unknown_node, too_many).",
+            ("metric", "reason"),
+        )
+        self.metric_policy_fallbacks_total = self._counters(
+            "kscheduler_metric_policy_fallbacks_total",
+            "Pods decided where a policy found no fresh value, by what it does then.",
+            ("policy", "fallback"),
+        )
+        self.metric_policy_relaxations_total = self._counters(
+            "kscheduler_metric_policy_relaxations_total",
+            "Pods for which a policy's filters were relaxed, by step.",
+            ("policy", "step"),
+        )
+        self.metric_policy_plan_b = self._gauges(
+            "kscheduler_metric_policy_plan_b",
+            "Whether a policy's plan B is in force, because a source it needs has failed so often.",
+            ("policy",),
+        )
+        self.metric_policy_deadlines_total = self._counters(
+            "kscheduler_metric_policy_deadlines_total",
+            "Pods that waited for metrics up to their policy's deadline and were decided without.",
+            ("policy",),
+        )
+        self.policy_objects = self._gauges(
+            "kscheduler_policy_objects",
+            "MetricPolicy and TASPolicy objects, by kind and state (valid, invalid).",
+            ("kind", "state"),
+        )
 
     # --- how a family is made ---
 

@@ -44,6 +44,7 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
     GUEST_REPLACED,
+    METRICS_CHANGED,
     Action,
     ClusterEvent,
     EventResource,
@@ -54,6 +55,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.ruling import EXTENDER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.framework.telemetry import NoTelemetry
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.pod_documents import PodDocuments
@@ -67,6 +69,9 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
+from kscheduler.telemetry.live_metrics import build_live_metrics
+from kscheduler.telemetry.settings import telemetry_settings
+from kscheduler.telemetry.source import MakeSource
 from kscheduler.waiting_pods import WaitingPods
 from kscheduler.watches import Listeners, Watches
 
@@ -103,6 +108,7 @@ class Options:
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
     build_extenders(config, Measurements(Metrics(process=False)), lambda: 0.0)
+    telemetry_settings(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
@@ -126,7 +132,9 @@ class Scheduler:
         stopwatch: Callable[[], float],
         options: Options = Options(),
         extender_endpoint: MakeEndpoint = Webhook,
+        metric_source: MakeSource | None = None,
     ) -> None:
+        """`extender_endpoint` and `metric_source` make what asks others; a simulation has its own."""
         self.measurements = Measurements(metrics)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
         config = without_ignored_resources(config)
@@ -152,6 +160,18 @@ class Scheduler:
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
         self._guests = options.guests
+        self.live_metrics = build_live_metrics(
+            config,
+            client,
+            self.cache.table,
+            clock=clock,
+            identity=options.identity,
+            observer=self.measurements,
+            recorder=lambda: self.recorder,
+            may_write=lambda: self.binder.may_bind(),
+            tell=self._tell_pod,
+            make_source=metric_source,
+        )
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self.recorder = EventRecorder(
@@ -170,6 +190,8 @@ class Scheduler:
                 nodes=self._node_documents.nodes,
                 pods=self._pod_documents.pods,
             )
+            if self._guests.keep_answers:
+                self._node_documents.on_change = self.cache.table.note_change
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch)
@@ -209,6 +231,8 @@ class Scheduler:
         )
         self._batch = self._build_batch(stopwatch, options)
         self.lanes = self._build_lanes(client, stopwatch)
+        if self.live_metrics is not None:
+            self.live_metrics.telemetry.watch(self._metrics_changed)
         self.measurements.show_queue(self.queue)
         self.measurements.show_sizes(
             self.cache.sizes,
@@ -239,6 +263,7 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             budgets=self.budgets,
             evictions=self._evictions,
+            telemetry=NoTelemetry() if self.live_metrics is None else self.live_metrics.telemetry,
         )
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
@@ -403,6 +428,8 @@ class Scheduler:
             lanes.append(self._annotations.run())
         if self._guests is not None:
             lanes.append(self._guests.watch(self))
+        if self.live_metrics is not None:
+            lanes.append(self.live_metrics.run(self.nodes.synced))
         await run_together(*(informer.run() for informer in self.informers), *lanes)
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
@@ -413,14 +440,27 @@ class Scheduler:
             self.queue.move_all_to_active_or_backoff(GUEST_REPLACED, None, None, self._clock.now())
             self._work.set()
 
+    def _metrics_changed(self) -> None:
+        """Pods that waited for metrics, or for others than there were, may have a place now."""
+        self.queue.move_all_to_active_or_backoff(METRICS_CHANGED, None, None, self._clock.now())
+        self._work.set()
+
+    def _tell_pod(self, pod: PodInfo, reason: str, note: str) -> None:
+        scheduler = pod.pod.spec.scheduler_name
+        self.recorder.record(
+            pod.pod, type="Warning", reason=reason, action="Scheduling", note=note, controller=scheduler
+        )
+
     @property
     def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the cache holds everything once."""
+        """Wait until the cache holds everything once, and sources of metrics have answered or had their chance."""
         for informer in self.informers:
             await informer.synced.wait()
+        if self.live_metrics is not None:
+            await self.live_metrics.wait_for_sync()
 
     async def schedule(self) -> None:
         """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""

@@ -128,6 +128,7 @@ NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
 GUEST_REPLACED = ClusterEvent(EventResource.WILDCARD, Action.ALL, "WasmPluginReplaced")  # ours
+METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values, or policies that go by them
 
 
 def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:

@@ -57,7 +57,7 @@ class Telemetry(Protocol):
         ...
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        """`what`: a fallback (neutral, exclude, last-good, requeue), relaxed, deadline, plan-b; for the metrics."""
+        """`what`: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP; for the metrics."""
         ...
 
 

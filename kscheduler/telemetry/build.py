@@ -1,15 +1,13 @@
-"""From configured sources to what asks them."""
+"""From a configured source to what asks it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Source
 from kscheduler.errors import ConfigError
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.source import MetricSource
+from kscheduler.telemetry.source import MakeSource, MetricSource
 from kscheduler.telemetry.sources.aggregated import AggregatedAPI
 from kscheduler.telemetry.sources.custom_metrics import CustomMetricsSource
 from kscheduler.telemetry.sources.external_metrics import ExternalMetricsSource
@@ -17,8 +15,6 @@ from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
 from kscheduler.telemetry.sources.node_fields import NodeFieldsSource
 from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.telemetry.sources.resource_metrics import ResourceMetricsSource
-
-MakeSource = Callable[[Source], MetricSource]
 
 
 def source_maker(api: AggregatedAPI, table: NodeTable, clock: Clock) -> MakeSource:

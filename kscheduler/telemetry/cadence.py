@@ -16,15 +16,13 @@ class Cadence:
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._intervals: deque[float] = deque(maxlen=REMEMBERED)
-        self._newest: float | None = None
+        self._last: float | None = None
 
-    def saw(self, newest_at: float) -> None:
-        """The newest sample of an answer was taken then. One that is no newer than before says nothing."""
-        if self._newest is not None:
-            if newest_at <= self._newest:
-                return
-            self._intervals.append(newest_at - self._newest)
-        self._newest = newest_at
+    def saw(self, now: float) -> None:
+        """An answer with new samples came. One that repeats what is known says nothing."""
+        if self._last is not None:
+            self._intervals.append(now - self._last)
+        self._last = now
 
     @property
     def seconds(self) -> float:

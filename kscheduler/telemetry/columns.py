@@ -24,6 +24,8 @@ class BookColumn:
         self._version = 0
         self._array = array("d")  # row -> value
         self._values = memoryview(self._array)
+        self._times_array = array("d")  # row -> when its value was sampled; infinite: there is none
+        self._times = memoryview(self._times_array)
         self._least = self._most = math.nan
         self._sampled_at = -math.inf
         self.present = 0  # rows with a value
@@ -45,6 +47,11 @@ class BookColumn:
     def values(self) -> memoryview:
         self._rows.follow()
         return self._values
+
+    @property
+    def sampled(self) -> memoryview:
+        self._rows.follow()
+        return self._times
 
     @property
     def least(self) -> float:
@@ -82,15 +89,16 @@ class BookColumn:
                 elif taken_at < first:
                     first = taken_at
         self.expires_at = math.inf if self._freshness is None else first + (now - oldest)
-        if values.tobytes() == self._array.tobytes() and self._sampled_at == book.newest_at:
+        if values.tobytes() == self._array.tobytes() and times.tobytes() == self._times_array.tobytes():
             return False
-        self._show(values)
+        self._show(values, times[:])
         self._sampled_at = book.newest_at
         self._changed()
         return True
 
-    def _show(self, values: array[float]) -> None:
+    def _show(self, values: array[float], times: array[float]) -> None:
         self._array, self._values = values, memoryview(values)
+        self._times_array, self._times = times, memoryview(times)
 
     def _changed(self) -> None:
         present = [value for value in self._array if value == value]
@@ -103,7 +111,10 @@ class BookColumn:
         """These rows have another node now, or none, or are new."""
         growth = len(self._rows) - len(self._array)
         if growth:  # not in place: a view of the old values may be held somewhere
-            self._show(self._array + array("d", [math.nan]) * growth)
+            self._show(
+                self._array + array("d", [math.nan]) * growth, self._times_array + array("d", [math.inf]) * growth
+            )
         for row in changed:
             self._array[row] = math.nan
+            self._times_array[row] = math.inf
         self._changed()

@@ -37,6 +37,10 @@ class TelemetryObserver(Protocol):
         """Read these whenever somebody looks. `plan_b`: policy -> is it in force?"""
         ...
 
+    def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """(kind, valid or invalid) -> how many objects; read in the same way."""
+        ...
+
 
 class NoTelemetryObserver:
     def source_asked(self, source: str, result: str, seconds: float) -> None:
@@ -54,4 +58,7 @@ class NoTelemetryObserver:
     def show_metrics(
         self, states: Callable[[], Iterable[MetricState]], plan_b: Callable[[], Mapping[str, bool]]
     ) -> None:
+        pass
+
+    def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The newest sample of one metric for each node: its value, when it was taken and when it arrived. Time is an argument.
+"""The newest sample of one metric for each node: its value and when it was taken. Time is an argument.
 
 What is no number, older than what is known, or about no node of ours is refused and counted. Values are clamped, then
 smoothed. Samples stay until a newer one comes or the node goes; who reads decides which are too old.
@@ -32,8 +32,8 @@ class SampleBook:
         self._rows = rows
         self.values = array("d", [math.nan]) * len(rows)  # row -> value; NaN: none
         self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> seconds of our clock; infinite: none
-        self.arrived_at = array("d", [math.inf]) * len(rows)
         self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source said
+        self.arrived_at = -math.inf  # the last new sample; by our clock, which a source cannot lie about
         self.newest_at = -math.inf  # seconds of our clock; infinite: there was none yet
 
     @property
@@ -72,15 +72,15 @@ class SampleBook:
             self.values[row] = value
             self._stamps[row] = stamp
             self.sampled_at[row] = taken_at = now - max(wall - stamp, 0.0)
-            self.arrived_at[row] = now
             self.newest_at = max(self.newest_at, taken_at)
             taken += 1
         return taken
 
-    def complete(self) -> None:
-        """The last sample of a reading was taken."""
-        if math.isfinite(self.newest_at):
-            self.cadence.saw(self.newest_at)
+    def complete(self, now: float, taken: int) -> None:
+        """A reading that arrived now brought so many new samples."""
+        if taken:
+            self.arrived_at = now
+            self.cadence.saw(now)
 
     def clear(self, changed: Iterable[int]) -> None:
         """These rows have another node now, or none, or are new."""
@@ -88,9 +88,8 @@ class SampleBook:
         if growth:
             self.values.extend([math.nan] * growth)
             self.sampled_at.extend([math.inf] * growth)
-            self.arrived_at.extend([math.inf] * growth)
             self._stamps.extend([-math.inf] * growth)
         for row in changed:
             self.values[row] = math.nan
-            self.sampled_at[row] = self.arrived_at[row] = math.inf
+            self.sampled_at[row] = math.inf
             self._stamps[row] = -math.inf

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kscheduler.config.metric_policy import Metric
+from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import KSchedulerError
 from kscheduler.telemetry.readings import Readings
 
@@ -22,3 +22,6 @@ class MetricSource(Protocol):
     async def close(self) -> None:
         """Let connections go."""
         ...
+
+
+MakeSource = Callable[[Source], MetricSource]

@@ -27,7 +27,7 @@ from kscheduler.telemetry.poller import Poller
 from kscheduler.telemetry.readings import OLDER, Reading, Readings
 from kscheduler.telemetry.sample_book import SampleBook
 from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import MetricSource
+from kscheduler.telemetry.source import MakeSource
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,8 @@ IDLE_S = 3600.0
 FIRST_ANSWERS_S = 2.0  # so long a cold start waits for sources; then they count as having nothing
 MAX_METRICS_OF_POLICIES = 64  # each costs its source a request a time
 
-MakeSource = Callable[[Source], MetricSource]
+_LATE = "late"
+
 Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
 
@@ -56,12 +57,12 @@ class LiveTelemetry:
         rng: random.Random,
         policies: Policies | None = None,
         observer: TelemetryObserver | None = None,
-        tell: Tell = _tell_nobody,
+        tell: Tell | None = None,
     ) -> None:
         self._clock = clock
         self._policies = policies or NoPolicies()
         self._observer = observer or NoTelemetryObserver()
-        self._tell = tell
+        self._tell = tell or _tell_nobody
         self._rows = NodeRows(table)
         self._intervals = {source.name: source.interval.seconds for source in sources}
         self._configured = tuple(metrics)
@@ -70,6 +71,7 @@ class LiveTelemetry:
         self._failures: Counter[str] = Counter()  # name of a metric -> in a row
         self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
         self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
+        self._unanswered: set[str] = set()  # metrics that their source, which answers, knows nothing of
         self._refusing: set[tuple[str, str]] = set()  # metric and reason, as it was with its last answer
         self._watchers: list[Callable[[], object]] = []
         self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
@@ -143,6 +145,7 @@ class LiveTelemetry:
         return [metric for metric in self._metrics.values() if metric.source == source]
 
     async def answered(self, source: str, readings: Readings) -> None:
+        turns = self._turns
         for name, reading in readings.by_metric.items():
             book = self._books.get(name)
             if book is not None:
@@ -150,6 +153,8 @@ class LiveTelemetry:
         for name, reason in readings.failed.items():
             if name in self._books:
                 self._metric_failed(name, self._failures[name] + 1, reason)
+        if self._turns != turns:
+            self._notify()
 
     def failed(self, source: str, failures: int) -> None:
         for metric in self.wanted(source):
@@ -163,23 +168,27 @@ class LiveTelemetry:
         taken = 0
         async for some in sliced(reading.samples.items()):
             taken += book.take(some, bounds, now, wall, refused)
-        book.complete()
+        book.complete(now, taken)
         self._tell_refused(book.name, refused)
         if taken or refused[OLDER] or not self._rows.node_count:
             self._metric_answered(book.name)
         else:
             self._metric_failed(book.name, self._failures[book.name] + 1, "an answer about none of the nodes")
-        self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
+        columns = [column for (metric, _), column in self._columns.items() if metric == book.name]
+        self._refresh(columns)
+        self._tell_late(book, bool(taken) and any(not column.present for column in columns))
         self._sooner.set()
 
     def _metric_answered(self, metric: str) -> None:
-        if self._failures[metric]:
-            log.info("metric is answered again", extra={"metric": metric, "failures": self._failures[metric]})
+        if metric in self._unanswered:
+            log.info("metric is answered again", extra={"metric": metric})
+            self._unanswered.discard(metric)
         self._set_failures(metric, 0)
 
     def _metric_failed(self, metric: str, failures: int, reason: str) -> None:
-        if not self._failures[metric]:
+        if metric not in self._unanswered:
             log.warning("metric is not answered", extra={"metric": metric, "err": reason})
+            self._unanswered.add(metric)
         self._set_failures(metric, failures)
 
     def _set_failures(self, metric: str, failures: int) -> None:
@@ -191,7 +200,7 @@ class LiveTelemetry:
         """Count them all, and log each reason when it begins and when it has ended."""
         counts = {reason: times for reason, times in refused.items() if times}
         self._observer.samples_refused(metric, counts)
-        before = {reason for name, reason in self._refusing if name == metric}
+        before = {reason for name, reason in self._refusing if name == metric and reason != _LATE}
         for reason in sorted(counts.keys() - before - {OLDER}):
             fields = {"metric": metric, "reason": reason, "samples": counts[reason]}
             log.warning("samples of a metric are refused", extra=fields)
@@ -199,6 +208,17 @@ class LiveTelemetry:
             log.info("samples of a metric are refused no longer", extra={"metric": metric, "reason": reason})
         self._refusing -= {(metric, reason) for reason in before}
         self._refusing |= {(metric, reason) for reason in counts if reason != OLDER}
+
+    def _tell_late(self, book: SampleBook, is_late: bool) -> None:
+        """New samples that are too old already: a source's clock is behind ours, or it hands on what it kept."""
+        state = (book.name, _LATE)
+        if is_late and state not in self._refusing:
+            fields = {"metric": book.name, "age_s": book.arrived_at - book.newest_at}
+            log.warning("samples of a metric are too old when they arrive", extra=fields)
+            self._refusing.add(state)
+        elif not is_late and state in self._refusing:
+            log.info("samples of a metric arrive in time again", extra={"metric": book.name})
+            self._refusing.discard(state)
 
     # --- bringing up to date ---
 

@@ -196,7 +196,6 @@ def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixture) -
             "metric source is left alone after repeated failures",
             "metric source answers again",
             "samples of a metric are refused",
-            "metric is answered again",
             "samples of a metric are refused no longer",
         ]
 

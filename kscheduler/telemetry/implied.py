@@ -1,0 +1,112 @@
+"""Sources and metrics that nobody wrote down as such: what the arguments of Trimaran's plugins ask for.
+
+As load-watcher's own library does it: averages and deviations over 15 minutes from recording rules of the node
+exporter's mixin, or the latest usage that the metrics server knows, asked for every 30 seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.metric_policy import Clamp, Endpoint, Metric, Source
+from kscheduler.config.plugin_args import OWN_ARGS
+from kscheduler.config.trimaran import METRICS_SERVER, PROMETHEUS, TrimaranArgs, default_trimaran_args
+from kscheduler.config.trimaran_metrics import TrimaranMetrics, trimaran_metrics
+from kscheduler.config.types import Profile, SchedulerConfig
+from kscheduler.errors import ConfigError
+
+INTERVAL = Duration.of_seconds(30)
+WINDOW = Duration.of_seconds(900)
+DEFAULT_PROMETHEUS = "http://prometheus-k8s:9090"
+CPU_RULE = "instance:node_cpu:ratio"
+MEMORY_RULE = "instance:node_memory_utilisation:ratio"
+PERCENT = Clamp(min=0)
+
+
+@dataclass(slots=True)
+class Implied:
+    sources: dict[str, Source] = field(default_factory=dict)  # name -> source
+    metrics: dict[str, Metric] = field(default_factory=dict)  # name -> metric
+
+
+def implied_sources(config: SchedulerConfig) -> Implied:
+    """Raises ConfigError for a provider that is not known."""
+    implied = Implied()
+    for profile in config.profiles:
+        for plugin, kind in OWN_ARGS.items():
+            if issubclass(kind, TrimaranArgs) and plugin in enabled_plugins(profile):
+                _add(implied, default_trimaran_args(profile.args(plugin, kind)))
+    return implied
+
+
+def enabled_plugins(profile: Profile) -> set[str]:
+    """What the profile names at any point."""
+    plugins = profile.plugins
+    return {plugin.name for name in plugins.__struct_fields__ for plugin in getattr(plugins, name).enabled}
+
+
+def _add(implied: Implied, args: TrimaranArgs) -> None:
+    names, provider = trimaran_metrics(args), args.metric_provider
+    if names.source in implied.sources:
+        return
+    if args.watcher_address:
+        source = Source(name=names.source, load_watcher=Endpoint(url=args.watcher_address), interval=INTERVAL)
+        metrics = _of_load_watcher(names)
+    elif provider.type == PROMETHEUS:
+        source = Source(
+            name=names.source,
+            prometheus=Endpoint(
+                url=provider.address or DEFAULT_PROMETHEUS,
+                headers={"Authorization": f"Bearer {provider.token}"} if provider.token else {},
+                insecure_skip_verify=bool(provider.insecure_skip_verify),
+            ),
+            interval=INTERVAL,
+        )
+        metrics = _of_prometheus(names)
+    elif provider.type == METRICS_SERVER:
+        source = Source(name=names.source, resource_metrics={"per": 100}, interval=INTERVAL)
+        metrics = _of_metrics_server(names)
+    else:
+        raise ConfigError(f"metricProvider.type: expected {METRICS_SERVER} or {PROMETHEUS}, got {provider.type!r}")
+    implied.sources[source.name] = source
+    implied.metrics |= {metric.name: metric for metric in metrics}
+
+
+def _of_load_watcher(names: TrimaranMetrics) -> list[Metric]:
+    return [
+        Metric(name=name, source=names.source, metric=metric, operator=operator, clamp=PERCENT)
+        for name, metric, operator in (
+            (names.cpu, "CPU", ""),
+            (names.cpu_deviation, "CPU", "STD"),
+            (names.memory, "Memory", ""),
+            (names.memory_deviation, "Memory", "STD"),
+        )
+    ]
+
+
+def _of_prometheus(names: TrimaranMetrics) -> list[Metric]:
+    return [
+        Metric(
+            name=name,
+            source=names.source,
+            query=f"100 * {function}({rule}[15m])",
+            node_label="instance",
+            window=WINDOW,
+            clamp=PERCENT,
+        )
+        for name, function, rule in (
+            (names.cpu, "avg_over_time", CPU_RULE),
+            (names.cpu_deviation, "stddev_over_time", CPU_RULE),
+            (names.memory, "avg_over_time", MEMORY_RULE),
+            (names.memory_deviation, "stddev_over_time", MEMORY_RULE),
+        )
+    ]
+
+
+def _of_metrics_server(names: TrimaranMetrics) -> list[Metric]:
+    """It knows no deviations."""
+    return [
+        Metric(name=names.cpu, source=names.source, resource="cpu", clamp=PERCENT),
+        Metric(name=names.memory, source=names.source, resource="memory", clamp=PERCENT),
+    ]
