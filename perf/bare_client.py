@@ -1,25 +1,33 @@
 """How fast anybody could bind: a client that decides nothing, puts pod after pod on node after node, and tells nobody.
 
-    python -m perf.bare_client KUBECONFIG
+    python -m perf.bare_client KUBECONFIG               # what there is, then no more
+    python -m perf.bare_client KUBECONFIG --watch       # each pod as soon as a watch tells of it
 
-It lists what there is, then writes all bindings through the lane that kscheduler's go through. No watch, no Events:
-what it reaches on a control plane is the room above a scheduler there. `perf.compare_kube_scheduler --bare` runs it as
-a third contender.
+It writes bindings through the lane that kscheduler's go through, and no Events. How many it writes is the room above a
+scheduler on a control plane, and how long a pod waits for it is what that control plane takes of the time itself.
+`perf.compare_kube_scheduler --bare` and the target `bare-client` of `perf.workloads` run it beside the schedulers.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import gc
+import itertools
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
 
+from kscheduler.api.objects import Node, Pod
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
+from kscheduler.client.concurrency import run_together
+from kscheduler.client.informer import Informer
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.errors import APIError
@@ -28,6 +36,7 @@ from tests.controlplane.harness import ControlPlane, Process
 NAME = "bare client"
 AT_ONCE = 64  # as kscheduler does by default
 QPS = 100_000
+READY = "watching"  # what it prints once its watch would tell of a new pod
 
 T = TypeVar("T")
 
@@ -35,10 +44,13 @@ T = TypeVar("T")
 class BareClient:
     """As a process beside a control plane."""
 
-    def __init__(self, control_plane: ControlPlane) -> None:
+    def __init__(self, control_plane: ControlPlane, *, watch: bool = False) -> None:
         command = [sys.executable, "-m", "perf.bare_client", str(control_plane.admin_kubeconfig)]
         repository = Path(__file__).resolve().parents[1]
+        command += ["--watch"] if watch else []
         self.process: Process = control_plane.start_process("bare-client", command, directory=repository)
+        if watch:
+            self.process.wait_ready(lambda: READY in self.process.log_text())
 
     def stop(self) -> None:
         self.process.stop()
@@ -52,25 +64,116 @@ class _Clock:
         return time.time()
 
 
+class _Bindings:
+    """Bindings on their way, to node after node."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self.lane = BindLane(client, Binder(client, random.Random(0)), limit=AT_ONCE)
+        self.failed = 0
+
+    def write(self, pod: Pod, node_name: str) -> None:
+        meta = pod.metadata
+        self.lane.submit(Binding(meta.namespace, meta.name, meta.uid, node_name), self._answered)
+
+    def _answered(self, error: APIError | None) -> None:
+        self.failed += error is not None
+
+
 async def bind_all(kubeconfig: str) -> int:
     """Bind all pods that have no node; returns how many were not bound."""
-    client = await KubeClient.connect(_Clock(), kubeconfig=kubeconfig, qps=QPS, burst=QPS)
+    client = await _connect(kubeconfig)
     try:
         nodes = [node.metadata.name for node in await _list(client, NODES)]
-        pods = [pod.metadata for pod in await _list(client, PODS) if not pod.spec.node_name]
-        lane = BindLane(client, Binder(client, random.Random(0)), limit=AT_ONCE)
-        failed: list[APIError] = []
-
-        def answered(error: APIError | None) -> None:
-            if error is not None:
-                failed.append(error)
-
-        for number, pod in enumerate(pods):
-            lane.submit(Binding(pod.namespace, pod.name, pod.uid, nodes[number % len(nodes)]), answered)
-        await lane.drain(3600.0)
-        return len(failed)
+        bindings = _Bindings(client)
+        pods = [pod for pod in await _list(client, PODS) if not pod.spec.node_name]
+        for pod, node_name in zip(pods, itertools.cycle(nodes)):
+            bindings.write(pod, node_name)
+        await bindings.lane.drain(3600.0)
+        return bindings.failed
     finally:
         await client.close()
+
+
+class _Nodes:
+    """An informer's handler: the names of all nodes there have been."""
+
+    def __init__(self, on_first: Callable[[], None]) -> None:
+        self._names: list[str] = []
+        self._on_first = on_first
+        self._turn = 0
+
+    def next_name(self) -> str:
+        """Empty while there is none."""
+        if not self._names:
+            return ""
+        self._turn += 1
+        return self._names[self._turn % len(self._names)]
+
+    def on_add(self, obj: Node) -> None:
+        self._names.append(obj.metadata.name)
+        if len(self._names) == 1:
+            self._on_first()
+
+    def on_update(self, old: Node, new: Node) -> None:
+        pass
+
+    def on_delete(self, obj: Node) -> None:
+        pass
+
+
+class _Pods:
+    """An informer's handler: each pod goes to the next node, when it is first seen without gates."""
+
+    def __init__(self, bindings: _Bindings) -> None:
+        self.nodes = _Nodes(self._on_first_node)
+        self._bindings = bindings
+        self._written: set[str] = set()  # pod uids
+        self._early: list[Pod] = []  # that came before the first node
+
+    def on_add(self, obj: Pod) -> None:
+        uid = obj.metadata.uid
+        if obj.spec.node_name or obj.spec.scheduling_gates or uid in self._written:
+            return
+        self._written.add(uid)
+        node_name = self.nodes.next_name()
+        if node_name:
+            self._bindings.write(obj, node_name)
+        else:
+            self._early.append(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Pod) -> None:
+        pass
+
+    def _on_first_node(self) -> None:
+        for pod in self._early:
+            self._bindings.write(pod, self.nodes.next_name())
+        self._early.clear()
+
+
+async def bind_as_they_come(kubeconfig: str) -> None:
+    """Bind pods as a watch tells of them, until cancelled."""
+    client = await _connect(kubeconfig)
+    try:
+        handler = _Pods(_Bindings(client))
+        clock, rng = _Clock(), random.Random(0)
+        nodes = Informer(client, NODES, handler.nodes, clock=clock, rng=rng)
+        pods = Informer(client, PODS, handler, clock=clock, rng=rng)
+        await run_together(nodes.run(), pods.run(), _say_ready(nodes, pods))
+    finally:
+        await client.close()
+
+
+async def _say_ready(*informers: Informer[Any]) -> None:
+    for informer in informers:
+        await informer.synced.wait()
+    print(READY, flush=True)
+
+
+async def _connect(kubeconfig: str) -> KubeClient:
+    return await KubeClient.connect(_Clock(), kubeconfig=kubeconfig, qps=QPS, burst=QPS)
 
 
 async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
@@ -86,11 +189,23 @@ async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
 
 async def _serve(kubeconfig: str) -> None:
     """Bind, then wait to be stopped: whoever measures reads this process's times."""
-    failed: Any = await bind_all(kubeconfig)
+    failed = await bind_all(kubeconfig)
     print(f"{failed} pods were not bound", flush=True)
     await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="perf.bare_client")
+    parser.add_argument("kubeconfig")
+    parser.add_argument("--watch", action="store_true", help="bind pods as they come, until stopped")
+    options = parser.parse_args()
     uvloop.install()
-    asyncio.run(_serve(sys.argv[1]))
+    if options.watch:
+        gc.disable()  # a floor has no pauses of its own
+        asyncio.run(bind_as_they_come(options.kubeconfig))
+    else:
+        asyncio.run(_serve(options.kubeconfig))
+
+
+if __name__ == "__main__":
+    _main()

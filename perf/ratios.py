@@ -14,7 +14,7 @@ import msgspec
 
 from perf.results import FIGURES, Facts, Figure, ResultError, Results, read
 
-OURS, THEIRS = "kscheduler", "kube-scheduler"
+OURS, THEIRS, BARE = "kscheduler", "kube-scheduler", "bare-client"
 KIND = "ratios"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from perf.ratios import OURS, THEIRS, Ratios, ratios_of, shown, spread
-from perf.results import CPU, FIGURES, LATENCY, MEMORY, THROUGHPUT, Results
+from collections.abc import Iterator, Sequence
+
+from perf.ratios import BARE, OURS, THEIRS, Ratios, ratios_of, shown, spread
+from perf.results import CPU, FIGURES, LATENCY, MEDIAN_LATENCY, MEMORY, THROUGHPUT, Figure, Results
 
 SUMMARY = (THROUGHPUT, CPU, LATENCY, MEMORY)
 NO_FIGURE = "-"
@@ -30,7 +32,33 @@ def workload_table(results: Results, title: str) -> str:
         if any(found):
             medians = "".join(f"{shown(spread(each).median) if each else NO_FIGURE:>16}" for each in found)
             lines.append(f"{figure.title:36}{medians}   {ratios.get(figure.key, NO_FIGURE)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_tail_lines(results, title, targets)])
+
+
+def _tail_lines(results: Results, title: str, targets: Sequence[str]) -> Iterator[str]:
+    """Where the longest waits are from: the 99th percentile beside what nobody there can be below, within a round."""
+    for other, figure, words in (
+        (BARE, LATENCY, f"p99 beyond that of {BARE}, ms"),
+        (THEIRS, MEDIAN_LATENCY, f"p99 in p50s of {THEIRS}"),
+    ):
+        beside = _by_round(results, title, other, figure)
+        if BARE not in targets or not beside:
+            continue
+        medians = ""
+        for target in targets:
+            pairs = [
+                (tail, beside[number])
+                for number, tail in _by_round(results, title, target, LATENCY).items()
+                if beside.get(number)
+            ]
+            found = [tail - base if figure is LATENCY else tail / base for tail, base in pairs]
+            medians += f"{shown(spread(found).median) if found else NO_FIGURE:>16}"
+        yield f"{words:36}{medians}"
+
+
+def _by_round(results: Results, title: str, target: str, figure: Figure) -> dict[int, float]:
+    chosen = [record for record in results.records if (record.title, record.target) == (title, target)]
+    return {record.round: value for record in chosen if (value := record.figure(figure)) is not None}
 
 
 def ratio_table(ratios: Ratios) -> str:

@@ -24,7 +24,7 @@ from perf.workloads.comparison import Comparison, compare, now, results_of, writ
 from perf.workloads.execution import TIMEOUT_S
 from perf.workloads.faults import WorkloadError
 from perf.workloads.suite import Plan, Suite
-from perf.workloads.targets import TARGETS, Run, runner
+from perf.workloads.targets import ALL_TARGETS, TARGETS, Run, runner
 from tests.controlplane.harness import HarnessError
 
 INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
@@ -51,7 +51,12 @@ def main(argv: Sequence[str] | None = None, run: Run | None = None) -> int:
             write_all(options.output, results_of(comparisons, started))
 
     carry_out = run or runner(options.qps, options.timeout)
-    code = _guarded(lambda: compare(plans, options.targets, options.rounds, carry_out, keep, at_half=options.half_rate))
+    at_half, at_own_half = options.half_rate, options.own_half_rate
+    code = _guarded(
+        lambda: compare(
+            plans, options.targets, options.rounds, carry_out, keep, at_half=at_half, at_own_half=at_own_half
+        )
+    )
     return _told(comparisons, options, started) or code
 
 
@@ -103,8 +108,9 @@ def _listed(suite: Suite) -> str:
 def _targets(text: str) -> tuple[str, ...]:
     found = tuple(text.split(","))
     for target in found:
-        if target not in TARGETS:
-            raise argparse.ArgumentTypeError(f"there is no target {target!r}, expected some of {', '.join(TARGETS)}")
+        if target not in ALL_TARGETS:
+            expected = ", ".join(ALL_TARGETS)
+            raise argparse.ArgumentTypeError(f"there is no target {target!r}, expected some of {expected}")
     return found
 
 
@@ -121,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases (default all)")
     parser.add_argument("--list", action="store_true", help="print cases and sizes")
-    parser.add_argument("--targets", type=_targets, default=TARGETS, metavar="A,B", help=f"of {', '.join(TARGETS)}")
+    parser.add_argument("--targets", type=_targets, default=TARGETS, metavar="A,B", help=f"of {', '.join(ALL_TARGETS)}")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--size", default="500Nodes", help="name or label of a size (default 500Nodes)")
     size.add_argument("--nodes", type=lambda text: f"{int(text)}Nodes", dest="size", metavar="N", help="size NNodes")
@@ -130,6 +136,9 @@ def _parser() -> argparse.ArgumentParser:
     rate.add_argument("--rate", type=_positive, help="create the measured pods at this rate, pods/s, evenly spaced")
     rate.add_argument(
         "--half-rate", action="store_true", help="then once more, at half the rate of the slowest target's peak"
+    )
+    parser.add_argument(
+        "--own-half-rate", action="store_true", help="then once more, each target at half the rate of its own peak"
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="write results, ratios and plot, after each round")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="write the ratios there too, if all is complete")

@@ -1,7 +1,7 @@
 """The apiserver's own word on when pods were created and bound: its audit log, read as it grows.
 
-Each entry has the time at which the request was answered, so that no watch has to keep up with the bindings, and what
-reads here may come late. Only the two requests that matter are logged.
+Each entry has the times at which the request came and was answered, so that no watch has to keep up with the
+bindings, and what reads here may come late. Only the two requests that matter are logged.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _Status(msgspec.Struct):
 
 class _Entry(msgspec.Struct, rename="camel"):
     stage_timestamp: datetime
+    request_received_timestamp: datetime
     object_ref: _Reference = msgspec.field(default_factory=_Reference)
     response_status: _Status = msgspec.field(default_factory=_Status)
 
@@ -96,5 +97,10 @@ class AuditTail:
         """A name that the apiserver made up is not in the log; nobody waits for such pods."""
         pod = entry.object_ref
         if entry.response_status.code == 201 and pod.name:
-            at_s = entry.stage_timestamp.timestamp() - self._unix_minus_monotonic_s
-            self._log.note(f"{pod.namespace}/{pod.name}", at_s, pod.subresource == "binding")
+            key, is_binding = f"{pod.namespace}/{pod.name}", pod.subresource == "binding"
+            if is_binding:
+                self._log.note_asked(key, self._monotonic_s(entry.request_received_timestamp))
+            self._log.note(key, self._monotonic_s(entry.stage_timestamp), is_binding)
+
+    def _monotonic_s(self, moment: datetime) -> float:
+        return moment.timestamp() - self._unix_minus_monotonic_s

@@ -7,6 +7,7 @@ not count.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from collections.abc import Collection as Group
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ class Collected:
     peak_memory_bytes: int
     throughput: dict[str, float] = field(default_factory=dict)  # scheduler_perf's, pods/s; nothing for a short run
     latency_ms: dict[str, float] = field(default_factory=dict)  # of a pod, from created to bound
+    reaction_ms: dict[str, float] = field(default_factory=dict)  # the part until the apiserver was asked to bind it
+    answer_ms: dict[str, float] = field(default_factory=dict)  # and the part that it took to do so
 
 
 class Collection:
@@ -54,11 +57,7 @@ class Collection:
         if created is not None:
             started_s = created.started_unix_s - (time.time() - time.monotonic())
             came_s = started_s + created.seconds
-        latencies = [
-            1000 * max(0.0, bound - made)  # a binding may be answered before the creation it follows
-            for key in measured
-            if (bound := log.bound_s(key)) is not None and (made := log.created_s(key)) is not None
-        ]
+        latencies = _between_ms(measured, log.created_s, log.bound_s)
         return Collected(
             pods=len(bound_s),
             seconds=bound_s[-1] - started_s,
@@ -69,7 +68,21 @@ class Collection:
             peak_memory_bytes=usage.peak_memory_bytes,
             throughput=summary(samples(bound_s, self._started_s, ended_s)),
             latency_ms=summary(latencies) | {"Max": max(latencies)},
+            reaction_ms=summary(_between_ms(measured, log.created_s, log.asked_s)),
+            answer_ms=summary(_between_ms(measured, log.asked_s, log.bound_s)),
         )
 
     def _bound(self) -> list[str]:
         return [key for key in self._site.pods.bound() if key.partition("/")[0] in self._namespaces]
+
+
+When = Callable[[str], float | None]  # key of a pod -> a moment, if it is known
+
+
+def _between_ms(pods: Iterable[str], begin: When, end: When) -> list[float]:
+    """Of each pod of which both are known. A binding may be asked for before the creation it follows is answered."""
+    return [
+        1000 * max(0.0, ended - began)
+        for key in pods
+        if (ended := end(key)) is not None and (began := begin(key)) is not None
+    ]

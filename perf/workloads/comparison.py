@@ -11,12 +11,12 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perf.ratio_plot import to_svg
-from perf.ratios import ratios_of, write_ratios
+from perf.ratios import BARE, OURS, THEIRS, ratios_of, write_ratios
 from perf.result_table import ratio_table
 from perf.results import Data, Facts, Record, Results, write
 from perf.workloads.execution import Outcome
@@ -26,6 +26,7 @@ from tests.controlplane.harness import HarnessError
 
 MEBIBYTE = 1024 * 1024
 HALF = "half of the peak"
+OWN_HALF = "half of its own peak"
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Comparison:
     plan: Plan
     wanted: int  # rounds
     targets: Sequence[str]
+    rates_per_s: Mapping[str, float] = field(default_factory=dict)  # target -> its own rate; the plan's without one
     records: list[Record] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # what any run found wrong
     failure: str = ""  # why no further round was run
@@ -44,8 +46,10 @@ class Comparison:
         """One run of each, another one first every time."""
         first = self.rounds % len(self.targets)
         for target in (*self.targets[first:], *self.targets[:first]):
-            outcome = run(target, self.plan)
-            record = record_of(outcome, self.plan, target, self.rounds + 1)
+            rate = self.rates_per_s.get(target)
+            plan = self.plan if rate is None else self.plan.at_rate(rate, self.plan.load)
+            outcome = run(target, plan)
+            record = record_of(outcome, plan, target, self.rounds + 1)
             self.records.append(record)
             self.problems += [f"{self.plan.full_name}: {target}: {problem}" for problem in outcome.problems]
             print(f"{record.title}: round {record.round}: {line(target, outcome)}", file=sys.stderr, flush=True)
@@ -66,14 +70,29 @@ class Comparison:
         """Whether there are as many rounds as were wanted."""
         return self.rounds >= self.wanted
 
-    def half_of_peak(self) -> float:
-        """Half the rate of the slowest target, which none is beyond; 0.0 when there is none."""
-        peaks = [
-            statistics.median(values)
+    def halves_of_peaks(self) -> dict[str, float]:
+        """Half the rate of each target that has one."""
+        return {
+            target: statistics.median(values) / 2
             for target in self.targets
             if (values := [rate for rate in (_rate(record, target) for record in self.records) if rate])
-        ]
-        return min(peaks) / 2 if peaks else 0.0
+        }
+
+    def at_half_of_peaks(self, *, of_its_own: bool) -> Comparison | None:
+        """The same with pods that come at half the rate of the slowest target, which none is beyond.
+
+        `of_its_own`: each at half of its own instead. With a control plane there is a bare client as well, to say what
+        of the latency is that one's. None when no target has a rate.
+        """
+        rates = self.halves_of_peaks()
+        if not rates:
+            return None
+        targets = list(self.targets)
+        if BARE not in targets and {OURS, THEIRS} & {*targets}:
+            targets.append(BARE)
+            rates[BARE] = rates.get(OURS) or rates[THEIRS]
+        plan = self.plan.at_rate(min(rates.values()), OWN_HALF if of_its_own else HALF)
+        return Comparison(plan, self.wanted, targets, rates if of_its_own else {})
 
 
 def compare(
@@ -84,20 +103,25 @@ def compare(
     keep: Callable[[Sequence[Comparison]], None],
     *,
     at_half: bool = False,
+    at_own_half: bool = False,
 ) -> None:
     """Run all plans; `keep` is told after each round, and at the end of it all, also when that is a fault.
 
-    `at_half`: each plan once more, with its measured pods created at half the rate of the slowest target.
+    `at_half`: each plan once more, with its measured pods created at half the rate of the slowest target;
+    `at_own_half`: and with them created at half the rate of each target itself.
     """
     comparisons = [Comparison(plan, rounds, targets) for plan in plans]
     try:
         for comparison in list(comparisons):
             comparison.run_all(run, lambda: keep(comparisons))
-            rate = comparison.half_of_peak()
-            if at_half and comparison.is_complete and rate:
-                rated = Comparison(comparison.plan.at_rate(rate, HALF), rounds, targets)
-                comparisons.insert(comparisons.index(comparison) + 1, rated)
-                rated.run_all(run, lambda: keep(comparisons))
+            if not comparison.is_complete:
+                continue
+            wanted = [of_its_own for of_its_own, is_wanted in ((False, at_half), (True, at_own_half)) if is_wanted]
+            rated = [found for each in wanted if (found := comparison.at_half_of_peaks(of_its_own=each))]
+            position = comparisons.index(comparison) + 1
+            comparisons[position:position] = rated
+            for each in rated:
+                each.run_all(run, lambda: keep(comparisons))
     finally:
         keep(comparisons)
 
@@ -138,6 +162,8 @@ def record_of(outcome: Outcome, plan: Plan, target: str, number: int) -> Record:
         "PodsPerSecond": {"Average": collected.pods / collected.seconds},
         "SchedulingThroughput": collected.throughput,
         "CreateToBound": collected.latency_ms,
+        "CreateToBindRequest": collected.reaction_ms,
+        "BindRequest": collected.answer_ms,
         "LastBinding": {"Duration": collected.behind_s},
         "SchedulingDuration": {"Duration": collected.seconds},
         "SchedulerCPU": {"Average": 1000 * collected.scheduler_cpu_s / collected.pods},

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from perf.bare_client import BareClient
 from perf.control_plane_run import Peer
 from perf.workloads.audit_tail import AuditTail
 from perf.workloads.object_template import Object
@@ -54,6 +55,11 @@ def start_kube_scheduler(qps: int) -> StartPeer:
         return KubeScheduler(control_plane, qps=qps, burst=qps, configuration=configuration, extra_flags=gates)
 
     return start
+
+
+def start_bare_client(control_plane: ControlPlane, plan: Plan) -> Peer:
+    """What decides nothing."""
+    return BareClient(control_plane, watch=True)
 
 
 class ControlPlaneSite:

@@ -20,6 +20,7 @@ class PodLog:
 
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}  # namespace/name -> when it was created
+        self._asked_s: dict[str, float] = {}  # namespace/name -> when the apiserver was asked to bind it
         self._bound_s: dict[str, float] = {}  # namespace/name -> when it got a node
 
     def note(self, key: str, now_s: float, has_node: bool) -> None:
@@ -27,8 +28,16 @@ class PodLog:
         times = self._bound_s if has_node else self._created_s
         times.setdefault(key, now_s)
 
+    def note_asked(self, key: str, now_s: float) -> None:
+        """The request arrived that bound it; told before the binding is."""
+        self._asked_s.setdefault(key, now_s)
+
     def created_s(self, key: str) -> float | None:
         return self._created_s.get(key)
+
+    def asked_s(self, key: str) -> float | None:
+        """None where there is no request."""
+        return self._asked_s.get(key)
 
     def bound_s(self, key: str) -> float | None:
         return self._bound_s.get(key)

@@ -1,10 +1,21 @@
-"""What is measured: our scheduler on the cluster in memory, and it and kube-scheduler on a real control plane."""
+"""What is measured: our scheduler on the cluster in memory, and it and kube-scheduler on a real control plane.
+
+The bare client decides nothing and binds each pod as soon as it hears of it: what a pod waits there is the control
+plane's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler, start_kube_scheduler
+from perf.ratios import BARE
+from perf.workloads.control_plane_site import (
+    ControlPlaneSite,
+    start_bare_client,
+    start_kscheduler,
+    start_kube_scheduler,
+)
 from perf.workloads.embedded_site import EmbeddedSite
 from perf.workloads.execution import Outcome, measure
 from perf.workloads.site import MakeSite
@@ -12,6 +23,7 @@ from perf.workloads.suite import Plan
 
 EMBEDDED, OURS, THEIRS = "embedded", "kscheduler", "kube-scheduler"
 TARGETS = (EMBEDDED, OURS, THEIRS)
+ALL_TARGETS = (*TARGETS, BARE)
 
 Run = Callable[[str, Plan], Outcome]  # target, plan
 
@@ -23,10 +35,17 @@ def sites(qps: int) -> Mapping[str, MakeSite]:
         EMBEDDED: EmbeddedSite,
         OURS: lambda plan: ControlPlaneSite(ours, plan),
         THEIRS: lambda plan: ControlPlaneSite(theirs, plan),
+        BARE: lambda plan: ControlPlaneSite(start_bare_client, plan),
     }
 
 
 def runner(qps: int, timeout_s: float) -> Run:
     """Carries out one plan under one target."""
     make = sites(qps)
-    return lambda target, plan: measure(make[target](plan), plan, timeout_s)
+
+    def run(target: str, plan: Plan) -> Outcome:
+        outcome = measure(make[target](plan), plan, timeout_s)
+        # Which knows no capacity, and writes no Events.
+        return replace(outcome, problems=[]) if target == BARE else outcome
+
+    return run

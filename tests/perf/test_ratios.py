@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.ratio_plot import PANELS, to_svg
-from perf.ratios import OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
+from perf.ratios import BARE, OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
 from perf.result_table import ratio_table, whole_table
 from perf.results import CPU, LATENCY, THROUGHPUT, Facts, Record, ResultError, Results
 
@@ -78,6 +78,28 @@ def test_table_has_both_and_the_ratio() -> None:
 
 def test_table_marks_a_part() -> None:
     assert "PARTIAL, Some/5Nodes; median of 1 of 2" in whole_table(results([20.0], [10.0]))
+
+
+def latencies(p50: Sequence[float], p99: Sequence[float], target: str) -> list[Record]:
+    """Rounds."""
+    return [
+        Record(NAME, target, number, {"CreateToBound": {"Perc50": middle, "Perc99": tail}}, "half")
+        for number, (middle, tail) in enumerate(zip(p50, p99, strict=True), start=1)
+    ]
+
+
+def test_table_says_what_of_the_longest_waits_is_the_control_planes() -> None:
+    records = [
+        *latencies([1.0, 1.0], [8.0, 90.0], OURS),
+        *latencies([4.0, 3.0], [40.0, 300.0], THEIRS),
+        *latencies([1.0, 1.0], [6.0, 60.0], BARE),
+    ]
+    lines = {text[:36].strip(): text[36:].split() for text in whole_table(Results(records)).splitlines()}
+    assert lines["p99 beyond that of bare-client, ms"] == ["16.0", "137", "0.00"]  # 2 and 30, 34 and 240
+    assert lines["p99 in p50s of kube-scheduler"] == ["16.0", "55.0", "10.8"]  # 2 and 30, 10 and 100, 1.5 and 20
+    without = whole_table(Results([record for record in records if record.target != BARE]))
+    assert "p50s" not in without
+    assert "beyond" not in without
 
 
 def test_table_of_ratios_has_a_line_for_each_workload() -> None:

@@ -12,11 +12,21 @@ import pytest
 from perf.workloads.audit_tail import AuditTail
 from perf.workloads.pod_log import PodLog
 
+TOOK_S = 0.25  # each request
+
 
 def entry(name: str, unix_s: float, subresource: str = "", code: int = 201) -> str:
-    written = datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    reference = {"resource": "pods", "namespace": "n", "name": name, "subresource": subresource}
-    return json.dumps({"stageTimestamp": written, "objectRef": reference, "responseStatus": {"code": code}}) + "\n"
+    fields = {
+        "requestReceivedTimestamp": written(unix_s - TOOK_S),
+        "stageTimestamp": written(unix_s),
+        "objectRef": {"resource": "pods", "namespace": "n", "name": name, "subresource": subresource},
+        "responseStatus": {"code": code},
+    }
+    return json.dumps(fields) + "\n"
+
+
+def written(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def read(directory: Path, *parts: str) -> PodLog:
@@ -36,6 +46,14 @@ def test_times_are_those_of_the_answers(tmp_path: Path) -> None:
     assert created == pytest.approx(now_s - 3.0, abs=0.1)
     assert bound == pytest.approx(now_s - 1.0, abs=0.1)
     assert log.bound() == ["n/a"]
+
+
+def test_binding_was_asked_for_before_it_was_answered(tmp_path: Path) -> None:
+    log = read(tmp_path, entry("a", time.time()), entry("a", time.time(), "binding"))
+    asked, bound = log.asked_s("n/a"), log.bound_s("n/a")
+    assert asked is not None
+    assert bound is not None
+    assert bound - asked == pytest.approx(TOOK_S, abs=0.001)
 
 
 def test_refused_requests_do_not_count(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from perf.ratios import read_ratios
+from perf.ratios import BARE, read_ratios
 from perf.results import LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import INTERRUPTED, main
 from perf.workloads.collection import Collected
-from perf.workloads.comparison import HALF, Comparison, compare, line
+from perf.workloads.comparison import HALF, OWN_HALF, Comparison, compare, line
 from perf.workloads.execution import Outcome
 from perf.workloads.suite import Plan
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
@@ -159,8 +159,32 @@ def test_baseline_is_written_of_what_is_complete(tmp_path: Path) -> None:
 def test_half_of_the_slowest_peak_is_the_rate_of_all() -> None:
     runs, kept = FakeRuns(), []
     compare([PLAN], TARGETS, 1, runs, lambda all_: kept.append([each.plan.full_name for each in all_]), at_half=True)
-    assert [plan.rate_per_s for plan in runs.plans] == [None, None, None, 25.0, 25.0, 25.0]
+    assert [plan.rate_per_s for plan in runs.plans] == [None, None, None, 25.0, 25.0, 25.0, 25.0]
     assert kept[-1] == ["Some/5Nodes", f"Some/5Nodes at {HALF}"]
+
+
+def test_a_bare_client_runs_at_half_rate_beside_a_control_plane() -> None:
+    for targets, more in ((TARGETS, [BARE]), ((EMBEDDED,), []), ((OURS, BARE), [])):
+        runs = FakeRuns()
+        compare([PLAN], targets, 1, runs, lambda _: None, at_half=True)
+        assert runs.taken == [*targets, *targets, *more]
+
+
+def test_half_of_its_own_peak_is_the_rate_of_each() -> None:
+    runs, kept = FakeRuns(), []
+    at_both: list[str] = [OURS, THEIRS]
+    compare(
+        [PLAN],
+        at_both,
+        1,
+        runs,
+        lambda all_: kept.append([each.plan.full_name for each in all_]),
+        at_half=True,
+        at_own_half=True,
+    )
+    rates = {(target, plan.load): plan.rate_per_s for target, plan in zip(runs.taken, runs.plans, strict=True)}
+    assert [rates[target, OWN_HALF] for target in (OURS, THEIRS, BARE)] == [50.0, 25.0, 50.0]
+    assert kept[-1] == ["Some/5Nodes", f"Some/5Nodes at {HALF}", f"Some/5Nodes at {OWN_HALF}"]
 
 
 def test_rate_is_given_to_the_plan(tmp_path: Path) -> None:

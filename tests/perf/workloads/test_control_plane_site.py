@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perf.ratios import BARE
 from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import main
 from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
@@ -52,6 +53,16 @@ def test_all_targets_run_the_same_workload(tmp_path: Path) -> None:
     for target in (EMBEDDED, OURS, THEIRS):
         # kube-scheduler now and then evicts for a pod that a node nominated to another would have taken
         assert results.values("PreemptionBasic/5Nodes", target, evicted)[0] >= 15
+
+
+def test_bare_client_binds_pods_as_they_come(tmp_path: Path) -> None:
+    arguments = ["SchedulingBasic", "--size", "small", "--rounds", "1", "--rate", "50", "--targets", BARE]
+    assert main([*arguments, "--output", str(tmp_path)]) == 0
+    results = read(tmp_path / "results.json")
+    title = results.titles()[0]
+    asked, answered = (figure for figure in FIGURES if "BindRequest" in figure.metric)
+    for figure in (LATENCY, asked, answered):
+        assert results.values(title, BARE, figure)[0] > 0
 
 
 @pytest.mark.parametrize("server", ["etcd", "kube-apiserver"])
