@@ -309,7 +309,7 @@ FORMS = (
     Form(LABEL_POLICY, "http", 150, extender=False),
     Form(PACKING, "native", 20_000, FIT, shrinks=False),
     Form(PACKING, "kernel", 5_000, f"{_HERE}:KernelPacking", shrinks=False),
-    *batch_forms(PACKING, "gpu_packing", 5_000, "cpu"),
+    *batch_forms(PACKING, "gpu_packing", 20_000, "cpu"),
     Form(PACKING, "py-table", 1_000, f"{_HERE}:PythonPackingTable"),
     Form(PACKING, "py-node", 700, f"{_HERE}:PythonPacking"),
 )

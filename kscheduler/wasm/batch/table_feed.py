@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kscheduler._fast import changes_so_far, pack_alive, pack_amounts, rows_changed_since
+from kscheduler._fast import changes_so_far, pack_alive, pack_amounts, pack_usage, rows_changed_since
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.batch.description import Description
@@ -20,6 +20,7 @@ from kscheduler.wasm.batch.indexed_column import IndexedColumn
 from kscheduler.wasm.batch.pods import PodView
 
 NO_METRIC = -(1 << 63)
+MOST_RESOURCES = 15  # that `pack_usage` takes
 
 Message = dict[str, Any]
 _encode = msgspec.msgpack.Encoder().encode
@@ -72,13 +73,17 @@ class TableFeed:
         self._cordoned = bytearray()
         self._indexed: dict[tuple[str, str], IndexedColumn] = {}  # (part, key) -> column
         self._readers: dict[tuple[str, str], _Reader] = _readers(wanted)
+        # Usage alone comes and goes with every pod, so it is packed in one go.
+        self._is_plain = wanted.follows_pods and "pods" not in wanted.table and len(wanted.resources) <= MOST_RESOURCES
+        self._packed_names = [_encode(name) for name in wanted.resources]
         self._begin_anew()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
         """What brings a mirror up to date; it counts as told."""
         if not self._wanted.has_table:
             return []
-        self._follow_nodes()
+        if self._seen != self._table.node_changes.count:
+            self._follow_nodes()
         nodes = None if mirror.version != self._version else self._table.node_changes.since(mirror.nodes)
         if nodes is None:
             return [self._full(mirror)]
@@ -130,9 +135,18 @@ class TableFeed:
     def _usage_delta(self, mirror: Mirror) -> list[bytes]:
         changed = rows_changed_since(self._table.columns, mirror.usage)
         mirror.usage = changes_so_far(self._table.columns)
+        if changed is not None and self._is_plain and not mirror.stale:
+            return [self._pack_usage(mirror, changed)] if changed else []
         rows = None if changed is None else _union(changed, mirror.stale)
         mirror.stale.clear()
         return [] if rows == [] else [self._pack(mirror, self._usage_columns(rows), rows)]
+
+    def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
+        """The same as `_pack` of the columns of these rows."""
+        mirror.gen += 1
+        find = self._table.resources.find
+        columns = [-1 if (column := find(name)) is None else column for name in self._wanted.resources]
+        return pack_usage(self._table.columns, mirror.gen, rows, list(zip(self._packed_names, columns, strict=True)))
 
     def _pack(self, mirror: Mirror, columns: Message, rows: Sequence[int] | None, *, full: bool = False) -> bytes:
         mirror.gen += 1
