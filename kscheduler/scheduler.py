@@ -69,13 +69,13 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
-from kscheduler.telemetry.live_metrics import build_live_metrics
 from kscheduler.telemetry.settings import telemetry_settings
-from kscheduler.telemetry.source import MakeSource
 from kscheduler.waiting_pods import WaitingPods
 from kscheduler.watches import Listeners, Watches
 
 if TYPE_CHECKING:
+    from kscheduler.telemetry.live_metrics import LiveMetrics
+    from kscheduler.telemetry.source import MakeSource
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
 log = logging.getLogger(__name__)
@@ -160,18 +160,7 @@ class Scheduler:
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
         self._guests = options.guests
-        self.live_metrics = build_live_metrics(
-            config,
-            client,
-            self.cache.table,
-            clock=clock,
-            identity=options.identity,
-            observer=self.measurements,
-            recorder=lambda: self.recorder,
-            may_write=lambda: self.binder.may_bind(),
-            tell=self._tell_pod,
-            make_source=metric_source,
-        )
+        self.live_metrics = self._build_live_metrics(client, config, options, metric_source)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self.recorder = EventRecorder(
@@ -295,6 +284,29 @@ class Scheduler:
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Extension point -> plugins and weights."""
         return build(profile, handle, self._guests)
+
+    def _build_live_metrics(
+        self, client: Client, config: SchedulerConfig, options: Options, make_source: MakeSource | None
+    ) -> LiveMetrics | None:
+        """None if no profile goes by live metrics; nothing of it is imported then."""
+        settings = telemetry_settings(config)
+        if not settings.is_wanted:
+            return None
+        from kscheduler.telemetry.live_metrics import build_live_metrics
+
+        return build_live_metrics(
+            settings,
+            config.profiles,
+            client,
+            self.cache.table,
+            clock=self._clock,
+            identity=options.identity,
+            observer=self.measurements,
+            recorder=lambda: self.recorder,
+            may_write=lambda: self.binder.may_bind(),
+            tell=self._tell_pod,
+            make_source=make_source,
+        )
 
     def _build_queue(
         self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.types import Profile
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.observer import TelemetryObserver
 from kscheduler.telemetry.policy_objects import PolicyObjects
 from kscheduler.telemetry.policy_reports import Records
-from kscheduler.telemetry.settings import telemetry_settings
+from kscheduler.telemetry.settings import TelemetrySettings
 from kscheduler.telemetry.source import MakeSource
 from kscheduler.telemetry.telemetry import LiveTelemetry, Tell
 
@@ -42,7 +42,8 @@ class LiveMetrics:
 
 
 def build_live_metrics(
-    config: SchedulerConfig,
+    settings: TelemetrySettings,
+    profiles: Sequence[Profile],
     client: Client,
     table: NodeTable,
     *,
@@ -53,15 +54,12 @@ def build_live_metrics(
     may_write: Callable[[], bool],
     tell: Tell,
     make_source: MakeSource | None = None,
-) -> LiveMetrics | None:
-    """None if no profile goes by live metrics. Raises ConfigError. `identity` tells replicas apart."""
-    settings = telemetry_settings(config)
-    if not settings.is_wanted:
-        return None
+) -> LiveMetrics:
+    """`identity` tells replicas apart."""
     # Generators of their own: how often they draw must not move the scheduler's tie-breaks.
     policies = PolicyObjects(
         client,
-        config.profiles,
+        profiles,
         clock=clock,
         rng=random.Random(f"policies of {identity}"),
         recorder=recorder,
