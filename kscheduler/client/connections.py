@@ -3,32 +3,64 @@
 A tenth of the cost of a general HTTP client, because nothing general is done: no redirects, cookies, compression or
 proxies. An exchange can be awaited, or begun with a callback, which costs neither task nor future. Errors are OSError,
 asyncio.TimeoutError or BadAnswer; the transport above knows what they mean.
+
+A few connections are kept warm however long nothing is asked, since a new one costs the apiserver several milliseconds
+of handshake, and a burst of pods would pay for all of theirs at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 
+log = logging.getLogger(__name__)
+
 BUFFER_BYTES = 1 << 13  # an answer to a write is half a kilobyte; a longer one comes in pieces
+MOST_WARM = 12  # connections; an adaptive limit of writes starts with fewer
+# A connection is idle for 45 s at most, and the usual balancers close after 60 s. What keeping 12 of them so costs is a
+# third of a request a second.
+WARM_PERIOD_S = 20.0
+WARM_AGE_S = 25.0
+WARM_TIMEOUT_S = 10.0
 OnOutcome = Callable[[Answer | Exception], None]
 
 
 class ConnectionPool:
     """As many connections as there are requests at once; the one used last is used next, so that spares run dry."""
 
-    def __init__(self, endpoint: Endpoint, *, connect_timeout_s: float, keep_alive_s: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        connect_timeout_s: float,
+        keep_alive_s: float,
+        ping: Callable[[], bytes] = bytes,
+        warm_period_s: float = WARM_PERIOD_S,
+        warm_age_s: float = WARM_AGE_S,
+    ) -> None:
+        """`ping` makes a request that changes nothing, for a connection that has been idle so long; empty for none."""
         self._endpoint = endpoint
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
+        self._ping = ping
+        self._warm_period_s = warm_period_s
+        self._warm_age_s = warm_age_s
         self._idle: list[Connection] = []  # used longest ago first
         self._all: set[Connection] = set()
+        self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
+        self._warming: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """Connections that are open, used or not."""
+        return len(self._all)
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """Send a whole request and return the whole answer."""
@@ -58,9 +90,44 @@ class ConnectionPool:
             self._idle.append(connection)
         else:
             connection.abort()
+        if self._warm < MOST_WARM and len(self._all) > self._warm:
+            self._warm = min(len(self._all), MOST_WARM)
+            if self._warming is None:
+                self._warming = asyncio.ensure_future(self._stay_warm())
+
+    # --- kept warm ----------------------------------------------------------------------------------------------
+
+    async def _stay_warm(self) -> None:
+        while True:
+            await asyncio.sleep(self._warm_period_s)
+            try:
+                await self.warm_up()
+            except (OSError, asyncio.TimeoutError, BadAnswer) as error:
+                # The server is away: whoever asks it for something will say so.
+                log.debug("no connection kept warm", extra={"err": str(error) or type(error).__name__})
+
+    async def warm_up(self) -> None:
+        """Done again and again by itself. One at a time, so that a burst that comes meanwhile finds the others."""
+        now = asyncio.get_running_loop().time()
+        # 1. Drop what nobody will use any more.
+        for connection in self._idle[: -self._warm]:
+            if connection.last_used <= now - self._keep_alive_s:
+                connection.abort()
+        self._idle = [connection for connection in self._idle if connection.is_open]
+        # 2. Use what the server would close as idle.
+        for connection in self._idle[-self._warm :]:
+            request = self._ping()
+            if request and connection.last_used <= now - self._warm_age_s and connection in self._idle:
+                self._idle.remove(connection)
+                self.give_back(connection, await connection.exchange(request, WARM_TIMEOUT_S))
+        # 3. Open what is missing: the server may have been started anew.
+        while len(self._all) < self._warm:
+            self._idle.append(await self.connect())
 
     async def close(self) -> None:
         """Drop all connections; exchanges under way fail."""
+        if self._warming is not None:
+            await cancel_and_wait(self._warming)
         for connection in list(self._all):
             connection.abort()
         self._idle.clear()

@@ -3,6 +3,10 @@
 Bindings have all slots of the adaptive limit, however many others are under way. The others take what bindings leave;
 but one of each kind may always be under way, so that a flood of bindings slows conditions and Events down and does not
 stop them. When the apiserver asks to come back later nothing more is sent until then.
+
+Events, which nobody waits for, also keep off the apiserver's processors: one at a time, until bindings have been at
+rest for a while, and hardly any while bindings are under way. That is how it looks when the apiserver itself is slow
+for a moment, as it collects its garbage: what a binding needs then, Events do not take.
 """
 
 from __future__ import annotations
@@ -16,6 +20,10 @@ from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
 from kscheduler.errors import APIError, TooManyRequests, Unreachable
 
+REST_S = 0.1  # since the last binding: from then on Events may go together
+# While bindings are under way, from one Event to the next: more than twice what it takes to write one, and a hundred
+# a second still go in the longest flood.
+EVENT_PERIOD_S = 0.01
 LONGEST_PAUSE_S = 10.0  # obeyed of a Retry-After; who asks for more is asked again
 
 
@@ -28,6 +36,9 @@ class Slots:
         self._under_way = [0] * len(Priority)  # by priority
         self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in Priority]  # by priority, oldest first
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
+        self._last_bound_s = -REST_S  # when the last binding was answered; all by the loop's clock
+        self._next_event_s = 0.0  # until then no other Event goes if bindings are under way
+        self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for that
 
     @property
     def under_way(self) -> int:
@@ -43,6 +54,8 @@ class Slots:
 
     def give_back(self, priority: Priority) -> None:
         self._under_way[priority] -= 1
+        if priority is Priority.BIND:
+            self._last_bound_s = asyncio.get_running_loop().time()
         self._serve()
 
     def taken(self, priority: Priority) -> Taken:
@@ -77,8 +90,9 @@ class Slots:
             self._resume = asyncio.get_running_loop().call_later(pause_s, self._go_on)
 
     def close(self) -> None:
-        if self._resume is not None:
-            self._resume.cancel()
+        for timer in (self._resume, self._event_is_due):
+            if timer is not None:
+                timer.cancel()
 
     def _go_on(self) -> None:
         self._resume = None
@@ -110,8 +124,27 @@ class Slots:
         is_bind = priority is Priority.BIND
         if (under_way[0] if is_bind else sum(under_way)) >= self.limit.value and (is_bind or under_way[priority]):
             return False
+        if priority is Priority.EVENT and not self._may_disturb(under_way[Priority.BIND], under_way[Priority.EVENT]):
+            return False
         under_way[priority] += 1
         return True
+
+    def _may_disturb(self, bindings: int, events: int) -> bool:
+        """May another Event go beside these? If only time forbids it, those that wait are served when it has passed."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if events and now - self._last_bound_s < REST_S:
+            return False
+        if bindings and now < self._next_event_s:
+            if self._event_is_due is None:
+                self._event_is_due = loop.call_at(self._next_event_s, self._event_came_due)
+            return False
+        self._next_event_s = now + EVENT_PERIOD_S
+        return True
+
+    def _event_came_due(self) -> None:
+        self._event_is_due = None
+        self._serve_kind(Priority.EVENT, self._waiting[Priority.EVENT])
 
 
 class Taken:

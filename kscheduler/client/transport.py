@@ -334,8 +334,15 @@ class Transport:
     def _open_pool(self) -> ConnectionPool:
         self._check_open()
         if self._pool is None:
-            self._pool = ConnectionPool(self._endpoint, connect_timeout_s=CONNECT_TIMEOUT_S, keep_alive_s=KEEPALIVE_S)
+            self._pool = ConnectionPool(
+                self._endpoint, connect_timeout_s=CONNECT_TIMEOUT_S, keep_alive_s=KEEPALIVE_S, ping=self._ping
+            )
         return self._pool
+
+    def _ping(self) -> bytes:
+        """The cheapest question; none while the token has to be read again, which is not worth it."""
+        credentials = self._credentials
+        return b"" if credentials.stale else self._head("GET", "/version", credentials.header, "", JSON, None)
 
     def _check_open(self) -> None:
         if self._closed:

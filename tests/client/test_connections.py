@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import ConnectionPool
+from kscheduler.client.connections import MOST_WARM, ConnectionPool
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import BadAnswer
 
@@ -41,10 +41,10 @@ class Server:
             writer.close()
 
     @asynccontextmanager
-    async def pool(self, **options: float) -> AsyncIterator[ConnectionPool]:
+    async def pool(self, **options: Any) -> AsyncIterator[ConnectionPool]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        settings = {"connect_timeout_s": 5.0, "keep_alive_s": 60.0, **options}
+        settings: dict[str, Any] = {"connect_timeout_s": 5.0, "keep_alive_s": 60.0, **options}
         pool = ConnectionPool(Endpoint(f"http://127.0.0.1:{port}", None), **settings)
         try:
             yield pool
@@ -69,6 +69,10 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def ping() -> bytes:
+    return b"GET /version HTTP/1.1\r\n\r\n"
 
 
 async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -180,5 +184,121 @@ def test_closing_fails_what_is_under_way(run: Run) -> None:
             await pool.close()
             with pytest.raises(ConnectionError):
                 await exchange
+
+    run(main())
+
+
+# --- kept warm --------------------------------------------------------------------------------------------------
+
+
+async def burst(pool: ConnectionPool, size: int) -> None:
+    await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(size)))
+
+
+def test_a_burst_after_a_pause_opens_no_connections_anew(run: Run) -> None:
+    async def main() -> None:
+        asked: list[bytes] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
+                writer.write(OK)
+
+        server = Server(answer)
+        # Whatever is older than nothing is too old to be used, unless it was asked for the version meanwhile.
+        async with server.pool(ping=ping, warm_age_s=0.0) as pool:
+            await burst(pool, 3)
+            await pool.warm_up()
+            assert asked == [b"POST"] * 3 + [b"GET"] * 3
+            await burst(pool, 3)
+            assert server.connections == 3
+
+    run(main())
+
+
+def test_connections_used_a_moment_ago_are_not_asked(run: Run) -> None:
+    async def main() -> None:
+        asked: list[bytes] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
+                writer.write(OK)
+
+        server = Server(answer)
+        async with server.pool(ping=ping, warm_age_s=3600.0) as pool:
+            await burst(pool, 2)
+            await pool.warm_up()
+            await burst(pool, 2)
+            assert asked == [b"POST"] * 4
+
+    run(main())
+
+
+def test_spares_beyond_the_warm_ones_run_dry(run: Run) -> None:
+    async def main() -> None:
+        server = Server(answer_all)
+        async with server.pool(keep_alive_s=0.0, ping=ping, warm_age_s=0.0) as pool:
+            await burst(pool, MOST_WARM + 5)
+            await pool.warm_up()
+            await asyncio.sleep(0)
+            assert len(pool) == MOST_WARM
+
+    run(main())
+
+
+def test_connections_that_the_server_closed_are_opened_again(run: Run) -> None:
+    async def main() -> None:
+        async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+
+        server = Server(answer_once)
+        async with server.pool(ping=ping) as pool:
+            await burst(pool, 2)
+            await asyncio.sleep(0)  # both are dropped
+            assert len(pool) == 0
+            server.script = answer_all
+            await pool.warm_up()
+            assert len(pool) == 2
+            await burst(pool, 2)
+            assert server.connections == 4
+
+    run(main())
+
+
+def test_warming_goes_on_by_itself_when_the_server_was_away(run: Run) -> None:
+    async def main() -> None:
+        served = asyncio.Event()
+
+        async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for _ in range(2):  # the request, and the first time it is asked for the version
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(OK)
+            server.script = answer_and_tell
+
+        async def answer_and_tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(OK)
+                served.set()
+
+        server = Server(answer_twice)
+        async with server.pool(ping=ping, warm_period_s=0.001, warm_age_s=0.0) as pool:
+            await pool.exchange(REQUEST, 5)
+            await asyncio.wait_for(served.wait(), 10.0)
+            assert server.connections == 2
+
+    run(main())
+
+
+def test_no_ping_is_sent_while_there_is_none(run: Run) -> None:
+    async def main() -> None:
+        server = Server(answer_all)
+        async with server.pool(ping=bytes, warm_age_s=0.0) as pool:
+            await burst(pool, 2)
+            await pool.warm_up()
+            await burst(pool, 2)
+            assert server.connections == len(pool) == 2
 
     run(main())

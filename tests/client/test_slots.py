@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
-from kscheduler.client.slots import LONGEST_PAUSE_S, Slots
+from kscheduler.client.slots import EVENT_PERIOD_S, LONGEST_PAUSE_S, REST_S, Slots
 from kscheduler.errors import APIError, Conflict, TooManyRequests
 from kscheduler.simulator.virtual_time import run_virtual
 
@@ -146,5 +148,103 @@ def test_a_slot_that_is_free_again_is_told_of() -> None:
         slots.give_back(Priority.BIND)
         assert told == [True]
         assert not slots.try_take(Priority.BIND)
+
+    run_virtual(scenario())
+
+
+# --- Events keep off --------------------------------------------------------------------------------------------
+
+
+def test_events_go_one_at_a_time_until_bindings_have_rested() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        await asyncio.sleep(REST_S)
+        bench.want("b", Priority.BIND, 0.01)
+        await asyncio.sleep(0.02)
+        for number in range(5):
+            bench.want(f"e{number}", Priority.EVENT, 0.75 * REST_S)
+        await asyncio.sleep(0.5 * REST_S)
+        assert bench.served == ["b", "e0"]
+        await asyncio.sleep(REST_S)  # the second goes alone too, and then there has been rest for long
+        assert bench.served == ["b", "e0", "e1"]
+        await asyncio.sleep(0.25 * REST_S)
+        assert bench.served == ["b", "e0", "e1", "e2", "e3", "e4"]
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_hardly_any_event_goes_while_bindings_are_under_way() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        bench.want("b", Priority.BIND, 3.5 * EVENT_PERIOD_S)
+        for number in range(20):
+            bench.want(f"e{number:02}", Priority.EVENT, 0.1 * EVENT_PERIOD_S)
+        await asyncio.sleep(3.4 * EVENT_PERIOD_S)
+        assert bench.served == ["b", "e00", "e01", "e02", "e03"]  # at once, and after each period
+        await asyncio.sleep(1.2 * EVENT_PERIOD_S)
+        assert len(bench.served) == 1 + 4 + 11  # one after the other, since the binding was answered
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_an_event_that_is_due_goes_though_a_binding_hangs() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        bench.want("b", Priority.BIND, 60.0)
+        for name in ("e1", "e2", "e3"):
+            bench.want(name, Priority.EVENT, 0.0)
+        await asyncio.sleep(2.5 * EVENT_PERIOD_S)
+        assert bench.served == ["b", "e1", "e2", "e3"]
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_statuses_are_not_held_back_for_bindings() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        bench.want("b", Priority.BIND)
+        bench.want("s1", Priority.STATUS)
+        bench.want("s2", Priority.STATUS)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert bench.served == ["b", "s1", "s2"]
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+WANTED = st.tuples(st.sampled_from(Priority), st.floats(0.0, 0.3), st.floats(0.0, 0.3))  # kind, when, for how long
+
+
+@given(st.lists(WANTED, max_size=40), st.integers(1, 6))
+def test_everybody_is_served_and_no_binding_waits_for_another_kind(
+    wanted: list[tuple[Priority, float, float]], ceiling: int
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(ceiling)
+        under_way = 0  # bindings
+        served = 0
+
+        async def want(priority: Priority, start_s: float, seconds: float) -> None:
+            nonlocal under_way, served
+            await asyncio.sleep(start_s)
+            is_bind = priority is Priority.BIND
+            had_room = under_way < bench.slots.limit.value
+            if is_bind and had_room:
+                assert bench.slots.try_take(priority)
+            elif not bench.slots.try_take(priority):
+                await bench.slots.wait(priority)
+            under_way += is_bind
+            await asyncio.sleep(seconds)
+            under_way -= is_bind
+            served += 1
+            bench.slots.give_back(priority)
+
+        await asyncio.gather(*(want(*each) for each in wanted))
+        assert served == len(wanted)
+        assert bench.slots.under_way == 0
 
     run_virtual(scenario())
