@@ -10,8 +10,11 @@ longer true.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Container
 from typing import Generic, TypeVar
+
+from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
@@ -163,15 +166,33 @@ class NodeDocuments:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeDocument] = {}  # by name
+        self.on_change: Callable[[str], None] | None = None  # is told of nodes by name; more than signs of life
 
     def on_add(self, node: NodeDocument) -> None:
         self.nodes[node.metadata.name] = node
+        if self.on_change is not None:
+            self.on_change(node.metadata.name)
 
     def on_update(self, old: NodeDocument, new: NodeDocument) -> None:
         self.nodes[new.metadata.name] = new
+        if self.on_change is not None and _says_more(old, new):
+            self.on_change(new.metadata.name)
 
     def on_delete(self, node: NodeDocument) -> None:
         self.nodes.pop(node.metadata.name, None)
+
+
+_HEARTBEAT = re.compile(rb'"lastHeartbeatTime":"[^"]*"')
+
+
+def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
+    """Is there a difference other than the time of a sign of life?"""
+    before = structs.replace(old.metadata, resource_version=new.metadata.resource_version)
+    return (
+        before != new.metadata
+        or bytes(old.spec) != bytes(new.spec)
+        or _HEARTBEAT.sub(b"", bytes(old.status)) != _HEARTBEAT.sub(b"", bytes(new.status))
+    )
 
 
 class NodeEvents:

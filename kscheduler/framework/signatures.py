@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, final, runtime_checkable
 
 import msgspec
 
@@ -28,6 +28,15 @@ MAX_BYTES = 32 << 20
 PER_SIGNATURE = 1_024  # bytes of a signature beside the look, about
 
 _encode = msgspec.json.Encoder().encode
+
+
+@runtime_checkable
+class FarSightedPlugin(Protocol):
+    """A plugin that signs more of pods than the scheduler itself knows of them."""
+
+    def look_beyond(self, pod: PodInfo) -> bytes:
+        """Equal for pods that it signs alike. Raises nothing."""
+        ...
 
 
 @final
@@ -67,6 +76,10 @@ class Signer:
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
         self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
+        self._far_sighted = {  # profile -> those that see more of a pod than is written down here
+            name: [plugin for plugin in asked or () if isinstance(plugin, FarSightedPlugin)]
+            for name, asked in plugins.items()
+        }
         self._unsigned = {profile: Signature(self, profile, None) for profile in plugins}
         self._signatures: dict[Hashable, Signature] = {}  # (spec signature, fragments) -> the one signature
         self._specs: dict[Hashable, SpecSignature] = {}  # (profile, fragments) -> the one spec signature
@@ -79,7 +92,7 @@ class Signer:
         signed = pod.signature
         if isinstance(signed, Signature) and signed.signer is self:
             return signed
-        look = _look(pod.pod)
+        look = self._look(pod)
         found = None if look is None else self._by_look.get(look.whole)
         if found is None:
             found = self._ask(pod, None if look is None else look.spec)
@@ -88,6 +101,13 @@ class Signer:
                 self._by_look[look.whole] = found
         pod.signature = found
         return found
+
+    def _look(self, pod: PodInfo) -> _Look | None:
+        look = _look(pod.pod)
+        for plugin in self._far_sighted[pod.pod.spec.scheduler_name]:
+            if look is not None:
+                look = look._replace(whole=look.whole + plugin.look_beyond(pod))
+        return look
 
     def _ask(self, pod: PodInfo, spec_look: bytes | None) -> Signature:
         profile = pod.pod.spec.scheduler_name

@@ -75,6 +75,12 @@ class NodeTable:
         infos = self._infos
         return [info.node.metadata.name for row in rows if (info := infos[row]) is not None]
 
+    def note_change(self, name: str) -> None:
+        """The node has changed in what is not kept here."""
+        row = self._rows.get(name)
+        if row is not None:
+            self.node_changes.add(row)
+
     def request_of(self, pod: PodInfo) -> PodRequest:
         """What a pod takes from a node: for filtering and for accounting."""
         resources = pod.resources

@@ -49,6 +49,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
     reload_interval: Duration = Duration(0)  # how often the source is looked at for a new version; 0: never
     allow_insecure: bool = False  # plain http to other machines
     pure: bool = False  # the user's word that answers depend on pod and node object only
+    parallel: bool = False  # the user's word that what the guest says of a node does not rest on other nodes' calls
 
     @property
     def deadline_s(self) -> float:
@@ -201,6 +202,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -
     "reloadInterval": ("reload_interval", _duration(MIN_RELOAD_INTERVAL, None, or_zero=True)),
     "allowInsecure": ("allow_insecure", _truth),
     "pure": ("pure", _truth),
+    "parallel": ("parallel", _truth),
 }
 KNOWN_KEYS = tuple(key for key in _FIELDS if key != "Args")
 _IGNORED = ("apiVersion", "kind")  # which kube-scheduler's own arguments carry

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEvent
-from kscheduler.framework.interface import Handle
-from kscheduler.framework.status import Status
+from kscheduler.framework.faults import CycleFault, running
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import IGNORE, WasmArguments
 from kscheduler.wasm.engine import FuncType, GuestFault, Instance, Limits, Module, Wasi
@@ -22,20 +25,22 @@ from kscheduler.wasm.extension.host.functions import host_functions
 from kscheduler.wasm.extension.host.klog import Klog
 from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.extension.host.world import World
+from kscheduler.wasm.extension.invoking import invoke
 from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, status_of
+from kscheduler.wasm.extension.rows import Answer, Ends, Sharing, ask_rows
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import LoadError
 from kscheduler.wasm.loading.guest import Follower
-from kscheduler.wasm.pool import Pool, PoolOptions, Unavailable
+from kscheduler.wasm.pool import Outcome, Pool, PoolOptions, Unavailable
 
 log = logging.getLogger(__name__)
 
 # Guests of this kind are small, and each pod on its way to its node may hold one.
 MAX_INSTANCES = 512
 
-_BINDING_EXPORTS = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
-_FOLLOWING_EXPORTS = frozenset({"addpod", "removepod"})
+BINDING_EXPORTS = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
+FOLLOWING_EXPORTS = frozenset({"addpod", "removepod"})
 
 
 class GuestSource(Protocol):
@@ -62,12 +67,14 @@ class ExtensionPlugin:
         arguments = self.guest.arguments
         self.table = handle.table
         self._is_ignored = arguments.failure_policy == IGNORE
+        self._is_parallel = arguments.parallel or arguments.pure
+        self._sharing = Sharing()
         self._clock = self.surroundings.clock or _Stopwatch(handle.stopwatch)
         self._options = self._pool_options(arguments, handle)
         version = self.guest.version
         self.exports = exports_of(version.module)
         pool = self._new_pool(version)
-        binds = bool(self.exports & _BINDING_EXPORTS)
+        binds = bool(self.exports & BINDING_EXPORTS)
         self._cycles = Cycles(pool, None, self.surroundings.observer, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
         self._adapt_cycles()
         _start(pool)
@@ -135,7 +142,7 @@ class ExtensionPlugin:
     def _adapt_cycles(self) -> None:
         """Every attempt begins with `prefilter`, whether the profile has the plugin at PreFilter or not."""
         self._cycles.begins_with = _begin if "prefilter" in self.exports else None
-        self._cycles.follows_pods = bool(self.exports & _FOLLOWING_EXPORTS)
+        self._cycles.follows_pods = bool(self.exports & FOLLOWING_EXPORTS)
 
     def status(self, export: str, cycle: Cycle, call: Call) -> Status | None:
         """Of an export that returns a status alone; success if the guest does not have it."""
@@ -157,6 +164,72 @@ class ExtensionPlugin:
         finally:
             for action in later or ():
                 action()
+
+    def answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
+        """What `filter` or `score` say other than 0 of the nodes in these rows. GuestFault or Unavailable."""
+        names = self.table.names_at(rows)
+        if self._is_parallel and self._sharing.is_worth_it(export, len(rows)):
+            return self._shared_answers(export, cycle, rows, ends)
+        call, started = Call(cycle.shown), time.perf_counter()
+        found = cycle.run(export, lambda instance: ask_rows(instance, export, call, rows, names, ends))
+        self._sharing.note(export, len(rows), time.perf_counter() - started)
+        return found
+
+    def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
+        """The first part on the attempt's own instance, the others on instances that are made ready for it."""
+        pool, parts = cycle.begun(), self._sharing.parts(rows)
+        calls = [Call(cycle.shown, later=[]) for _ in parts]
+        works = [
+            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
+            for call, part in zip(calls, parts, strict=True)
+        ]
+
+        def ready(instance: Instance, work: Callable[[Instance], list[Answer]]) -> list[Answer]:
+            if self._cycles.begins_with is not None:
+                invoke(instance, "prefilter", Call(cycle.shown, later=[]))
+            if cycle.filtered is not None and "prescore" in self.exports:
+                invoke(instance, "prescore", Call(cycle.shown, filtered=cycle.filtered, later=[]))
+            return work(instance)
+
+        first, *others = works
+        attempts: list[Callable[[], Outcome[list[Answer]]]] = [partial(pool.attempt, first, cycle.key)]
+        attempts += [partial(pool.attempt, partial(ready, work=work)) for work in others]
+        found: list[Answer] = []
+        for call, work, outcome in zip(calls, works, self._sharing.run(attempts), strict=True):
+            if isinstance(outcome.fault, Unavailable):  # there is no instance more: its turn comes on the first one
+                found += cycle.run(export, work)
+            else:
+                cycle.report(export, outcome)
+                if outcome.fault is not None:
+                    cycle.release()
+                    raise outcome.fault
+                found += outcome.value or ()
+            for action in call.later or ():
+                action()
+            if found and ends(found[-1].value):
+                break
+        return found
+
+    def ask_pre_filter(self, cycle: Cycle) -> tuple[PreFilterResult | None, Status | None]:
+        """Begins the attempt. Success for a guest that does not have it."""
+        if "prefilter" not in self.exports:
+            return None, None
+        call = Call(cycle.shown)
+        try:
+            code = cycle.run_first("prefilter", lambda instance: invoke(instance, "prefilter", call))
+        except (GuestFault, Unavailable) as fault:
+            return None, self.failed("prefilter", cycle.pod, fault)
+        names = PreFilterResult(frozenset(call.node_names)) if call.node_names else None
+        return names, status_of(code, call.reason)
+
+    def ask_pre_score(self, cycle: Cycle, filtered: Sequence[str]) -> None:
+        """Of the nodes that passed; notes that there is nothing to score, if the guest says so. CycleFault."""
+        cycle.filtered = filtered
+        status = self.status("prescore", cycle, Call(cycle.shown, filtered=filtered))
+        if status is not None and status.code is Code.SKIP:
+            cycle.is_unscored = True
+        elif status is not None:
+            raise CycleFault(running("PreScore", self, status))
 
     def failed(self, export: str, pod: PodInfo, fault: Fault) -> Status | None:
         if not self._is_ignored:
@@ -184,21 +257,6 @@ def _start(pool: Pool) -> None:
 
 def _begin(instance: Instance, cycle: Cycle) -> None:
     invoke(instance, "prefilter", Call(cycle.shown, later=cycle.later))
-
-
-def invoke(instance: Instance, export: str, call: Call) -> Any:
-    instance.data = call
-    value = instance.call(export)
-    forget_output(instance)
-    return value
-
-
-def forget_output(instance: Instance) -> None:
-    output = instance.output
-    if output.data:
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("guest printed", extra={"output": output.text()})
-        output.clear()
 
 
 class _Stopwatch:

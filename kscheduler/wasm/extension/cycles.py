@@ -18,7 +18,7 @@ import itertools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from kscheduler.api.documents import PodDocument
@@ -47,6 +47,8 @@ class Cycle:
         self.statuses: list[Status] = []  # of the nodes that Filter rejected, by detail
         self.wants_pre_score = False  # PreScore is due, as soon as it is known which nodes passed
         self.is_unscored = False  # the guest said SKIP there
+        self.filtered: Sequence[str] | None = None  # the nodes that passed, once the guest was told at PreScore
+        self.look: bytes | None = None  # of the pod, where answers are kept by it
         self.is_binding = False
         self.later: list[Callable[[], None]] | None = None  # where `prefilter` leaves what it sets going; None: nowhere
         self._cycles = cycles
@@ -66,6 +68,17 @@ class Cycle:
         if self._pool is None:
             self._cycles.hold(self)
         return self._run(export, work)
+
+    def begun(self) -> Pool:
+        """The pool that serves the attempt; it has an instance then. GuestFault or Unavailable."""
+        if self._pool is None:
+            self._cycles.begin(self)
+        assert self._pool is not None
+        return self._pool
+
+    def report(self, export: str, outcome: Outcome[Any]) -> None:
+        """How a call went that was made for the attempt on another instance."""
+        self._cycles.report(self._cycles.pool if self._pool is None else self._pool, export, outcome)
 
     async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
         """The same as `run`, on another thread; here if there are none."""

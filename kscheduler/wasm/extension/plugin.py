@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kscheduler.wasm.extension import points
+from kscheduler.wasm.extension import points, pure_points
 from kscheduler.wasm.extension.base import ExtensionPlugin, GuestSource
 from kscheduler.wasm.extension.surroundings import Surroundings
 
@@ -27,12 +27,18 @@ _POINTS: Mapping[str, type[ExtensionPlugin]] = {
     "bind": points.BindPoint,
     "postBind": points.PostBindPoint,
 }
+_PURE: Mapping[str, type[ExtensionPlugin]] = {
+    "preFilter": pure_points.PurePreFilterPoint,
+    "filter": pure_points.PureFilterPoint,
+    "score": pure_points.PureScorePoint,
+}
 
 
 def plugin_class(guest: GuestSource, surroundings: Surroundings | None = None) -> type[ExtensionPlugin]:
     """The class of a guest's plugin, with the methods of the points that its exports stand for."""
     points = guest_points(guest)
-    bases = tuple(kind for point, kind in _POINTS.items() if point in points)
+    kinds = {**_POINTS, **_PURE} if guest.arguments.pure else _POINTS
+    bases = tuple(kind for point, kind in kinds.items() if point in points)
     members = {"name": guest.name, "guest": guest, "surroundings": surroundings or Surroundings()}
     return type(guest.name, (*bases, ExtensionPlugin), members)
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple
 
 from kscheduler._fast import Scores, Verdicts, clear_raw
-from kscheduler.api.documents import PodDocument
-from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import CycleFault, not_scored, running
+from kscheduler.framework.faults import CycleFault, not_scored
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
-from kscheduler.framework.status import SKIP, Code, Status
+from kscheduler.framework.status import REJECTED, SKIP, Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.engine import GuestFault, Instance
-from kscheduler.wasm.extension.base import ExtensionPlugin, forget_output, invoke
+from kscheduler.wasm.extension.base import ExtensionPlugin
 from kscheduler.wasm.extension.cycles import Cycle
 from kscheduler.wasm.extension.host.call import Call
+from kscheduler.wasm.extension.invoking import invoke
 from kscheduler.wasm.extension.results import (
     fault_text,
     halves,
@@ -33,21 +32,18 @@ from kscheduler.wasm.pool import Unavailable
 
 log = logging.getLogger(__name__)
 
-_Answers = Iterator[tuple[int, int, str]]
+
+class Judged(NamedTuple):
+    """What Filter says of some nodes."""
+
+    rejected: list[tuple[int, int]]  # row, and its status's place in the list
+    statuses: list[Status]
+    is_left_out: bool = False  # the guest failed, and is ignored
 
 
 class PreFilterPoint(ExtensionPlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        cycle = self.cycle(state, pod)
-        call = Call(cycle.shown)
-        if "prefilter" not in self.exports:
-            return None, None
-        try:
-            code = cycle.run_first("prefilter", lambda instance: invoke(instance, "prefilter", call))
-        except (GuestFault, Unavailable) as fault:
-            return None, self.failed("prefilter", pod, fault)
-        names = PreFilterResult(frozenset(call.node_names)) if call.node_names else None
-        return names, status_of(code, call.reason)
+        return self.ask_pre_filter(self.cycle(state, pod))
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
         return self._follow("addpod", self.cycle(state, pod), other, node)
@@ -65,36 +61,37 @@ class FilterPoint(ExtensionPlugin):
         return self.status("filter", cycle, Call(cycle.shown, node.name))
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        """Node by node, on one instance. A verdict's detail is its status's place in a list."""
+        """Node by node. A verdict's detail is its status's place in a list."""
         cycle = self.cycle(state, pod)
-        statuses: list[Status] = []
-        cycle.statuses = statuses
-        details: dict[Status, int] = {}  # status -> its place in `statuses`
-        rejected: list[tuple[int, int]] = []  # row, detail
-        rows = verdicts.feasible_rows()
+        judged = self.judge(cycle, verdicts.feasible_rows())
+        cycle.statuses = judged.statuses
+        for row, detail in judged.rejected:
+            verdicts.reject(row, code, detail)
 
-        def judge(instance: Instance) -> Status | None:
-            for row, found, reason in _each(instance, "filter", cycle.shown, table, rows):
-                status = status_of(found, reason)
-                if status is None:
-                    continue
-                if not status.is_rejected:
-                    return status
-                detail = details.setdefault(status, len(details))
-                if detail == len(statuses):
-                    statuses.append(status)
-                rejected.append((row, detail))
-            return None
-
+    def judge(self, cycle: Cycle, rows: Sequence[int]) -> Judged:
+        """Nothing is rejected if the guest failed and is left out: what it said of some nodes must not count either."""
         try:
-            fault = cycle.run("filter", judge)
+            answers = self.answers("filter", cycle, rows, _is_no_verdict)
         except (GuestFault, Unavailable) as error:
-            fault = self.failed("filter", pod, error)
-            rejected.clear()  # left out: what it said of some nodes must not count either
+            self._stop(self.failed("filter", cycle.pod, error))
+            return Judged([], [], is_left_out=True)
+        details: dict[tuple[int, str], int] = {}  # (code, reason) -> place of its status
+        statuses: list[Status] = []
+        rejected: list[tuple[int, int]] = []
+        for row, value, reason in answers:
+            detail = details.setdefault((value, reason), len(details))
+            if detail == len(statuses):
+                status = status_of(value, reason)
+                assert status is not None
+                if not status.is_rejected:
+                    self._stop(status)
+                statuses.append(status)
+            rejected.append((row, detail))
+        return Judged(rejected, statuses)
+
+    def _stop(self, fault: Status | None) -> None:
         if fault is not None:
             raise CycleFault(fault.of(self.name))
-        for row, detail in rejected:
-            verdicts.reject(row, code, detail)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return self.cycle(state, pod).statuses[detail]
@@ -157,31 +154,30 @@ class ScorePoint(ExtensionPlugin):
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Node by node, on one instance."""
+        """Node by node."""
         cycle = self.cycle(state, pod)
         rows = verdicts.feasible_rows()
         clear_raw(verdicts, scores)
         self._pre_score(cycle, lambda: table.names_at(rows))
-        if cycle.is_unscored:
-            return
+        if not cycle.is_unscored:
+            for row, score in self.rate(cycle, rows):
+                scores.set_raw(row, score)
 
-        def score(instance: Instance) -> Status | None:
-            for row, value, reason in _each(instance, "score", cycle.shown, table, rows):
-                found, code = halves(value)
-                if code:
-                    return status_of(code, reason)
-                scores.set_raw(row, found)
-            return None
-
+    def rate(self, cycle: Cycle, rows: Sequence[int]) -> list[tuple[int, int]]:
+        """(row, score) of those that get one other than 0. None do if the guest failed and is left out."""
         try:
-            fault = cycle.run("score", score)
+            answers = self.answers("score", cycle, rows, _is_no_score)
         except (GuestFault, Unavailable) as error:
-            fault = self.failed("score", pod, error)
-            if fault is None:  # left out: what it said of some nodes must not count either
-                clear_raw(verdicts, scores)
-                cycle.is_unscored = True
-        if fault is not None:
-            raise CycleFault(not_scored(self, fault))
+            fault = self.failed("score", cycle.pod, error)
+            if fault is not None:
+                raise CycleFault(not_scored(self, fault)) from error
+            cycle.is_unscored = True
+            return []
+        if answers and _is_no_score(answers[-1].value):
+            status = status_of(halves(answers[-1].value)[1], answers[-1].reason)
+            assert status is not None
+            raise CycleFault(not_scored(self, status))
+        return [(row, value >> 32) for row, value, _ in answers]
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
@@ -202,11 +198,7 @@ class ScorePoint(ExtensionPlugin):
         if not cycle.wants_pre_score:
             return
         cycle.wants_pre_score = False
-        status = self.status("prescore", cycle, Call(cycle.shown, filtered=filtered()))
-        if status is not None and status.code is Code.SKIP:
-            cycle.is_unscored = True
-        elif status is not None:
-            raise CycleFault(running("PreScore", self, status))
+        self.ask_pre_score(cycle, filtered())
 
 
 class ReservePoint(ExtensionPlugin):
@@ -300,13 +292,12 @@ def _last_word(plugin: ExtensionPlugin, export: str, cycle: Cycle) -> Iterator[N
         cycle.release()
 
 
-def _each(instance: Instance, export: str, pod: Pod | PodDocument, table: NodeTable, rows: Sequence[int]) -> _Answers:
-    """(row, what the export returns, the reason it gave) for each node."""
-    call = Call(pod)
-    instance.data = call
-    function = instance.prepare(export)
-    for row, name in zip(rows, table.names_at(rows), strict=True):
-        call.node_name = name
-        yield row, cast(int, function()), call.reason
-        call.begin()
-    forget_output(instance)
+_REJECTING = frozenset(int(code) for code in REJECTED)
+
+
+def _is_no_verdict(value: int) -> bool:
+    return value not in _REJECTING
+
+
+def _is_no_score(value: int) -> bool:
+    return value & 0xFFFF_FFFF != 0

@@ -122,6 +122,11 @@ class GuestPlugins:
         """The same of pods."""
         return any(guest.interface.sees_pods for guest in self.guests)
 
+    @property
+    def keep_answers(self) -> bool:
+        """Does one not ask again as long as pod and node object are as they were?"""
+        return any(guest.arguments.pure for guest in self.guests)
+
     def attach(
         self,
         *,
