@@ -100,3 +100,12 @@ KUBE_PLUGINS: PointMap = MappingProxyType(
         "PodGroupPodsCount": _points("placementScore"),
     }
 )
+
+# Plugins that are part of this program and not of kube-scheduler: in no profile unless it names them.
+OWN_PLUGINS: PointMap = MappingProxyType(
+    {
+        "MetricPolicy": _points("preFilter filter postFilter preScore score"),
+        "TargetLoadPacking": _points("score"),
+        "LoadVariationRiskBalancing": _points("score"),
+    }
+)

@@ -204,7 +204,7 @@ def _validate_prometheus(path: str, metric: Metric) -> list[str]:
 
 def _validate_load_watcher(path: str, metric: Metric) -> list[str]:
     faults = _one_of(f"{path}.metric", metric.metric, WATCHER_METRICS)
-    return faults + _one_of(f"{path}.operator", metric.operator, WATCHER_OPERATORS)
+    return faults + (_one_of(f"{path}.operator", metric.operator, WATCHER_OPERATORS) if metric.operator else [])
 
 
 def _validate_resource(path: str, metric: Metric) -> list[str]:

@@ -60,7 +60,7 @@ def translate(document: Any) -> Translation:
         return Translation(None, tuple(faults or [required("spec")]), ())
     for name in PLACING:
         if name in spec.strategies:
-            faults += _validate(f"spec.strategies.{name}", spec.strategies[name])
+            faults += _validate(f"spec.strategies[{name}]", spec.strategies[name])
     if faults:
         return Translation(None, tuple(faults), ())
     order, forbid = (spec.strategies.get(name, TASStrategy()) for name in PLACING)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.metric_policies import MetricPolicyObject
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
@@ -487,6 +488,16 @@ async def test_an_answer_to_a_patch_that_is_no_volume_is_an_api_error(
     server.fail("PATCH", "/persistentvolumes/pv", body=b'{"spec": {"capacity": 1}}')
     with pytest.raises(APIError, match=r"/api/v1/persistentvolumes/pv: .*spec\.capacity"):
         await client.patch_volume("pv", "7", {})
+
+
+async def test_the_status_of_a_policy_is_merged_under_its_uid(server: FakeAPIServer, client: KubeClient) -> None:
+    policy = MetricPolicyObject(metadata=ObjectMeta(name="cool", namespace="shop", uid="u1"))
+    await client.patch_policy_status(policy, {"conditions": []})
+    request = server.requests[-1]
+    path = "/apis/kscheduler.io/v1alpha1/namespaces/shop/metricpolicies/cool/status"
+    assert (request.verb, request.path) == ("PATCH", path)
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"conditions": []}}
 
 
 async def test_annotations_are_merged_into_the_pod_with_that_uid(server: FakeAPIServer, client: KubeClient) -> None:

@@ -194,7 +194,11 @@ METRICS = {  # case -> metric, message after the metric's path
         "{name: m, source: watcher, metric: cpu, operator: AVG}",
         '.metric: Unsupported value: "cpu": supported values: "CPU", "Memory", "Bandwidth", "Storage", "Energy"',
     ),
-    "watcher operator": ("{name: m, source: watcher, metric: CPU}", ".operator: Required value"),
+    "watcher operator": (
+        "{name: m, source: watcher, metric: CPU, operator: MAX}",
+        '.operator: Unsupported value: "MAX": supported values: "AVG", "STD", "Latest"',
+    ),
+    "watcher's own choice of operator": ("{name: m, source: watcher, metric: CPU}", None),
     "resource": (
         "{name: m, source: kubelets, resource: disk}",
         '.resource: Unsupported value: "disk": supported values: "cpu", "memory"',
