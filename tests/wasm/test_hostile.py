@@ -8,7 +8,7 @@ import gc
 import json
 import random
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.objects import Node
 from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
@@ -29,8 +30,9 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.testing.wrappers import make_node, make_pod
-from kscheduler.wasm.arguments import FAIL, FAILURE_POLICIES
+from kscheduler.wasm.arguments import FAIL, FAILURE_POLICIES, IGNORE
 from kscheduler.wasm.batch.host_functions import host_functions as batch_functions
+from kscheduler.wasm.batch.points import POINTS
 from kscheduler.wasm.engine import FuncType, GuestFault, HostFunction, Instance, Limits, Wasi
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
@@ -44,7 +46,7 @@ from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.wasi import functions as wasi_functions
 from tests.wasm.batch.plugins import make_table
-from tests.wasm.extension.kit import module
+from tests.wasm.extension.kit import module, pair
 
 wasmtime = pytest.importorskip("wasmtime")
 
@@ -80,10 +82,10 @@ _NOW = '(import "kscheduler" "now" (func $now (result i64)))'  # a guest that as
 
 def batch_guest(
     answer: bytes = b"", *, points: tuple[str, ...] = ("score",), returns: int | None = None, depends: str = "other",
-    before: Mapping[str, str] = MappingProxyType({}),
+    before: Mapping[str, str] = MappingProxyType({}), more: str = "", normalize: str = "none",
 ) -> bytes:  # fmt: skip
     """A guest of the batch ABI that answers the bytes at every point. `before`: export -> what it does first."""
-    told = {"abi": 1, "name": "Hostile", "points": list(points), "depends": [depends]}
+    told = {"abi": 1, "name": "Hostile", "points": list(points), "depends": [depends], "normalize": normalize}
     if depends == "other":
         told |= {"table": ["names"]}
     described = msgpack.packb(told)
@@ -98,7 +100,7 @@ def batch_guest(
     lines = [
         f'(module {_NOW if any("$now" in body for body in before.values()) else ""} (memory (export "memory") 4)',
         f'(data (i32.const {DESCRIBED}) "{text(described)}") (data (i32.const {ANSWER}) "{text(answer)}")',
-        "(func $deep (call $deep) (call $deep))",
+        f"(func $deep (call $deep) (call $deep)) {more}",
     ]
     for name, (params, result, value) in results.items():
         signature = f"(param {params})" if params else ""
@@ -110,7 +112,7 @@ def batch_guest(
 def extension_guest(harm: str, *exports: str) -> bytes:
     """A guest of the extension interface in which one export, the first, does harm."""
     zero = {"postfilter": "(i64.const 0)", "score": "(i64.const 0)", "permit": "(i64.const 0)"}
-    zero |= {"unreserve": "", "postbind": ""}
+    zero |= {"enqueue": "", "unreserve": "", "postbind": ""}
     bodies = {name: zero.get(name, "(i32.const 0)") for name in dict.fromkeys([*exports, "filter"])}
     bodies[exports[0]] = harm + bodies[exports[0]]
     return module(globals_="(func $deep (call $deep) (call $deep))", **bodies)
@@ -119,7 +121,24 @@ def extension_guest(harm: str, *exports: str) -> bytes:
 # --- the scene ------------------------------------------------------------------------------------------------------
 
 
-def config_with(guest: bytes, folder: Path, guests: GuestPlugins, **arguments: object) -> SchedulerConfig:
+Document = Mapping[str, Any]
+
+MULTI_POINT: Document = {"multiPoint": {"enabled": [{"name": "Guest"}]}}
+# The first that binds is the last that is asked.
+BIND_FIRST: Document = {
+    "multiPoint": {"disabled": [{"name": "DefaultBinder"}]},
+    "bind": {"enabled": [{"name": "Guest"}, {"name": "DefaultBinder"}]},
+    "filter": {"enabled": [{"name": "Guest"}]},
+}
+PREEMPT_LAST: Document = {
+    "multiPoint": {"enabled": [{"name": "Guest"}], "disabled": [{"name": "DefaultPreemption"}]},
+    "postFilter": {"enabled": [{"name": "DefaultPreemption"}]},
+}
+
+
+def config_with(
+    guest: bytes, folder: Path, guests: GuestPlugins, plugins: Document = MULTI_POINT, **arguments: object
+) -> SchedulerConfig:
     """Two profiles, of which one has the guest."""
     path = folder / "guest.wasm"
     path.write_bytes(guest)
@@ -130,7 +149,7 @@ def config_with(guest: bytes, folder: Path, guests: GuestPlugins, **arguments: o
         "profiles": [
             {
                 "schedulerName": HOSTILE,
-                "plugins": {"multiPoint": {"enabled": [{"name": "Guest"}]}},
+                "plugins": plugins,
                 "pluginConfig": [{"name": "Guest", "args": args}],
             },
             {"schedulerName": PEACEFUL},
@@ -140,17 +159,28 @@ def config_with(guest: bytes, folder: Path, guests: GuestPlugins, **arguments: o
     return parse_config(json.dumps(document), "scheduler.yaml", find_plugins=find)
 
 
-def simulate(guest: bytes, folder: Path, *, pods: int = 6, max_time_s: float = 60.0, **arguments: object) -> Outcome:
+def simulate(
+    guest: bytes,
+    folder: Path,
+    *,
+    pods: int = 6,
+    max_time_s: float = 60.0,
+    nodes: Sequence[Node] | None = None,
+    arrivals: Sequence[Arrival] | None = None,
+    plugins: Document = MULTI_POINT,
+    **arguments: object,
+) -> Outcome:
     guests = GuestPlugins(reloads=False)
-    config = config_with(guest, folder, guests, **arguments)
-    nodes = [make_node(f"n{number}").capacity(cpu="64", memory="64Gi", pods=110).obj() for number in range(NODES)]
-    arrivals = [
+    config = config_with(guest, folder, guests, plugins, **arguments)
+    roomy = [make_node(f"n{number}").capacity(cpu="64", memory="64Gi", pods=110).obj() for number in range(NODES)]
+    some = [
         Arrival(0.2 * number, make_pod(f"p{number}").req(cpu="1").scheduler_name((HOSTILE, PEACEFUL)[number % 2]).obj())
         for number in range(pods)
     ]
     names = frozenset((HOSTILE, PEACEFUL))
     run = RunSettings(scheduler_names=names, max_time_s=max_time_s)
-    return simulate_scenario(Scenario(nodes, arrivals), real_scheduler(config, Options(guests=guests)), run)
+    scenario = Scenario(list(nodes or roomy), list(arrivals or some))
+    return simulate_scenario(scenario, real_scheduler(config, Options(guests=guests)), run)
 
 
 def unbound(outcome: Outcome) -> dict[str, int]:
@@ -161,9 +191,9 @@ def unbound(outcome: Outcome) -> dict[str, int]:
     return found
 
 
-def check(guest: bytes, folder: Path, policy: str) -> Outcome:
+def check(guest: bytes, folder: Path, policy: str, plugins: Document = MULTI_POINT) -> Outcome:
     """The guest fails at each call: its pods wait, or do without it; all others are bound."""
-    outcome = simulate(guest, folder, failurePolicy=policy, max_time_s=8.0)
+    outcome = simulate(guest, folder, failurePolicy=policy, max_time_s=8.0, plugins=plugins)
     assert outcome.violations == []
     assert unbound(outcome) == {HOSTILE: 3 if policy == FAIL else 0, PEACEFUL: 0}
     return outcome
@@ -174,7 +204,7 @@ def check(guest: bytes, folder: Path, policy: str) -> Outcome:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", FAILURE_POLICIES)
-@pytest.mark.parametrize("export", ["ks_call", "ks_table"])
+@pytest.mark.parametrize("export", ["ks_call", "ks_table", "ks_alloc"])
 @pytest.mark.parametrize("harm", HARM)
 def test_a_batch_guest_that_does_harm_in_a_cycle(harm: str, export: str, policy: str, tmp_path: Path) -> None:
     outcome = check(batch_guest(points=("filter", "score"), before={export: HARM[harm]}), tmp_path, policy)
@@ -188,13 +218,49 @@ def test_a_batch_guest_that_does_harm_as_it_starts_is_refused(harm: str, export:
         simulate(batch_guest(before={export: HARM[harm]}), tmp_path)
 
 
+@pytest.mark.parametrize("harm", HARM)
+def test_room_for_the_configuration_is_asked_for_as_carefully(harm: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ks_alloc"):
+        simulate(batch_guest(before={"ks_alloc": HARM[harm]}), tmp_path, guestConfig="some")
+
+
+_BEGINNINGS = {
+    "_initialize": f'(func (export "_initialize") {LOOP})',
+    "_start": f'(func (export "_start") {LOOP})',
+    "start section": f"(func $begin {LOOP}) (start $begin)",
+}
+
+
+@pytest.mark.parametrize("beginning", _BEGINNINGS)
+def test_a_guest_that_never_comes_to_its_beginning_is_refused(beginning: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"{beginning}: ran longer than 1000 ms"):
+        simulate(batch_guest(more=_BEGINNINGS[beginning]), tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", FAILURE_POLICIES)
-@pytest.mark.parametrize("point", ["preFilter", "filter", "preScore", "score", "reserve", "permit", "preBind"])
+@pytest.mark.parametrize("point", POINTS)
 def test_a_batch_guest_that_does_harm_at_any_point(point: str, policy: str, tmp_path: Path) -> None:
-    points = ("preFilter", "filter") if point == "preFilter" else ("preScore", "score") if point == "preScore" else ()
-    check(batch_guest(points=points or (point,), before={"ks_call": LOOP}), tmp_path, policy)
+    """And at no other: the first parameter of `ks_call` says which it is."""
+    points = _WITH.get(point, (point,))
+    at_point = f"(if (i32.eq (local.get 0) (i32.const {int(POINTS[point])})) (then {LOOP}))"
+    normalize, empty = ("guest", scores(0, 0, 0)) if point == "normalizeScore" else ("none", packed())
+    guest = batch_guest(empty, points=points, before={"ks_call": at_point}, normalize=normalize)
+    if point in _UNANSWERED:
+        assert unbound(simulate(guest, tmp_path, failurePolicy=policy)) == {HOSTILE: 0, PEACEFUL: 0}
+    else:
+        check(guest, tmp_path, policy)
 
+
+# Point -> the points of a guest that comes to it.
+_WITH = {
+    "preFilter": ("preFilter", "filter"),
+    "preScore": ("preScore", "score"),
+    "normalizeScore": ("score", "normalizeScore"),
+    "unreserve": ("reserve", "unreserve"),
+    "postBind": ("reserve", "postBind"),
+}
+_UNANSWERED = ("unreserve", "postBind")
 
 # Its exports that a pod meets on its way to a node, each alone beside a Filter.
 _EXTENSION = ("prefilter", "filter", "prescore", "score", "normalizescore", "reserve", "permit", "prebind")
@@ -207,6 +273,39 @@ _EXTENSION = ("prefilter", "filter", "prescore", "score", "normalizescore", "res
 def test_an_extension_guest_that_does_harm_in_a_cycle(harm: str, export: str, policy: str, tmp_path: Path) -> None:
     also = ("score",) if export in ("prescore", "normalizescore") else ()
     check(extension_guest(HARM[harm], export, *also), tmp_path, policy)
+
+
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("harm", HARM)
+def test_an_extension_guest_that_does_harm_instead_of_binding(harm: str, policy: str, tmp_path: Path) -> None:
+    check(extension_guest(HARM[harm], "bind"), tmp_path, policy, plugins=BIND_FIRST)
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_an_extension_guest_that_does_harm_when_asked_for_events_is_refused(harm: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="enqueue"):
+        simulate(extension_guest(HARM[harm], "enqueue"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("export", ["postfilter", "addpod", "removepod"])
+def test_harm_while_room_is_made_for_a_pod(export: str, policy: str, tmp_path: Path) -> None:
+    """A pod that fits nowhere: the guest is asked for help, and what if others were gone. The scheduler goes on."""
+    guest = extension_guest(LOOP, export, "prefilter")
+    nodes = [make_node(f"n{number}").capacity(cpu="2", memory="64Gi", pods=110).obj() for number in range(NODES)]
+    low = [make_pod(f"low{number}").req(cpu="2").priority(1).obj() for number in range(NODES)]
+    high = make_pod("high").req(cpu="2").priority(100).scheduler_name(HOSTILE).obj()
+    later = make_pod("later").req(cpu="0").obj()
+    arrivals = [Arrival(0.0, pod) for pod in low] + [Arrival(2.0, high), Arrival(4.0, later)]
+    outcome = simulate(
+        guest, tmp_path, failurePolicy=policy, max_time_s=60.0, nodes=nodes, arrivals=arrivals, plugins=PREEMPT_LAST
+    )
+    assert outcome.violations == []
+    bound = {pod.metadata.name: bool(pod.spec.node_name) for pod in outcome.cluster.pods.values()}
+    assert bound["later"]
+    assert bound["high"] == (policy == IGNORE)  # a victim has gone for it
+    assert sum(name.startswith("low") for name in bound) == (NODES - 1 if policy == IGNORE else NODES)
 
 
 @pytest.mark.parametrize("export", ["unreserve", "postbind"])
@@ -254,10 +353,48 @@ def test_an_answer_that_breaks_the_contract_is_a_fault(what: str, policy: str, t
 
 
 @pytest.mark.parametrize(
-    "returns", [both(0xFFFF_FFF0, 64), both(0, 0xFFFF_FFFF), both(4 << 16, 1), both((4 << 16) - 1, 2), -1]
+    "returns",
+    [both(0xFFFF_FFF0, 64), both(0, 0xFFFF_FFFF), both(4 << 16, 1), both((4 << 16) - 1, 2), -1, both(0, 4 << 16)],
 )
-def test_an_answer_outside_its_memory_is_a_fault(returns: int, tmp_path: Path) -> None:
+def test_an_answer_outside_its_memory_or_beyond_its_limit_is_a_fault(returns: int, tmp_path: Path) -> None:
     check(batch_guest(returns=returns), tmp_path, FAIL)
+
+
+_NUMBERS = {  # scores by name as JSON
+    "not a number": '{"n0":NaN}',
+    "infinity": '{"n0":1e999}',
+    "a fraction": '{"n0":0.5}',
+    "a great number": '{"n0":99999999999999999999}',
+    "the lowest number": '{"n0":-9223372036854775808}',
+    "above the highest score": '{"n0":101}',
+    "a node that is none": '{"ghost":1}',
+    "half a message": '{"n0":',
+}
+
+
+@pytest.mark.parametrize("policy", FAILURE_POLICIES)
+@pytest.mark.parametrize("what", _NUMBERS)
+def test_normalized_scores_that_are_none_are_a_fault(what: str, policy: str, tmp_path: Path) -> None:
+    said = _NUMBERS[what]
+    give = f"(call $normalized (i32.const 16) (i32.const {len(said)})) (i32.const 0)"
+    guest = module("normalized", text=said, score="(i64.const 0)", normalizescore=give)
+    outcome = simulate(guest, tmp_path, failurePolicy=policy, max_time_s=8.0)
+    assert outcome.violations == []
+    # A score above the highest is an answer by the contract, and the framework's to refuse, whatever the policy.
+    is_fault = policy == FAIL or what == "above the highest score"
+    assert unbound(outcome) == {HOSTILE: 3 if is_fault else 0, PEACEFUL: 0}
+
+
+@pytest.mark.parametrize("score", [101, -1, (1 << 31) - 1, -(1 << 31)])
+def test_a_score_that_is_none_costs_the_pod_its_attempt(score: int, tmp_path: Path) -> None:
+    outcome = simulate(module(score=f"(i64.const {pair(score, 0)})"), tmp_path, max_time_s=8.0)
+    assert outcome.violations == []
+    assert unbound(outcome) == {HOSTILE: 3, PEACEFUL: 0}
+
+
+@pytest.mark.parametrize("code", [77, -1, (1 << 31) - 1])
+def test_a_status_code_that_nobody_knows_costs_the_pod_its_attempt(code: int, tmp_path: Path) -> None:
+    check(module(filter=f"(i32.const {code})"), tmp_path, FAIL)
 
 
 @pytest.mark.parametrize("room", [-1, 0xFFFF_FFF0 - (1 << 32), (4 << 16) - 1])
@@ -294,13 +431,14 @@ def test_a_guest_is_called_again_when_it_behaves(harm: str, tmp_path: Path) -> N
 
 # --- corrupt modules --------------------------------------------------------------------------------------------------
 
-SOUND = batch_guest(scores(1, 2, 3))
+SOUND = {"batch": batch_guest(scores(1, 2, 3)), "extension": extension_guest("", "filter", "score")}
 
 
+@pytest.mark.parametrize("interface", SOUND)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_corrupt_module_is_refused_or_harmless(data: st.DataObject, tmp_path: Path) -> None:
-    module = bytearray(SOUND)
+def test_a_corrupt_module_is_refused_or_harmless(interface: str, data: st.DataObject, tmp_path: Path) -> None:
+    module = bytearray(SOUND[interface])
     for place in data.draw(st.lists(st.integers(0, len(module) - 1), max_size=3), label="places"):
         module[place] = data.draw(st.integers(0, 255), label="byte")
     cut = data.draw(st.integers(0, len(module)), label="length")

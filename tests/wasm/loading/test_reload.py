@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.compiling import Version
+from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits
 from kscheduler.wasm.loading.fetch import Fetcher
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.loading.reload import Outcome, Reloader
@@ -53,12 +55,12 @@ class Watched:
 class Scene:
     """A guest from a file, and what watches over it."""
 
-    def __init__(self, path: Path, url: str = "") -> None:
+    def __init__(self, path: Path, url: str = "", *, limits: DownloadLimits = DEFAULT_LIMITS) -> None:
         self.path = path
         if not url:
             path.write_bytes(FILTER)
         self.engine = FakeEngine()
-        self.fetcher = Fetcher(url or f"file://{path}")
+        self.fetcher = Fetcher(url or f"file://{path}", limits=limits)
         self.watched = Watched()
 
     async def start(self) -> Scene:
@@ -196,6 +198,33 @@ async def test_a_server_is_looked_at_as_a_file_is(tmp_path: Path) -> None:
         ]
         for server.answer, outcome in answers:
             assert await scene.reloader.look() is outcome
+
+
+async def test_a_server_that_drips_or_says_nothing_keeps_no_version_from_running(tmp_path: Path) -> None:
+    hurried = replace(DEFAULT_LIMITS, grace_s=0.1, silence_s=0.2)
+    async with serving(saying(whole(FILTER))) as server:
+        scene = await Scene(tmp_path / "none", server.url, limits=hurried).start()
+        announced = whole(b"", content_length="1000")
+        for server.answer in (
+            saying(announced, *[b"g"] * 1000, pause_s=0.02),
+            saying(announced, holding=True),
+            saying(announced[:20], holding=True),
+        ):
+            assert await scene.reloader.look() is Outcome.UNREACHABLE
+            assert scene.module_of(scene.plugin.running) == FILTER
+        server.answer = saying(whole(FILTER_2))
+        assert await scene.reloader.look() is Outcome.REPLACED
+
+
+async def test_the_canary_goes_before_the_plugins(scene: Scene) -> None:
+    class Canary:
+        def try_out(self, version: Version) -> None:
+            raise PluginError("the canary is dead")
+
+    scene.reloader = Reloader(scene.guest, scene.watched, canary=Canary())
+    scene.path.write_bytes(FILTER_2)
+    assert await scene.reloader.look() is Outcome.REFUSED
+    assert scene.plugin.tried == []
 
 
 async def test_the_event_loop_goes_on_while_a_version_is_compiled_and_tried(scene: Scene) -> None:

@@ -100,3 +100,30 @@ except Exception:
     for _ in range(3):
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_no_object_of_the_package_outlives_its_use() -> None:
+    """As the program ends each would call into modules that may be gone, and complain."""
+    program = """
+import gc, wasmtime
+from kscheduler.wasm.engine import HostFunction, Wasi
+from kscheduler.wasm.engines import engine_named
+engine = engine_named("wasmtime")
+module = engine.compile(bytes(wasmtime.wat2wasm(
+    '(module (import "host" "f" (func (param i64) (result i32))) (memory (export "memory") 1))')))
+functions = [HostFunction("host", "f", "I", "i", lambda instance, number: 1)]
+guests = [each.instantiate(functions, wasi=Wasi()) for each in (module, engine.load(module.serialize()))]
+try:
+    engine.compile(b"not wasm")
+except Exception:
+    pass
+for each in gc.get_objects():
+    if isinstance(each, wasmtime.Managed):
+        try:
+            each.ptr()
+        except ValueError:
+            continue
+        print(type(each).__name__)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
