@@ -12,11 +12,12 @@ _NOBODY = ("", "")
 class NodeRows:
     """`follow` before any use of a row; it costs the comparison of two numbers if no node has changed."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, on_change: Callable[[list[int]], object]) -> None:
+        """`on_change` is called with the rows that have another node than before, or none."""
         self._table = table
+        self._on_change = on_change
         self._owners: list[tuple[str, str]] = []  # row -> name and uid of its node
         self._seen = 0  # changes of the table that were looked at
-        self._on_change: Callable[[list[int]], object] = lambda changed: None
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -27,10 +28,6 @@ class NodeRows:
     @property
     def node_count(self) -> int:
         return len(self._table)
-
-    def tell(self, on_change: Callable[[list[int]], object]) -> None:
-        """From now on call this with the rows that have another node than before, or none."""
-        self._on_change = on_change
 
     def follow(self) -> None:
         changes = self._table.node_changes

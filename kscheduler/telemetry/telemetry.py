@@ -63,7 +63,7 @@ class LiveTelemetry:
         self._policies = policies or NoPolicies()
         self._observer = observer or NoTelemetryObserver()
         self._tell = tell or _tell_nobody
-        self._rows = NodeRows(table)
+        self._rows = NodeRows(table, self._rows_changed)
         self._intervals = {source.name: source.interval.seconds for source in sources}
         self._configured = tuple(metrics)
         self._metrics: dict[str, Metric] = {}  # name -> metric
@@ -79,7 +79,6 @@ class LiveTelemetry:
         self.pollers = {
             source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
         }
-        self._rows.tell(self._rows_changed)
         self._choose_metrics()
         self._policies.watch(self._policies_changed)
         self._observer.show_metrics(self.states, self.plans_b)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.config.metric_policy import Clamp, Metric
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.telemetry.node_rows import NodeRows
+from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
+from kscheduler.telemetry.sample_book import SampleBook
+from kscheduler.testing.wrappers import make_node
+
+WALL = 1_700_000_000.0  # Unix seconds at second 0 of our clock
+
+
+class Desk:
+    """A book over nodes a and b; time is said with each reading."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.table = NodeTable()
+        for name in ("a", "b"):
+            self.table.set_node(make_node(name).obj())
+        self.rows = NodeRows(self.table, lambda changed: self.book.clear(changed))
+        self.book = SampleBook(Metric(name="load", source="s", **fields), self.rows, 15.0)
+        self.refused: Counter[str] = Counter()
+
+    def read(self, now: float, **samples: float | tuple[float, float]) -> list[float | None]:
+        """node=value, or node=(value, stamp in seconds of our clock); returns what the book holds then."""
+        given = {
+            node: Sample(said[0], WALL + said[1]) if isinstance(said, tuple) else Sample(said)
+            for node, said in samples.items()
+        }
+        reading = Reading(given)
+        bounds = self.book.bounds(reading)
+        taken = self.book.take(given.items(), bounds, now, WALL + now, self.refused)
+        self.book.complete(now, taken)
+        return self.values
+
+    @property
+    def values(self) -> list[float | None]:
+        self.rows.follow()
+        return [None if math.isnan(value) else value for value in self.book.values]
+
+
+def test_a_sample_without_a_time_is_taken_when_it_arrives() -> None:
+    desk = Desk()
+    assert desk.read(10.0, a=1.0) == [1.0, None]
+    assert list(desk.book.sampled_at) == [10.0, math.inf]
+    assert desk.book.newest_at == 10.0
+
+
+def test_a_sample_is_as_old_as_the_source_says() -> None:
+    desk = Desk()
+    desk.read(100.0, a=(1.0, 40.0), b=(2.0, 90.0))
+    assert list(desk.book.sampled_at) == [40.0, 90.0]
+    assert desk.book.newest_at == 90.0
+
+
+def test_an_older_sample_never_replaces_a_newer_one() -> None:
+    desk = Desk()
+    desk.read(100.0, a=(1.0, 90.0))
+    assert desk.read(110.0, a=(2.0, 80.0)) == [1.0, None]
+    assert desk.refused == {OLDER: 1}
+
+
+def test_the_same_sample_once_more_grows_old() -> None:
+    desk = Desk()
+    desk.read(100.0, a=(1.0, 90.0))
+    desk.read(200.0, a=(5.0, 90.0))
+    assert desk.values == [1.0, None]
+    assert list(desk.book.sampled_at) == [90.0, math.inf]
+    assert desk.refused == {OLDER: 1}
+
+
+def test_a_sample_from_the_future_counts_as_taken_now() -> None:
+    desk = Desk()
+    desk.read(100.0, a=(1.0, 130.0))
+    assert list(desk.book.sampled_at) == [100.0, math.inf]
+
+
+def test_a_time_that_is_not_credible_does_not_keep_later_samples_out() -> None:
+    desk = Desk()
+    desk.read(100.0, a=(1.0, 1e9))
+    assert desk.read(115.0, a=(2.0, 115.0)) == [2.0, None]
+    desk.read(120.0, a=(3.0, 1e9))
+    assert desk.read(130.0, a=(4.0, 1e9)) == [3.0, None]  # the same time again is no new sample
+
+
+def test_what_is_no_number_is_refused_and_what_was_known_stays() -> None:
+    desk = Desk()
+    desk.read(0.0, a=1.0)
+    assert desk.read(15.0, a=math.nan, b=math.inf) == [1.0, None]
+    assert desk.read(30.0, a=(2.0, math.nan)) == [1.0, None]
+    assert desk.refused == {NOT_A_NUMBER: 3}
+
+
+def test_a_node_nobody_knows_is_refused() -> None:
+    desk = Desk()
+    desk.read(0.0, a=1.0, elsewhere=2.0)
+    assert desk.refused == {UNKNOWN_NODE: 1}
+
+
+def test_values_are_clamped_and_then_smoothed() -> None:
+    desk = Desk(clamp=Clamp(max=10), smoothing=0.75)
+    assert desk.read(0.0, a=100.0) == [10.0, None]
+    assert desk.read(15.0, a=2.0) == [0.75 * 10.0 + 0.25 * 2.0, None]
+
+
+def test_a_node_that_returns_under_its_name_begins_anew() -> None:
+    desk = Desk(smoothing=0.5)
+    desk.read(0.0, a=(1.0, 0.0), b=2.0)
+    desk.table.remove_node("a")
+    assert desk.values == [None, 2.0]
+    desk.table.set_node(make_node("a").uid("another").obj())
+    assert desk.read(15.0, a=(7.0, -5.0)) == [7.0, 2.0]
+
+
+def test_the_window_is_the_users_and_else_the_sources() -> None:
+    desk = Desk()
+    desk.book.bounds(Reading(window_s=30.0))
+    assert desk.book.window_s == 30.0
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=True), st.floats(allow_nan=True)), max_size=20))
+def test_whatever_comes_the_book_holds_finite_values_that_are_not_from_the_future(
+    samples: list[tuple[float, float]],
+) -> None:
+    desk = Desk()
+    for index, sample in enumerate(samples):
+        now = 15.0 * index
+        desk.read(now, a=sample)
+        value, taken_at = desk.book.values[0], desk.book.sampled_at[0]
+        assert math.isnan(value) == math.isinf(taken_at)
+        assert math.isnan(value) or taken_at <= now
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1000)), min_size=1, max_size=20))
+def test_of_credible_samples_the_newest_stays(samples: list[tuple[int, int]]) -> None:
+    desk = Desk()
+    for index, (node, stamp) in enumerate(samples):
+        desk.read(1000.0, **{"ab"[node]: (float(index), stamp)})
+    for node in (0, 1):
+        stamps = [stamp for each, stamp in samples if each == node]
+        if stamps:
+            first = next(index for index, (each, stamp) in enumerate(samples) if (each, stamp) == (node, max(stamps)))
+            assert desk.book.values[node] == float(first)
