@@ -2,6 +2,7 @@
 
     python -m perf.wasm_policies                          # all forms, 500 and 5,000 nodes
     python -m perf.wasm_policies --nodes 5000 --rounds 7 --forms native batch-c
+    python -m perf.wasm_policies --real                   # on a real etcd and kube-apiserver: perf.wasm_control_plane
 
 Two policies. `label` prefers nodes by a number in one of their labels: it follows from the node object alone.
 `packing` prefers nodes by how much of their CPU is requested: it follows from usage, so each pod changes the answer.
@@ -491,6 +492,25 @@ def goals(rounds: Sequence[Sequence[Result]]) -> list[str]:
     return lines
 
 
+def measure_real(options: argparse.Namespace, forms: Sequence[Form]) -> int:
+    """1 if something was wrong: a pod not bound, a node overcommitted, an Event missing."""
+    from perf import wasm_control_plane as real
+
+    everything: list[real.RealResult] = []
+    wrong: list[str] = []
+    forms = [form for form in forms if options.forms or form.name in real.FORMS]
+    for nodes in options.nodes:
+        rounds = real.measure_rounds(nodes, forms, options.rounds, options.scale)
+        print(real.table(rounds), flush=True)
+        wrong += real.problems(rounds)
+        everything += [result for each in rounds for result in each]
+    for problem in wrong[:10]:
+        print(f"perf: error: {problem}", file=sys.stderr)
+    if options.output:
+        options.output.write_text(json.dumps([asdict(result) for result in everything], indent=1))
+    return 1 if wrong else 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="perf.wasm_policies", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000])
@@ -498,6 +518,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--forms", nargs="+", choices=sorted({form.name for form in FORMS}), help="default: all")
     parser.add_argument("--policies", nargs="+", choices=(LABEL_POLICY, PACKING), default=[LABEL_POLICY, PACKING])
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of pods")
+    parser.add_argument("--real", action="store_true", help="on a real etcd and kube-apiserver: see wasm_control_plane")
     parser.add_argument("--output", type=Path, help="write the results of all rounds as JSON")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -507,6 +528,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure(verbosity=QUIET)
     forms = [f for f in FORMS if f.policy in options.policies and (not options.forms or f.name in options.forms)]
     forms = [form for form in forms if form.guest is None or form.guest() is not None]
+    if options.real:
+        return measure_real(options, forms)
     everything: list[Result] = []
     for nodes in options.nodes:
         rounds = measure(nodes, forms, options.rounds, options.scale)

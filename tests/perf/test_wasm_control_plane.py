@@ -1,0 +1,34 @@
+"""The forms of a policy on a real control plane: its sums are right, and its nodes are those that the forms expect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from perf.wasm_control_plane import RealResult, costs, node_templates, problems, speeds, table
+
+pytest.importorskip("wasmtime")
+
+SOME = RealResult("label", "native", 500, 10, 1000.0, 200.0, 0.0)
+
+
+def test_ratios_are_taken_within_a_round_and_an_extenders_cpu_counts() -> None:
+    other = replace(SOME, form="http", pods_per_s=500.0, cpu_us_per_pod=300.0, extender_us_per_pod=100.0)
+    rounds = [[SOME, other], [replace(SOME, pods_per_s=250.0), other]]
+    assert speeds(rounds, "label", "http") == [0.5, 2.0]
+    assert costs(rounds, "label", "http") == [0.5, 0.5]
+    assert speeds(rounds, "packing", "http") == []
+    assert "http" in table(rounds)
+
+
+def test_problems_name_their_form() -> None:
+    assert problems([[SOME, replace(SOME, form="http", problems=("1 pods are not bound",))]]) == [
+        "label http: 1 pods are not bound"
+    ]
+
+
+def test_nodes_take_turns_in_their_numbers() -> None:
+    made = node_templates("speed", 3, 8, 2)
+    assert [each["metadata"]["labels"]["speed"] for each in made] == ["0", "1", "2"]
+    assert len(made[0]["status"]["images"]) == 2
