@@ -321,6 +321,19 @@ def test_the_component_for_annotations_adds_their_flag_and_the_right_to_patch_po
     assert [(right.resource, right.verb) for right in granted] == [("pods", "patch")]
 
 
+def test_the_component_for_live_metrics_only_reads_metrics() -> None:
+    folder = DEPLOY / "live-metrics"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert component["resources"] == ["rbac.yaml"]
+    assert "patches" not in component
+    granted = rights(bound_roles(documents((folder / "rbac.yaml").read_text())))
+    assert [(right.group, right.resource, right.verb) for right in granted] == [
+        ("metrics.k8s.io", "nodes", "list"),
+        ("custom.metrics.k8s.io", "*", "get"),
+        ("external.metrics.k8s.io", "*", "list"),
+    ]
+
+
 # --- the image --------------------------------------------------------------------------------------------------
 
 
