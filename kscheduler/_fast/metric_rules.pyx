@@ -156,6 +156,15 @@ cdef class MetricRules:
         self.refresh()
         return self.c.points[<row_t>row]
 
+    def absent(self, number):
+        """How many nodes do not have this input?"""
+        index("input", number, self.c.input_count)
+        cdef Py_ssize_t start = <Py_ssize_t>number * self.c.rows, count = 0
+        cdef row_t row
+        for row in range(self.columns.rows):
+            count += self.columns.alive[row] and (row >= self.c.rows or not isfinite(self.c.inputs[start + row]))
+        return count
+
     def filter(self, Verdicts verdicts not None, code):
         """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
         cdef code_t chosen = <code_t>within("code", code, 1, MAX_CODE)
@@ -417,8 +426,8 @@ def copy_use(NodeColumns columns not None, resource):
 def mean_use(times, uses, sampled, double window_s, now):
     """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
 
-    `uses[i]` was in use from times[i] (ascending) to the next one; the first also before. NaN: the row was another node's,
-    which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; the first also before. NaN: it was another
+    node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
     """
     cdef Py_ssize_t i, row, count = len(uses), rows
     if len(times) != count:
@@ -446,7 +455,7 @@ def mean_use(times, uses, sampled, double window_s, now):
             if window_s > 0.0:
                 overlap = min(until, ends[row]) - max(since, ends[row] - window_s)
             else:
-                overlap = 1.0 if since <= ends[row] < until else 0.0
+                overlap = 1.0 if since < ends[row] <= until else 0.0
             if overlap > 0.0:
                 total[row] = total[row] + overlap * used[row]
                 weight[row] = weight[row] + overlap

@@ -89,6 +89,12 @@ class MetricRules:
             self._goals, self._ranges, lambda number: self._input(number, row), lambda r: self._use(r, row)
         )
 
+    def absent(self, number: int) -> int:
+        """How many nodes do not have this input?"""
+        index("input", number, self._count)
+        alive = (row for row in range(self._columns.rows) if self._columns.is_alive(row))
+        return sum(not math.isfinite(self._input(number, row)) for row in alive)
+
     def filter(self, verdicts: Verdicts, code: int) -> int:
         """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
         within("code", code, 1, MAX_CODE)
@@ -143,8 +149,8 @@ def copy_use(columns: NodeColumns, resource: int) -> array[float]:
 def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s: float, now: Doubles) -> array[float]:
     """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
 
-    `uses[i]` was in use from times[i] (ascending) to the next one; the first also before. NaN: the row was another node's,
-    which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; the first also before. NaN: it was another
+    node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
     """
     if len(times) != len(uses):
         raise ValueError(f"uses: expected {len(times)}, got {len(uses)}")
@@ -165,7 +171,7 @@ def _mean(times: Doubles, uses: Sequence[Doubles], end: float, window_s: float, 
         if window_s > 0.0:
             overlap = min(ends, end) - max(begins, end - window_s)
         else:
-            overlap = 1.0 if begins <= end < ends else 0.0
+            overlap = 1.0 if begins < end <= ends else 0.0
         if overlap > 0.0:
             total += overlap * used[row]
             weight += overlap

@@ -109,3 +109,4 @@ OWN_PLUGINS: PointMap = MappingProxyType(
         "LoadVariationRiskBalancing": _points("score"),
     }
 )
+KNOWN_PLUGINS: PointMap = MappingProxyType({**KUBE_PLUGINS, **OWN_PLUGINS})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kscheduler.config.extension_points import CONSTRUCTION_ORDER, KUBE_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.extension_points import CONSTRUCTION_ORDER, KNOWN_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.types import Plugin, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 
@@ -23,7 +23,7 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
     kube-scheduler's words, for a name that exists nowhere, a point a plugin does not answer, a plugin enabled twice,
     and a profile without exactly one queue sort plugin or without a bind plugin.
     """
-    registry = {**KUBE_PLUGINS, **known}
+    registry = {**KNOWN_PLUGINS, **known}
     for point in CONSTRUCTION_ORDER:  # before any multiPoint list, as kube-scheduler does
         _check_explicit(getattr(profile.plugins, point.field).enabled, point, registry)
     lists = {
@@ -38,7 +38,7 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
     """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones."""
-    known = {**KUBE_PLUGINS, **(extra or {})}
+    known = {**KNOWN_PLUGINS, **(extra or {})}
     first: tuple[str, object] | None = None  # queue sort plugin of the first profile, and its arguments
     for profile in config.profiles:
         name = profile.scheduler_name
@@ -57,7 +57,7 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
     """Plugins of kube-scheduler that some profile enables and `known` lacks, sorted; their rules are not enforced."""
-    everything = {**KUBE_PLUGINS, **known}
+    everything = {**KNOWN_PLUGINS, **known}
     enabled = {
         name
         for profile in config.profiles

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, cast
 
-from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest, RowAnswers
+from kscheduler._fast import MetricRules, NodeColumns, Placer, PodClass, PodRequest, RowAnswers
 
 BYTES_OF_A_CLASS = 2_048
 
@@ -28,6 +28,7 @@ class Source(enum.IntEnum):
     TERMS_GONE = 5  # one has vanished
     LABELS_OF_TERMS = 6  # which labels of other pods such terms have read so far
     OBJECTS = 7  # all that plugins see of nodes, annotations among it
+    METRICS = 8  # policies over live metrics, and whether pods have to wait for values; values are always followed
 
 
 class JoinedTerms(Protocol):
@@ -55,6 +56,7 @@ class ClassDraft:
         self._request: PodRequest | None = None
         self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
         self._asked: list[tuple[RowAnswers, int]] = []  # with the weights of scores
+        self._rules: list[tuple[MetricRules, bool, int]] = []  # do they filter, and the weights of their points
         self.sources = {Source.NODES}
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
@@ -69,7 +71,7 @@ class ClassDraft:
         other = ClassDraft(self._columns, self._profile_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
-        other._asked = list(self._asked)
+        other._asked, other._rules = list(self._asked), list(self._rules)
         other.filtering, other.scoring = list(self.filtering), list(self.scoring)
         other.has_failed = self.has_failed
         return other
@@ -138,6 +140,17 @@ class ClassDraft:
             self._note(self.scoring)
             self._asked.append((scores, self._weight))
 
+    def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
+        """Filter and score by what the rules say of rows at any time, each if they do so at all."""
+        filters = filters and self._filters
+        weight = self._weight if scores else None
+        if filters:
+            self._note(self.filtering)
+        if weight is not None:
+            self._note(self.scoring)
+        if filters or weight:
+            self._rules.append((rules, filters, weight or 0))
+
     def add_terms(self, terms: JoinedTerms) -> None:
         """Filter and score, each as far as the plugin does so, by where other pods are."""
         self.terms = terms if self.terms is None else self.terms.beside(terms)
@@ -167,7 +180,7 @@ class ClassDraft:
     @property
     def key(self) -> Hashable:
         """Drafts with equal keys make classes that place pods alike."""
-        return (self._verdicts, self._request, *self._scores, *self._asked, self.terms)
+        return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
         """The class. Raises ValueError if the compiled core cannot take it."""
@@ -179,6 +192,8 @@ class ClassDraft:
             self._add_score(made, request, cast(str, kind), what, cast(int, own))
         for answers, weight in self._asked:
             made.ask_rows(answers, weight)
+        for rules, filters, weight in self._rules:
+            made.follow_rules(rules, filters, weight)
         return made
 
     @property

@@ -7,13 +7,13 @@ make of it now. So many signatures share a class, and with it what the core know
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
-from kscheduler.framework.interface import Handle
+from kscheduler.framework.interface import FollowingPlugin, Handle
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.signatures import Signature, Signer, SpecSignature
 from kscheduler.snapshot.pod_info import PodInfo
@@ -73,7 +73,7 @@ class CompiledClasses:
         self._max_bytes = max_bytes
         self._bytes = 0  # of all classes, about, without what they know of rows
         self._signer = self._new_signer()
-        self._readers = _readers(handle)
+        self._readers = _readers(handle, _following(profiles))
         self._versions = [read() for read in self._readers]
         self._epoch = 0
         self._changed = [0] * len(Source)  # source -> the epoch that its latest change began
@@ -221,7 +221,12 @@ class CompiledClasses:
             self._placer.drop(compiled.pod_class)
 
 
-def _readers(handle: Handle) -> list[Callable[[], int]]:
+def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:
+    plugins = [plugin for framework in profiles.values() for plugin in framework.class_compiler.plugins or ()]
+    return [plugin for plugin in plugins if isinstance(plugin, FollowingPlugin)]
+
+
+def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Callable[[], int]]:
     """In order of `Source`: what tells that it has changed."""
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
     counters = table.counters
@@ -235,4 +240,5 @@ def _readers(handle: Handle) -> list[Callable[[], int]]:
         lambda: terms.vanished,
         lambda: len(counters.label_keys_of_terms),
         lambda: table.node_changes.count,
+        lambda: sum([plugin.follow() for plugin in following]),
     ]

@@ -239,6 +239,24 @@ class CompilingPlugin(SigningPlugin, Protocol):
 
 
 @runtime_checkable
+class FollowingPlugin(Plugin, Protocol):
+    """A plugin that goes by something outside of nodes and pods, which changes at any time but in a cycle."""
+
+    def follow(self) -> int:
+        """Note what has changed, before the compiled lane decides. A number that grows when classes are void."""
+        ...
+
+
+@runtime_checkable
+class HandingOverPlugin(Plugin, Protocol):
+    """A plugin that may have a pod decided by the plugins of another profile."""
+
+    def hand_over(self, pod: PodInfo) -> str:
+        """The scheduler name of the profile that is to decide; "" for the pod's own. Asked once a cycle."""
+        ...
+
+
+@runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """The pod was assumed on the node. A failure calls `unreserve` of all Reserve plugins, in reverse order."""
@@ -421,6 +439,10 @@ async def _do_not_sleep(seconds: float) -> None:
     pass
 
 
+def _retry_nothing(pod: PodInfo, seconds: float) -> None:
+    pass
+
+
 async def _patch_no_volume(name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
     raise InternalError(f"persistent volume {name} was to be patched where no apiserver is")
 
@@ -453,6 +475,8 @@ class Handle:
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
     evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
     telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies that go by them
+    # Try a pod that is rejected in this cycle again in so many seconds, whatever its backoff; 0: after the cycle.
+    retry: Callable[[PodInfo, float], None] = _retry_nothing
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`
 
     def __post_init__(self) -> None:

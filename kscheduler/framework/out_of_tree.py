@@ -19,7 +19,7 @@ import msgspec
 from kscheduler.api.decode import explain
 from kscheduler.config.decode import describe
 from kscheduler.config.duration import Duration
-from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.events import ClusterEvent, Registration
@@ -28,7 +28,7 @@ from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, ext
 
 ENTRY_POINTS = "kscheduler.plugins"
 # Names that statuses and metrics use for something else.
-RESERVED = KUBE_PLUGINS.keys() | {"Extender", "Unsupported"}
+RESERVED = KNOWN_PLUGINS.keys() | {"Extender", "Unsupported"}
 
 MULTI_POINT = "multiPoint"
 _NEEDS = {"filter_table": "filter", "score_table": "score", "normalize_table": "score_table", "unreserve": "reserve"}
@@ -90,7 +90,7 @@ def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = Non
     loaded: dict[str, Loaded] = {}
     owner: dict[str, Loaded] = {}  # a plugin's own name -> who has it
     for point, name in _enabled(profile):
-        if name in loaded or name in KUBE_PLUGINS:
+        if name in loaded or name in KNOWN_PLUGINS:
             continue
         found = _load_guest(name, profile, where, guests) or _load(name, f"{where}.plugins.{point}")
         if found is None:

@@ -18,8 +18,10 @@ from kscheduler.framework.observer import NoObserver, Observer
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.telemetry import NoTelemetry, Telemetry
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -55,6 +57,7 @@ class Side:
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
         guests: GuestClasses | None = None,
+        telemetry: Callable[[NodeTable], Telemetry] = lambda table: NoTelemetry(),
     ) -> None:
         config = config or default_config()
         self.cache = Cache()
@@ -66,6 +69,7 @@ class Side:
             namespaces=self.namespaces,
             owners=self.owners,
             nominations=self.nominator,
+            telemetry=telemetry(self.cache.table),
         )
         observer = observer or NoObserver()
         self.profiles: dict[str, Framework] = {}

@@ -8,7 +8,7 @@ import msgspec
 
 from kscheduler._fast import MAX_SCORED_RESOURCES
 from kscheduler.api import objects as api
-from kscheduler.config.extension_points import KUBE_PLUGINS, PointMap
+from kscheduler.config.extension_points import KNOWN_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
@@ -29,6 +29,7 @@ from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.imagelocality import ImageLocality
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
+from kscheduler.framework.plugins.metricpolicy.plugin import MetricPolicy
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
 from kscheduler.framework.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from kscheduler.framework.plugins.nodename import NodeName
@@ -143,6 +144,7 @@ IN_TREE: Mapping[str, Factory] = {
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
+    "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
 }
 
 
@@ -151,7 +153,7 @@ def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | 
 
     With a configuration, also the plugins from outside that its profiles enable.
     """
-    in_tree = {name: KUBE_PLUGINS[name] for name in IN_TREE}
+    in_tree = {name: KNOWN_PLUGINS[name] for name in IN_TREE}
     return in_tree if config is None else {**in_tree, **find_plugins(config, guests)}
 
 
@@ -175,5 +177,7 @@ def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) 
                 made[name] = in_tree(profile, handle) if in_tree else make_plugin(further[name], profile, handle)
             if hasattr(made[name], method):
                 points.setdefault(point.value, []).append((made[name], weight))
+    if "postFilter" in points:
+        points["postFilter"].sort(key=lambda entry: not getattr(entry[0], "comes_before_preemption", False))
     points.setdefault("preFilter", []).append((Unsupported(), 1))
     return points

@@ -1,0 +1,275 @@
+"""MetricPolicy: filter and score nodes by live metrics, as the policy says that a pod is under.
+
+A cycle never waits for a metric: values are there, or a rule's fallback decides (see `rules`). What happens to pods:
+
+- *Waiting.* A pod under a rule with the fallback Requeue is rejected before any node is looked at while no node has a
+  value of its metric. Rejected pods are tried again when metrics or policies change, or nodes do. With a decision
+  deadline a pod is also tried again when it has waited that long since its first rejection; from then on the fallbacks
+  Requeue and Exclude mean Neutral to it.
+- *Relaxation.* When no node is left, and rules of the policy left some out, the first step is looked for with which
+  one of those would be in. If the pod has waited long enough for that step since its first rejection, the step is
+  taken (and those before it), an Event says so, and the pod is tried again at once; else it is tried again when it
+  will have. Either way nobody is preempted for it meanwhile. Where no step would help, preemption goes on.
+- *Plan B.* While a metric of the policy has failed so often in a row, pods are decided as if there were no policy
+  (Drop), or by the plugins of another profile (Profile): the pod keeps its scheduler name, and its binding and Events
+  are written under it.
+
+A policy that a pod names and that is not there keeps the pod waiting until it is. Rejections here are never a matter of
+what other pods could be evicted for: they would leave what was measured as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kscheduler._fast import Scores, Verdicts
+from kscheduler.config.metric_policy import PolicySpec
+from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE, Demands
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
+from kscheduler.framework.plugins.metricpolicy.pod_waits import PodWaits
+from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
+from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets, metrics_of
+from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from kscheduler.framework.telemetry import POLICY_KEY, TAS_KEY, PolicyRef
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "MetricPolicy"
+_CYCLE = "MetricPolicy/cycle"
+
+# Reasons of Events.
+RELAXED = "MetricPolicyRelaxed"
+OVERDUE = "MetricPolicyDeadline"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """What a pod is judged by in its cycle."""
+
+    policy: PolicyRef
+    spec: PolicySpec
+    rules: RuleSet
+    waits: bool  # it was rejected before any node was looked at
+
+
+class MetricPolicy:
+    name = NAME
+    comes_before_preemption = True  # at PostFilter, wherever the profile has it
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.table
+        self._telemetry = handle.telemetry
+        self._retry = handle.retry
+        self._sets = RuleSets(handle.table, handle.telemetry)
+        self._waits = PodWaits()
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        self.follow()
+        # 1. Which policy, and is it in force?
+        try:
+            found = self._telemetry.policy_of(pod)
+        except LookupError as error:
+            return None, unresolvable(_text(error))
+        if found is None or self._has_failed(found[1]):
+            return None, SKIP
+        policy, spec = found
+        # 2. How far has the pod come in it?
+        step, is_overdue = self._progress(pod, policy, spec)
+        rules = self._sets.find(policy, spec, step, is_overdue=is_overdue)
+        state.write(_CYCLE, _Cycle(policy, spec, rules, bool(rules.awaits)))
+        # 3. May it be decided now?
+        if rules.awaits:
+            self._let_wait(pod, policy, spec)
+            self._telemetry.count("requeue", policy)
+            return None, unresolvable(f"no node had a fresh value of metric {rules.awaits}")
+        return None, None if rules.rules.filters else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        rules = state.read(_CYCLE, _Cycle).rules
+        mark = rules.mark_of(node)
+        return rules.status(mark - 1) if mark else None
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        state.read(_CYCLE, _Cycle).rules.kernel.filter(verdicts, code)
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return state.read(_CYCLE, _Cycle).rules.status(detail)
+
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
+        return None if state.read(_CYCLE, _Cycle).rules.rules.filters_by_load else NODE_ALONE
+
+    # --- when nothing fits ---
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """SUCCESS without a nomination: the pod waits for something that may help, so nobody is evicted for it."""
+        cycle = state.get(_CYCLE, _Cycle)
+        if cycle is None:
+            return None, unschedulable()
+        if cycle.waits:
+            return None, Status(Code.SUCCESS)
+        rows = self._rows_of_ours(statuses)
+        if not rows:
+            return None, unschedulable()
+        may_help = self._relax(pod, cycle, rows)
+        may_help = self._await_deadline(pod, cycle, rows) or may_help
+        return None, Status(Code.SUCCESS) if may_help else unschedulable()
+
+    def _rows_of_ours(self, statuses: Mapping[str, Status]) -> list[int]:
+        """Nodes that were left out here, by row."""
+        rows = (self._table.row_of(name) for name, status in statuses.items() if status.plugin == NAME)
+        return [row for row in rows if row is not None]
+
+    def _relax(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
+        """Take the next step that would let one of the rows in, or wait until it may be taken. False: there is none."""
+        wait, now = self._waits.begin(pod.uid, cycle.policy, self._telemetry.now()), self._telemetry.now()
+        for step in range(wait.step + 1, len(cycle.spec.relaxation) + 1):
+            if not self._would_help(cycle, rows, step, is_overdue=wait.is_overdue):
+                continue
+            due = wait.since + cycle.spec.relaxation[step - 1].after.seconds
+            if now < due:
+                self._retry(pod, due - now)
+                return True
+            wait.step = step
+            self._set_apart(pod)
+            self._telemetry.count("relaxed", cycle.policy)
+            self._telemetry.tell(pod, RELAXED, f"Metric policy {_title(cycle.policy)}: relaxation step {step} is taken")
+            self._retry(pod, 0.0)
+            return True
+        return False
+
+    def _await_deadline(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
+        """Will the pod have a place when it need not wait for metrics any more?"""
+        wait = self._waits.begin(pod.uid, cycle.policy, self._telemetry.now())
+        if wait.is_overdue or not cycle.spec.decision_deadline.seconds:
+            return False
+        if not self._would_help(cycle, rows, wait.step, is_overdue=True):
+            return False
+        self._let_wait(pod, cycle.policy, cycle.spec)
+        return True
+
+    def _would_help(self, cycle: _Cycle, rows: Sequence[int], step: int, *, is_overdue: bool) -> bool:
+        kernel = self._sets.find(cycle.policy, cycle.spec, step, is_overdue=is_overdue).kernel
+        return any(kernel.mark(row) == 0 for row in rows)
+
+    def _let_wait(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> None:
+        """Until its deadline at most."""
+        now = self._telemetry.now()
+        wait = self._waits.begin(pod.uid, policy, now)
+        deadline_s = spec.decision_deadline.seconds
+        if deadline_s and not wait.is_overdue:
+            self._retry(pod, max(wait.since + deadline_s - now, 0.0))
+
+    def _progress(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> tuple[int, bool]:
+        """Relaxation steps that the pod has taken; and need it wait for metrics no more?"""
+        wait = self._waits.get(pod.uid, policy)
+        if wait is None:
+            return 0, False
+        deadline_s = spec.decision_deadline.seconds
+        if deadline_s and not wait.is_overdue and self._telemetry.now() >= wait.since + deadline_s:
+            wait.is_overdue = True
+            self._set_apart(pod)
+            self._telemetry.count("deadline", policy)
+            note = f"Metric policy {_title(policy)}: waited for metrics for {spec.decision_deadline}, goes without now"
+            self._telemetry.tell(pod, OVERDUE, note)
+        return min(wait.step, len(spec.relaxation)), wait.is_overdue
+
+    def _set_apart(self, pod: PodInfo) -> None:
+        """From now on it is judged otherwise than pods that look like it: it has to be signed anew."""
+        pod.signature = None
+
+    # --- plan B ---
+
+    def _has_failed(self, spec: PolicySpec) -> bool:
+        plan = spec.plan_b
+        if plan is None:
+            return False
+        return any(self._telemetry.failures(metric) >= plan.after_failures for metric in metrics_of(spec))
+
+    def hand_over(self, pod: PodInfo) -> str:
+        try:
+            found = self._telemetry.policy_of(pod)
+        except LookupError:
+            return ""
+        if found is None or found[1].plan_b is None or found[1].plan_b.action != "Profile":
+            return ""
+        if not self._has_failed(found[1]):
+            return ""
+        self._telemetry.count("plan-b", found[0])
+        return found[1].plan_b.profile
+
+    # --- score ---
+
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
+        cycle = state.get(_CYCLE, _Cycle)
+        return SKIP if cycle is None or not cycle.rules.rules.goals else None
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return state.read(_CYCLE, _Cycle).rules.points_of(node), None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        state.read(_CYCLE, _Cycle).rules.kernel.score(verdicts, scores)
+
+    # --- the compiled lane ---
+
+    def follow(self) -> int:
+        return self._sets.follow()
+
+    def look_beyond(self, pod: PodInfo) -> bytes:
+        """Annotations are in no look of a pod; and one that has come far in its policy looks like no other."""
+        if self._waits.is_apart(pod.uid):
+            return pod.uid.encode()
+        annotations = pod.pod.metadata.annotations
+        return (annotations.get(POLICY_KEY) or "").encode() if annotations else b""
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        """What says which policy it is under."""
+        if self._waits.is_apart(pod.uid):
+            return None
+        meta = pod.pod.metadata
+        labels, annotations = meta.labels or {}, meta.annotations or {}
+        return meta.namespace, labels.get(POLICY_KEY), annotations.get(POLICY_KEY), labels.get(TAS_KEY)
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        draft.depends_on(Source.METRICS)
+        try:
+            found = self._telemetry.policy_of(pod)
+        except LookupError:
+            return False
+        if found is None:
+            return True
+        policy, spec = found
+        if self._has_failed(spec):
+            return spec.plan_b is None or spec.plan_b.action != "Profile"
+        rules = self._sets.known(policy, spec)
+        if rules is None or rules.awaits:
+            return False
+        draft.follow_rules(rules.kernel, filters=rules.rules.filters, scores=bool(rules.rules.goals))
+        return True
+
+    # --- queue ---
+
+    def events_to_register(self) -> Sequence[ClusterEvent]:
+        return (
+            ClusterEvent("metrics", Action.UPDATE),
+            ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+            ClusterEvent(EventResource.POD, Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCALE_DOWN),
+        )
+
+
+def _text(error: LookupError) -> str:
+    return str(error.args[0]) if error.args else str(error)
+
+
+def _title(policy: PolicyRef) -> str:
+    return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name

@@ -1,0 +1,51 @@
+"""How long pods that a policy has rejected wait already, and how far they have come in it. Time is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kscheduler.framework.telemetry import PolicyRef
+
+MAX_KEPT = 65_536  # pods; whoever came first is forgotten, and then waits as if from now on
+
+
+@dataclass(slots=True)
+class PodWait:
+    """Of a pod under one policy, since its first rejection."""
+
+    policy: PolicyRef
+    since: float
+    step: int = 0  # relaxation steps taken
+    is_overdue: bool = False  # it has waited for metrics for as long as it should
+
+    @property
+    def is_apart(self) -> bool:
+        return self.step > 0 or self.is_overdue
+
+
+class PodWaits:
+    def __init__(self) -> None:
+        self._waits: dict[str, PodWait] = {}  # pod uid -> its wait, in the order in which they began
+
+    def get(self, uid: str, policy: PolicyRef) -> PodWait | None:
+        """None if it has not been rejected under this policy."""
+        found = self._waits.get(uid)
+        return found if found is not None and found.policy == policy else None
+
+    def begin(self, uid: str, policy: PolicyRef, now: float) -> PodWait:
+        """It is rejected now; perhaps not for the first time."""
+        found = self.get(uid, policy)
+        if found is None:
+            self._waits.pop(uid, None)
+            found = self._waits[uid] = PodWait(policy, now)
+            if len(self._waits) > MAX_KEPT:
+                del self._waits[next(iter(self._waits))]
+        return found
+
+    def is_apart(self, uid: str) -> bool:
+        """Is the pod judged otherwise than those that look like it?"""
+        found = self._waits.get(uid)
+        return found is not None and found.is_apart
+
+    def __len__(self) -> int:
+        return len(self._waits)

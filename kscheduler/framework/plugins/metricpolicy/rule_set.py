@@ -1,0 +1,96 @@
+"""Compiled rules with the live values they go by, for all pods of one policy that have come equally far in it."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+
+from kscheduler._fast import MetricRules
+from kscheduler._fast.metric_formulas import PODS, mark_of, points_of
+from kscheduler.config.metric_policy import PolicySpec
+from kscheduler.framework.plugins.metricpolicy.rules import Baseline, Rules, Values
+from kscheduler.framework.plugins.metricpolicy.use_history import UseHistory
+from kscheduler.framework.status import Status, unresolvable
+from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.snapshot.metric_columns import MetricColumn
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+
+
+class RuleSet:
+    """`kernel` is as good as the last `feed`; amounts in use it follows by itself."""
+
+    def __init__(self, policy: PolicyRef, spec: PolicySpec, rules: Rules, table: NodeTable) -> None:
+        self.policy = policy
+        self.spec = spec
+        self.rules = rules
+        self._table = table
+        self.kernel = MetricRules(table.columns, rules.groups, rules.goals, len(rules.inputs))
+        self._inputs: list[array[float] | memoryview] = []
+        self._ranges: list[tuple[float, float]] = []
+        self.awaits = ""  # a metric that pods wait for, because no node has a value of it
+        self.lacking: frozenset[str] = frozenset()  # fallbacks that were taken on some node
+
+    @property
+    def values(self) -> set[Values]:
+        """The columns that are read."""
+        return {each.of if isinstance(each, Baseline) else each for each in self.rules.inputs}
+
+    @property
+    def resources(self) -> set[int]:
+        """Those whose use is to be known, of now and of when values were sampled."""
+        return {each.resource for each in self.rules.inputs if isinstance(each, Baseline)}
+
+    def feed(self, columns: Mapping[Values, MetricColumn | None], history: UseHistory) -> None:
+        """Go by what the columns say now; None: a metric that nobody knows, and no node has."""
+        rules = self.rules
+        self._inputs = [self._read(each, columns, history) for each in rules.inputs]
+        self._ranges = [given if isinstance(given, tuple) else _ends(columns[given]) for given in rules.ranges]
+        self.kernel.feed(self._inputs, self._ranges)
+        self.awaits = next((each.metric for each in rules.awaited if _is_empty(columns[each])), "")
+        numbers = {each: number for number, each in enumerate(rules.inputs)}
+        self.lacking = frozenset(fallback for each, fallback in rules.fallbacks if self.kernel.absent(numbers[each]))
+
+    @staticmethod
+    def _read(
+        wanted: Values | Baseline, columns: Mapping[Values, MetricColumn | None], history: UseHistory
+    ) -> array[float] | memoryview:
+        column = columns[wanted.of if isinstance(wanted, Baseline) else wanted]
+        if column is None:
+            return array("d")
+        return history.baseline(wanted.resource, column) if isinstance(wanted, Baseline) else column.values
+
+    # --- one node ---
+
+    def mark_of(self, node: NodeInfo) -> int:
+        """Of the node as it is given: it may be one that exists in a what-if alone."""
+        rules = self.rules
+        return mark_of(rules.groups, rules.goals, lambda number: self._input(number, node.row), lambda r: _use(node, r))
+
+    def points_of(self, node: NodeInfo) -> int:
+        goals = self.rules.goals
+        return points_of(goals, self._ranges, lambda number: self._input(number, node.row), lambda r: _use(node, r))
+
+    def status(self, detail: int) -> Status:
+        """Removing pods from the node would not change what was measured there."""
+        return unresolvable(self.rules.reasons[detail])
+
+    def _input(self, number: int, row: int) -> float:
+        values = self._inputs[number]
+        return float(values[row]) if row < len(values) else math.nan
+
+
+def _use(node: NodeInfo, resource: int) -> tuple[int, int]:
+    if resource == PODS:
+        return len(node.pods), 1
+    used = node.requested_of(resource)
+    return used, used + node.free(resource)
+
+
+def _ends(column: MetricColumn | None) -> tuple[float, float]:
+    return (math.nan, math.nan) if column is None else (column.least, column.most)
+
+
+def _is_empty(column: MetricColumn | None) -> bool:
+    return column is None or math.isnan(column.most)

@@ -1,0 +1,131 @@
+"""All rule sets in use, brought up to date before decisions; and when what was compiled from them is void.
+
+Values are looked at when a column says that it is another one than before: an answer came, values grew too old, or a
+node came or went. Policies may have changed when their version did, as may the columns to read.
+"""
+
+from __future__ import annotations
+
+from kscheduler.config.metric_policy import FilterRule, PolicySpec
+from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
+from kscheduler.framework.plugins.metricpolicy.rules import Values, compile_rules
+from kscheduler.framework.plugins.metricpolicy.use_history import UseHistory
+from kscheduler.framework.telemetry import PolicyRef, Telemetry
+from kscheduler.snapshot.metric_columns import MetricColumn
+from kscheduler.snapshot.node_table import NodeTable
+
+Key = tuple[PolicyRef, int, bool]  # policy, relaxation steps taken, is the time to wait for metrics over?
+
+
+class RuleSets:
+    def __init__(self, table: NodeTable, telemetry: Telemetry) -> None:
+        self._table = table
+        self._telemetry = telemetry
+        self._history = UseHistory(table)
+        self._sets: dict[Key, RuleSet] = {}
+        self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
+        self._columns: dict[Values, MetricColumn | None] = {}
+        self._versions: dict[Values, int] = {}  # of the columns, when sets were fed last
+        self._policies = -1
+        self.version = 0  # grows when a class that was compiled may be judged otherwise than its rules say
+        telemetry.watch(self._changed)
+
+    def follow(self) -> int:
+        """To be called before decisions are made. Returns the version."""
+        if self._telemetry.policies_version != self._policies:
+            self._policies = self._telemetry.policies_version
+            self._before = self._sets or self._before
+            self._sets, self._columns, self._versions = {}, {}, {}
+            self.version += 1
+        if self._sets:
+            self._history.note(self._telemetry.now(), decides=True)
+            versions = self._versions
+            if any(column is not None and column.version != versions[key] for key, column in self._columns.items()):
+                self._feed()
+        return self.version
+
+    def find(self, policy: PolicyRef, spec: PolicySpec, step: int = 0, *, is_overdue: bool = False) -> RuleSet:
+        """The rules of a policy for pods that have come so far in it, good until the next `follow`."""
+        key = (policy, step, is_overdue)
+        found = self._sets.get(key)
+        if found is None or not _is_of(found, spec):
+            found = self._sets[key] = self._take_over(key, spec) or self._make(key, spec)
+            self._begin(found)
+            self.version += 1
+        return found
+
+    def known(self, policy: PolicyRef, spec: PolicySpec) -> RuleSet | None:
+        """The same for pods at the beginning; None if no such pod was decided yet.
+
+        Until then nothing is known of what was in use on nodes. Lanes that look ahead would begin to know it earlier.
+        """
+        key = (policy, 0, False)
+        found = self._sets.get(key) or self._before.get(key)
+        return self.find(policy, spec) if found is not None and _is_of(found, spec) else None
+
+    def _take_over(self, key: Key, spec: PolicySpec) -> RuleSet | None:
+        found = self._before.pop(key, None)
+        return found if found is not None and _is_of(found, spec) else None
+
+    def _make(self, key: Key, spec: PolicySpec) -> RuleSet:
+        policy, step, is_overdue = key
+        rules = compile_rules(spec, self._table.resources, step, is_overdue=is_overdue)
+        return RuleSet(policy, spec, rules, self._table)
+
+    def _begin(self, added: RuleSet) -> None:
+        for values in added.values - self._columns.keys():
+            column = self._columns[values] = self._column(values)
+            self._versions[values] = -1 if column is None else column.version
+        wanted: set[int] = set().union(*(each.resources for each in (*self._sets.values(), *self._before.values())))
+        self._history.follow(wanted, self._telemetry.now())
+        self._feed_one(added)
+
+    def _column(self, values: Values) -> MetricColumn | None:
+        try:
+            return self._telemetry.column(values.metric, values.freshness, last_good=values.last_good)
+        except KeyError:
+            return None
+
+    def _feed(self) -> None:
+        """All sets that read a column which has changed."""
+        changed = {
+            key for key, column in self._columns.items() if column is not None and column.version != self._versions[key]
+        }
+        for key in changed:
+            column = self._columns[key]
+            self._versions[key] = -1 if column is None else column.version
+        for each in self._sets.values():
+            if not changed.isdisjoint(each.values):
+                self._feed_one(each)
+
+    def _feed_one(self, fed: RuleSet) -> None:
+        awaited = fed.awaits
+        fed.feed(self._columns, self._history)
+        if bool(awaited) != bool(fed.awaits):  # pods of its classes are to be asked about one by one, or no longer
+            self.version += 1
+        for fallback in fed.lacking:
+            self._telemetry.count(COUNTED[fallback], fed.policy)
+
+    def _changed(self) -> None:
+        if self._sets:
+            self._history.note(self._telemetry.now(), decides=False)
+
+
+# Fallback -> as it is counted.
+COUNTED = {"Neutral": "neutral", "Exclude": "exclude", "LastGood": "last-good", "Requeue": "requeue"}
+
+
+def _is_of(rules: RuleSet, spec: PolicySpec) -> bool:
+    return rules.spec is spec or rules.spec == spec
+
+
+def metrics_of(spec: PolicySpec) -> set[str]:
+    """All metrics that the rules of a policy read."""
+    names = {rule.metric for rule in spec.score}
+    names |= {rule.deviation.metric for rule in spec.score if rule.deviation is not None}
+    return names.union(*(_metrics_of_filter(rule) for rule in spec.filter))
+
+
+def _metrics_of_filter(rule: FilterRule) -> set[str]:
+    names = {rule.metric} if rule.metric else set()
+    return names.union(*(_metrics_of_filter(one) for one in rule.any_of))

@@ -1,0 +1,203 @@
+"""From a policy to what the kernel judges nodes by: groups of tests, goals, the inputs they read, and words for users.
+
+A policy is compiled for a pod that has taken so many of its relaxation steps, and whose time to wait for metrics may be
+over. Where a rule has no value on a node, its fallback decides:
+
+- Neutral: a filter rule holds, and a score rule gives its neutral score.
+- LastGood: the latest value counts, however old; if there never was one, as Neutral.
+- Exclude: the node is left out.
+- Requeue: the node is left out; and while no node has a value, pods go back to the queue without a look at nodes.
+
+Relaxation steps add up. A step gives rules on a metric another bound, or leaves groups of filter rules out that name a
+metric; score rules on that metric then leave no node out either. When a pod's time is over Exclude and Requeue mean
+Neutral, for all its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kscheduler._fast.metric_formulas import (
+    EQUAL,
+    GREATER,
+    GREATER_OR_EQUAL,
+    LESS,
+    LESS_OR_EQUAL,
+    LOW_RISK,
+    MAXIMIZE,
+    MINIMIZE,
+    NOT_EQUAL,
+    PODS,
+    TARGET,
+    Load,
+    MetricGoal,
+    MetricTest,
+)
+from kscheduler.config.metric_policy import FilterRule, Freshness, PolicySpec, Range, ScoreRule, SelfLoad
+from kscheduler.config.quantity import parse_double
+from kscheduler.snapshot.resource_columns import ResourceColumns
+
+OPERATORS = {
+    "LessThan": (LESS, "<"),
+    "LessThanOrEqual": (LESS_OR_EQUAL, "<="),
+    "GreaterThan": (GREATER, ">"),
+    "GreaterThanOrEqual": (GREATER_OR_EQUAL, ">="),
+    "Equals": (EQUAL, "=="),
+    "NotEquals": (NOT_EQUAL, "!="),
+}
+GOALS = {"Minimize": MINIMIZE, "Maximize": MAXIMIZE, "Target": TARGET, "LowRisk": LOW_RISK}
+EXCLUDING = ("Exclude", "Requeue")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """An input: a metric's values."""
+
+    metric: str
+    freshness: Freshness
+    last_good: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An input: what was in use of a resource (column, or PODS) when those values were sampled."""
+
+    resource: int
+    of: Values
+
+
+Input = Values | Baseline
+
+
+@dataclass(slots=True)
+class Rules:
+    """What a policy comes to."""
+
+    groups: list[list[MetricTest]] = field(default_factory=list)
+    goals: list[MetricGoal] = field(default_factory=list)
+    ranges: list[tuple[float, float] | Values] = field(default_factory=list)  # of goals; or whose least and most it is
+    inputs: list[Input] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)  # by detail, as the kernel gives it
+    fallbacks: list[tuple[Values, str]] = field(
+        default_factory=list
+    )  # each value that rules read, and without which...
+    awaited: list[Values] = field(default_factory=list)  # while no node has one of these, pods wait
+
+    @property
+    def filters(self) -> bool:
+        return bool(self.groups) or any(goal.excludes for goal in self.goals)
+
+    @property
+    def filters_by_load(self) -> bool:
+        """Do pods that come and go change which nodes are out?"""
+        return any(test.load is not None for group in self.groups for test in group)
+
+
+def compile_rules(policy: PolicySpec, resources: ResourceColumns, step: int = 0, *, is_overdue: bool = False) -> Rules:
+    """`step`: relaxation steps taken. The policy is valid."""
+    return _Compiler(policy, resources, step, is_overdue).compile()
+
+
+class _Compiler:
+    def __init__(self, policy: PolicySpec, resources: ResourceColumns, step: int, is_overdue: bool) -> None:
+        self._policy = policy
+        self._resources = resources
+        self._is_overdue = is_overdue
+        steps = policy.relaxation[:step]
+        self._bounds = {loosened.metric: loosened.value for taken in steps for loosened in taken.loosen}
+        self._dropped = {metric for taken in steps for metric in taken.drop}
+        self._drops_all = any(taken.drop_all for taken in steps)
+        self._numbers: dict[Input, int] = {}  # input -> its number
+        self._rules = Rules()
+
+    def compile(self) -> Rules:
+        rules = self._rules
+        violated, missing = [], []
+        for rule in self._policy.filter:
+            group = list(_flat(rule))
+            if self._drops_all or any(one.metric in self._dropped for one in group):
+                continue
+            rules.groups.append([self._test(one) for one in group])
+            text = " or ".join(self._text(one) for one in group)
+            violated.append(f"node(s) didn't satisfy metric rule {text}")
+            missing.append(f"node(s) had no fresh value of metric {' or '.join(one.metric for one in group)}")
+        unknown = []
+        for score in self._policy.score:
+            self._goal(score)
+            unknown.append(f"node(s) had no fresh value of metric {score.metric}")
+        rules.reasons = violated + missing + unknown
+        rules.inputs = list(self._numbers)
+        return rules
+
+    # --- rules ---
+
+    def _test(self, rule: FilterRule) -> MetricTest:
+        values, excludes = self._values(rule.metric, rule.freshness, self._fallback(rule.fallback))
+        bound = self._bounds.get(rule.metric, rule.value if rule.value is not None else 0)
+        load = self._load(rule.self_load, values)
+        return MetricTest(self._number(values), OPERATORS[rule.operator][0], parse_double(bound), excludes, load)
+
+    def _text(self, rule: FilterRule) -> str:
+        return f"{rule.metric} {OPERATORS[rule.operator][1]} {self._bounds.get(rule.metric, rule.value)}"
+
+    def _goal(self, rule: ScoreRule) -> None:
+        fallback = self._fallback(rule.fallback)
+        if self._drops_all or rule.metric in self._dropped:
+            fallback = "Neutral" if fallback in EXCLUDING else fallback
+        values, excludes = self._values(rule.metric, rule.freshness, fallback)
+        deviation = rule.deviation
+        varies = values
+        if deviation is not None:
+            varies, _ = self._values(deviation.metric, rule.freshness, fallback)
+        self._rules.goals.append(
+            MetricGoal(
+                kind=GOALS[rule.goal],
+                value=self._number(values),
+                weight=rule.weight,
+                neutral=float(rule.neutral_score),
+                excludes=excludes,
+                load=self._load(rule.self_load, values),
+                target=0.0 if rule.target is None else parse_double(rule.target),
+                deviation=self._number(varies),
+                margin=1.0 if deviation is None else deviation.margin,
+                sensitivity=1.0 if deviation is None else deviation.sensitivity,
+            )
+        )
+        self._rules.ranges.append(values if rule.range is None else _range(rule.range))
+
+    # --- what rules have in common ---
+
+    def _fallback(self, fallback: str) -> str:
+        return "Neutral" if self._is_overdue and fallback in EXCLUDING else fallback
+
+    def _values(self, metric: str, freshness: Freshness, fallback: str) -> tuple[Values, bool]:
+        """What is read, and whether nodes without it are out."""
+        values = Values(metric, freshness, last_good=fallback == "LastGood")
+        self._rules.fallbacks.append((values, fallback))
+        if fallback == "Requeue":
+            self._rules.awaited.append(values)
+        return values, fallback in EXCLUDING
+
+    def _load(self, load: SelfLoad | None, values: Values) -> Load | None:
+        if load is None:
+            return None
+        if load.per_pod is not None:
+            return Load(PODS, parse_double(load.per_pod), self._number(Baseline(PODS, values)))
+        resource = self._resources.column(load.resource)
+        return Load(resource, load.factor * load.per, self._number(Baseline(resource, values)))
+
+    def _number(self, wanted: Input) -> int:
+        return self._numbers.setdefault(wanted, len(self._numbers))
+
+
+def _flat(rule: FilterRule) -> Iterator[FilterRule]:
+    """The rules of which one must hold."""
+    if not rule.any_of:
+        yield rule
+    for one in rule.any_of:
+        yield from _flat(one)
+
+
+def _range(given: Range) -> tuple[float, float]:
+    return parse_double(given.min), parse_double(given.max)

@@ -1,0 +1,196 @@
+"""Pods under metric policies are decided alike by both lanes, whatever comes: values, nodes, pods, policies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kscheduler.api.objects import Pod
+from kscheduler.config import parse_config
+from kscheduler.config.duration import Duration
+from kscheduler.config.metric_policy import (
+    Deviation,
+    FilterRule,
+    PlanB,
+    PolicySpec,
+    Range,
+    Relaxation,
+    ScoreRule,
+    SelfLoad,
+)
+from kscheduler.framework.telemetry import POLICY_KEY
+from kscheduler.testing import make_node, make_pod
+from tests.framework.lanes import TwoLanes
+from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
+
+pytestmark = pytest.mark.slow
+
+CONFIG = parse_config(
+    """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {multiPoint: {enabled: [{name: MetricPolicy, weight: 3}]}}
+"""
+)
+METRICS = ("load", "power", "spread")
+POLICIES = ("red", "blue")
+
+values = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0, -1.0, math.nan, math.inf, -math.inf]))
+metrics = st.sampled_from(METRICS)
+fallbacks = st.sampled_from(["Neutral", "Neutral", "Exclude", "LastGood", "Requeue"])
+self_loads = st.none() | st.sampled_from(
+    [SelfLoad(resource="cpu"), SelfLoad(resource="memory", factor=0.5, per=100.0), SelfLoad(per_pod="50m")]
+)
+conditions = st.builds(
+    FilterRule,
+    metric=metrics,
+    operator=st.sampled_from(["LessThan", "GreaterThanOrEqual", "NotEquals"]),
+    value=st.sampled_from(["500m", 0.9, 0]),
+    fallback=fallbacks,
+    self_load=self_loads,
+)
+filters = conditions | st.builds(
+    lambda rules: FilterRule(any_of=tuple(rules)), st.lists(conditions, min_size=1, max_size=2)
+)
+ranges = st.none() | st.just(Range(min=0, max=1))
+scores = st.one_of(
+    st.builds(
+        ScoreRule, metric=metrics, goal=st.sampled_from(["Minimize", "Maximize"]), range=ranges,
+        weight=st.integers(1, 5), fallback=fallbacks, self_load=self_loads,
+    ),
+    st.builds(
+        ScoreRule, metric=metrics, goal=st.just("Target"), target=st.just("400m"), range=ranges, self_load=self_loads
+    ),
+    st.builds(
+        ScoreRule, metric=metrics, goal=st.just("LowRisk"), deviation=st.just(Deviation("spread", 1.0, 2.0)),
+        range=ranges, self_load=self_loads,
+    ),
+)  # fmt: skip
+policies = st.builds(
+    PolicySpec,
+    score=st.lists(scores, max_size=3).map(tuple),
+    filter=st.lists(filters, max_size=2).map(tuple),
+    relaxation=st.sampled_from(
+        [(), (Relaxation(drop=("load",)), Relaxation(after=Duration.of_seconds(5), drop_all=True))]
+    ),
+    decision_deadline=st.sampled_from([Duration(0), Duration.of_seconds(3)]),
+    plan_b=st.none() | st.just(PlanB(after_failures=2)),
+)
+number = st.integers(0, 4)
+by_node = st.dictionaries(number, values, min_size=1, max_size=5)
+pods = st.tuples(
+    st.sampled_from([None, *POLICIES, "missing"]), st.booleans(), st.sampled_from(["100m", "1"]), st.integers(1, 3)
+)
+steps = st.one_of(
+    st.tuples(st.just("values"), metrics, by_node),
+    st.tuples(st.just("values"), metrics, by_node),
+    st.tuples(st.just("expire"), metrics),
+    st.tuples(st.just("fail"), metrics, st.integers(0, 3)),
+    st.tuples(st.just("policy"), st.sampled_from(POLICIES), policies),
+    st.tuples(st.just("node"), number, st.sampled_from(["2", "4"])),
+    st.tuples(st.just("gone"), number),
+    st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
+    st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
+    st.tuples(st.just("remove")),
+    st.tuples(st.just("time"), st.sampled_from([0.3, 1.0, 4.0, 60.0])),
+)
+
+
+class World:
+    def __init__(self) -> None:
+        self.telemetries: list[FakeTelemetry] = []
+        self.lanes = TwoLanes(CONFIG, telemetry=self._telemetry)
+        self.made = 0
+        self.waiting: list[Pod] = []
+
+    def _telemetry(self, table: Any) -> FakeTelemetry:
+        self.telemetries.append(FakeTelemetry(table))
+        return self.telemetries[-1]
+
+    def step(self, name: str, *told: Any) -> None:
+        getattr(self, name)(*told)
+
+    def values(self, metric: str, by_node: dict[int, float]) -> None:
+        for telemetry in self.telemetries:
+            telemetry.set(metric, {f"n{node}": value for node, value in by_node.items()})
+
+    def expire(self, metric: str) -> None:
+        for telemetry in self.telemetries:
+            telemetry.expire(metric)
+
+    def fail(self, metric: str, times: int) -> None:
+        for telemetry in self.telemetries:
+            telemetry.fail(metric, times)
+
+    def policy(self, name: str, policy: PolicySpec) -> None:
+        for telemetry in self.telemetries:
+            telemetry.put(name, policy)
+
+    def node(self, number: int, cpu: str) -> None:
+        self.lanes.set_node(make_node(f"n{number}").capacity(cpu=cpu, memory="8Gi", pods=20).obj())
+
+    def gone(self, number: int) -> None:
+        if self.lanes.general.cache.table.get(f"n{number}") is not None:
+            self.lanes.remove_node(f"n{number}")
+
+    def remove(self) -> None:
+        if self.lanes.placed:
+            self.lanes.remove_pod(next(iter(self.lanes.placed)))
+
+    def time(self, seconds: float) -> None:
+        for telemetry in self.telemetries:
+            telemetry.time += seconds
+
+    def pods(self, wanted: list[tuple[str | None, bool, str, int]]) -> None:
+        tried = self.waiting
+        for policy, by_label, cpu, count in wanted:
+            for _ in range(count):
+                self.made += 1
+                made = make_pod(f"p{self.made}").req(cpu=cpu, memory="100Mi")
+                if policy is not None:
+                    made = made.label(**{POLICY_KEY: policy}) if by_label else made.annotation(POLICY_KEY, policy)
+                tried = [*tried, made.obj()]
+        found = self.lanes.schedule(*tried)
+        self.waiting = [pod for pod, outcome in zip(tried, found, strict=True) if not outcome.node][-3:]
+        assert self.telemetries[0].told == self.telemetries[1].told
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(policies, min_size=2, max_size=2), st.lists(steps, max_size=25))
+def test_both_lanes_decide_alike(first: list[PolicySpec], sequence: list[Any]) -> None:
+    world = World()
+    for name, policy in zip(POLICIES, first, strict=True):
+        world.policy(name, policy)
+    for number in range(3):
+        world.node(number, "4")
+    world.values("load", {0: 0.1, 1: 0.5, 2: 0.9})
+    world.pods([("red", True, "100m", 3), ("blue", False, "100m", 2)])
+    for step in sequence:
+        world.step(*step)
+    world.pods([("red", False, "100m", 2), (None, True, "1", 1), ("blue", True, "1", 2)])
+
+
+def test_pods_under_a_policy_are_decided_by_the_compiled_lane() -> None:
+    world = World()
+    world.policy(
+        "red",
+        PolicySpec(
+            score=(ScoreRule(metric="load", range=Range(), self_load=SelfLoad(resource="cpu")),),
+            filter=(FilterRule(metric="load", operator="LessThan", value=0.9),),
+        ),
+    )
+    for number in range(4):
+        world.node(number, "4")
+    world.values("load", {0: 0.1, 1: 0.5, 2: 0.95, 3: 0.2})
+    world.pods([("red", True, "100m", 3)] * 4)
+    assert world.lanes.decided_by_lane == 11  # the first made the policy known
+    world.values("load", {0: 0.8, 3: 0.0})
+    world.pods([("red", True, "100m", 3)])
+    assert world.lanes.decided_by_lane == 14
+    assert "n2" not in world.lanes.placed.values()
