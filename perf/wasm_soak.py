@@ -154,7 +154,7 @@ class Guests:
         return self._code[name] + b"\0" + bytes([len(body)]) + body
 
     def document(self, reload_s: float) -> dict[str, Any]:
-        args = {"reloadInterval": f"{max(100, int(reload_s * 500))}ms", "deadline": "1s"}
+        args = {"reloadInterval": f"{max(100, int(reload_s * 500))}ms"}
         configs = {
             "LabelScore": {"guestConfig": LABEL},
             "NamespacePermit": {"guestConfig": "default"},

@@ -38,7 +38,7 @@ def _wasmer_is_here() -> bool:
 if sys.version_info[:2] == (3, 10) and _wasmer_is_here():
     ENGINES["wasmer"] = lambda: engine_named("wasmer")
 
-# A machine at its limit may keep a guest waiting for longer than the usual deadline.
+# For guests of which the deadline is not the matter.
 PATIENT = Limits(deadline_s=5.0)
 
 _MADE: dict[str, Engine] = {}  # name -> the one of this process

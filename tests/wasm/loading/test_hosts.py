@@ -85,3 +85,21 @@ def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(to
     thread.start()
     thread.join()
     assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+
+
+def test_what_became_of_a_new_version_is_an_event_of_the_plugin(told: Told) -> None:
+    lender = Lender()
+    lender.record_refusal("X.y", "it traps")  # nobody hears it
+    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    lender.record_refusal("X.y", "it traps")
+    lender.record_replacement("X.y", "abc")
+    assert told.calls == [
+        ("x-y", ("Warning", "PluginVersionRefused", "plugin X.y: it traps; the version that runs goes on")),
+        ("x-y", ("Normal", "PluginReplaced", "plugin X.y: now runs sha256 abc")),
+    ]
+
+
+def test_who_tries_a_version_may_watch_its_pool(told: Told) -> None:
+    lender = Lender(observer=told)
+    use(lender)
+    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
