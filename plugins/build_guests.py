@@ -17,8 +17,8 @@ PLUGINS = Path(__file__).parent
 SDK = PLUGINS / "sdk" / "c"
 TARGET = PLUGINS.parent / "build" / "guests"
 FLAGS = (
-    "-target", "wasm32-freestanding", "-O2", "-mbulk-memory", "-Wall", "-Wextra", "-Werror", "-nostdlib",
-    "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=65536",
+    "-target", "wasm32-freestanding", "-O2", "-mbulk-memory", "-msimd128", "-Wall", "-Wextra", "-Werror",
+    "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=65536",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def guests() -> list[Path]:
 def build(source: Path, target: Path = TARGET) -> Path:
     """Compile one source with the library, unless that has been done. Raises CalledProcessError with what zig says."""
     made = target / f"{source.stem}.wasm"
-    needed = [source, SDK / "ks.c", SDK / "ks.h", Path(__file__)]
+    needed = [source, *SDK.glob("*.[ch]"), Path(__file__)]
     if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in needed):
         return made
     target.mkdir(parents=True, exist_ok=True)

@@ -32,14 +32,12 @@ static int64_t wanted_by(const ks_question *q) {
 }
 
 void ks_on_score(const ks_question *q, int64_t *scores) {
-    const int64_t *has = ks_numbers_of(allocatable), *taken = ks_numbers_of(used);
     int64_t wanted = wanted_by(q);
-    for (uint32_t i = 0; i < q->count; i++) {
-        uint32_t row = ks_row(q, i);
-        int64_t full = taken[row] + wanted;
-        if (!wanted)
-            scores[i] = has[row] ? 0 : 100;
-        else
-            scores[i] = has[row] <= 0 ? 0 : full >= has[row] ? 100 : full * 100 / has[row];
+    if (wanted) {
+        ks_used_percents(q, allocatable, used, wanted, scores);
+        return;
     }
+    const int64_t *has = ks_numbers_of(allocatable);
+    for (uint32_t i = 0; i < q->count; i++)
+        scores[i] = has[ks_row(q, i)] ? 0 : 100;
 }

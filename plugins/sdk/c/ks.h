@@ -83,9 +83,20 @@ typedef struct {
     const uint8_t *rows; /* NULL: all rows */
 } ks_question;
 
-uint32_t ks_row(const ks_question *q, uint32_t i); /* the ith row asked about */
+static inline uint32_t ks_row(const ks_question *q, uint32_t i) { /* the ith row asked about */
+    uint32_t row = i;
+    if (q->rows)
+        __builtin_memcpy(&row, q->rows + 4 * i, 4);
+    return row;
+}
 ks_bytes ks_pod_label(const ks_question *q, const char *key);
 int64_t ks_pod_request(const ks_question *q, const char *resource);
+
+/* For each row asked about: how many percent of the whole are in use with `more` there, or are free then; rounded down,
+   0 to 100, and 0 where there is no whole. Exact for all amounts; fast for those below 2^46, if built with -msimd128.
+   ks_pair.h has the parts of it, for loops of your own. */
+void ks_used_percents(const ks_question *q, const ks_numbers *whole, const ks_numbers *used, int64_t more, int64_t *out);
+void ks_free_percents(const ks_question *q, const ks_numbers *whole, const ks_numbers *used, int64_t more, int64_t *out);
 
 /* --- answers --------------------------------------------------------------------------------------------------------- */
 
