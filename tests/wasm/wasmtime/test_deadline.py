@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -11,6 +12,7 @@ import wasmtime
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits, patience_s
 from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import TICK_S, WasmtimeEngine
+from tests.wasm.conformance.test_leaks import resident_bytes
 
 TURNING = bytes(
     wasmtime.wat2wasm("""
@@ -108,6 +110,22 @@ def test_a_start_section_has_a_deadline_of_cpu_time(scene: Scene) -> None:
     with pytest.raises(GuestFault, match="start section: ran longer than 10 ms") as caught:
         scene.engine.compile(STARTING).instantiate(scene.functions, Limits(start_deadline_s=0.010))
     assert caught.value.kind is FaultKind.DEADLINE
+
+
+def test_calls_that_were_stopped_leave_nothing_behind(scene: Scene) -> None:
+    module = scene.engine.compile(TURNING)
+
+    def stop(times: int) -> None:
+        for _ in range(times):
+            scene.guest.close()
+            scene.guest = module.instantiate(scene.functions)
+            assert scene.run(20, cpu_s=0.03, wall_s=0.03) is not None
+        gc.collect()
+
+    stop(2_000)
+    before = resident_bytes()
+    stop(10_000)
+    assert resident_bytes() - before < 2_000_000  # 200 bytes each would be more
 
 
 def test_patience_grows_with_the_deadline() -> None:
