@@ -206,7 +206,7 @@ class ExtensionPlugin:
                 found += outcome.value or ()
             for action in call.later or ():
                 action()
-            if found and ends(found[-1].value):
+            if found and ends(found[-1][1]):
                 break
         return found
 

@@ -173,8 +173,9 @@ class ScorePoint(ExtensionPlugin):
                 raise CycleFault(not_scored(self, fault)) from error
             cycle.is_unscored = True
             return []
-        if answers and _is_no_score(answers[-1].value):
-            status = status_of(halves(answers[-1].value)[1], answers[-1].reason)
+        if answers and _is_no_score(answers[-1][1]):
+            _, value, reason = answers[-1]
+            status = status_of(halves(value)[1], reason)
             assert status is not None
             raise CycleFault(not_scored(self, status))
         return [(row, value >> 32) for row, value, _ in answers]

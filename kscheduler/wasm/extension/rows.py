@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from kscheduler.wasm.engine import Instance
 from kscheduler.wasm.extension.host.call import Call
@@ -23,14 +23,7 @@ WORTH_S = 0.0004  # of what the guest is likely to take for all rows; a hand-off
 _WEIGHT = 0.2  # of the latest call in the usual one
 
 
-class Answer(NamedTuple):
-    """Of an export, about one node."""
-
-    row: int
-    value: int
-    reason: str
-
-
+Answer = tuple[int, int, str]  # row of a node, what the export returned, and the reason that the guest gave
 Ends = Callable[[int], bool]  # is it of no use to ask any further, after this value?
 
 
@@ -42,10 +35,10 @@ def ask_rows(
     function = cast(Callable[[], int], instance.prepare(export))
     found: list[Answer] = []
     for row, name in zip(rows, names, strict=True):
-        call.node_name = name
+        call.node_name = name.encode()
         value = function()
         if value:
-            found.append(Answer(row, value, call.reason))
+            found.append((row, value, call.reason))
             if ends(value):
                 break
         if call.reason:

@@ -382,11 +382,18 @@ cdef class Guest:
     def read(self, long long address, long long size):
         return PyBytes_FromStringAndSize(<const char*>self._at(address, size), size)
 
-    def write(self, long long address, const uint8_t[::1] data not None):
-        cdef Py_ssize_t size = data.shape[0]
+    def write(self, long long address, data not None):
+        if type(data) is bytes:  # nearly always, and a view costs more than the copy
+            self._copy(address, <const uint8_t*><const char*><bytes>data, len(<bytes>data))
+            return
+        cdef const uint8_t[::1] view = data
+        self._copy(address, &view[0] if view.shape[0] else NULL, view.shape[0])
+
+    cdef int _copy(self, long long address, const uint8_t* data, Py_ssize_t size) except -1:
         cdef uint8_t* target = self._at(address, size)
         if size:
-            memcpy(target, &data[0], size)
+            memcpy(target, data, size)
+        return 0
 
     def view(self, long long address, long long size):
         cdef View view = View.__new__(View)
@@ -559,23 +566,28 @@ cdef void* _host_function(void* environment, void* caller, NumberC* numbers, siz
     try:
         if not guest._has_memory:
             _find_memory(guest, caller)
-        _answer(numbers, binding.result, binding.function(guest, *_arguments(numbers, binding.params)))
+        _answer(numbers, binding.result, _ask(binding, guest, numbers))
         return NULL
     except BaseException as error:
         guest._pending = error
         return library.trap_new("host function", 13)
 
 
-cdef tuple _arguments(NumberC* numbers, bytes params):
-    cdef const char* kinds = params
-    cdef Py_ssize_t count = len(params)
-    if count == 0:
-        return ()
-    if count == 1:
-        return (_number(numbers[0], kinds[0]),)
+cdef object _ask(HostBinding binding, Guest guest, NumberC* numbers):
+    """The usual numbers of parameters without a tuple of them."""
+    cdef const char* kinds = binding.params
+    cdef Py_ssize_t count = len(binding.params)
     if count == 2:
-        return (_number(numbers[0], kinds[0]), _number(numbers[1], kinds[1]))
-    return tuple([_number(numbers[index], kinds[index]) for index in range(count)])
+        return binding.function(guest, _number(numbers[0], kinds[0]), _number(numbers[1], kinds[1]))
+    if count == 4:
+        return binding.function(
+            guest,
+            _number(numbers[0], kinds[0]),
+            _number(numbers[1], kinds[1]),
+            _number(numbers[2], kinds[2]),
+            _number(numbers[3], kinds[3]),
+        )
+    return binding.function(guest, *[_number(numbers[index], kinds[index]) for index in range(count)])
 
 
 cdef int _answer(NumberC* numbers, char kind, answer) except -1:

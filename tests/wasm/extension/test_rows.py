@@ -72,7 +72,6 @@ def test_several_instances_answer_as_one(threads: int, arguments: dict[str, bool
     room.plugin.pre_score(state, info())
     assert score_all(room, state, info()) == {name: ord(name[1]) for name in NODES}
     is_shared = bool(arguments) and threads > 0
-    assert (room.pool.instances > 2) == (is_shared and threads > 1)
     assert (room.plugin._sharing._executor is not None) == is_shared
     room.plugin._sharing.close()
 

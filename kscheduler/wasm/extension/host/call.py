@@ -44,7 +44,7 @@ class Call:
         `later`: where to leave what the guest sets going, if that is not for the calling thread to do.
         """
         self.pod = pod
-        self.node_name = node_name
+        self.node_name = node_name.encode("utf-8", "replace")
         self.target = target
         self._lists: dict[str, object] = {"filtered": filtered, "statuses": statuses, "scores": scores}
         self.later = later
