@@ -120,6 +120,7 @@ class RunOptions:
     bind_concurrency: int | None = None  # None: the scheduler's own default
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
+    routing_config: str = ""  # "": new pods keep the scheduler they ask for
     plugin_cache_dir: str | None = None  # of compiled wasm plugins; None: the user's cache directory, "": none
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
@@ -415,6 +416,12 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         metavar="DURATION",
         help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
     )
+    group.add_argument(
+        "--routing-config",
+        default="",
+        metavar="FILE",
+        help="a RoutingConfiguration: serve an admission webhook that names the scheduler of new pods",
+    )
     _add_plugin_cache(group)
 
 
@@ -483,6 +490,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
             namespace.explain_top_nodes,
             namespace.explain_annotations,
         ),
+        routing_config=namespace.routing_config,
         plugin_cache_dir=namespace.plugin_cache_dir,
         warnings=_warnings(namespace, gates),
     )

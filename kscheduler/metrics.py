@@ -527,6 +527,11 @@ class Metrics:
             "MetricPolicy and TASPolicy objects, by kind and state (valid, invalid).",
             ("kind", "state"),
         )
+        self.routed_pods_total = self._counters(
+            "kscheduler_routed_pods_total",
+            "New pods that were given another scheduler, by the rule of the routing configuration.",
+            ("rule",),
+        )
 
     # --- how a family is made ---
 

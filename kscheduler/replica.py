@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait, run_together
@@ -21,9 +21,6 @@ from kscheduler.leaderelection import LeaderElector
 from kscheduler.measurements import Measurements
 from kscheduler.scheduler import Scheduler
 from kscheduler.serving.health import Health, LeaderWatchdog
-
-if TYPE_CHECKING:
-    from kscheduler.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +36,14 @@ HEAD_START_S = 0.01
 WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
 
 
+class Endpoint(Protocol):
+    """What answers probes, people and the apiserver."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Replica:
     """`elector` None: this process schedules without asking anybody."""
 
@@ -47,7 +52,7 @@ class Replica:
         scheduler: Scheduler,
         *,
         clock: Clock,
-        make_server: Callable[[], Server] | None,
+        make_server: Callable[[], Endpoint] | None,
         delay_cache_until_active: bool = False,
         while_listing: WhileListing | None = None,
     ) -> None:
@@ -58,7 +63,7 @@ class Replica:
         self._scheduler = scheduler
         self._clock = clock
         self._make_server = make_server
-        self._server: Server | None = None
+        self._server: Endpoint | None = None
         self._delay_cache = delay_cache_until_active
         self._while_listing = while_listing
         self._elector: LeaderElector | None = None
@@ -202,6 +207,8 @@ class Replica:
         summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{waiting}"
         pending = [queued.pod_info.key for queued in scheduler.queue.pending_pods()]
         log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
+        if scheduler.live_metrics is not None:
+            log.info("dump of live metrics", extra=scheduler.live_metrics.describe())
 
 
 async def measure_lag(clock: Clock, measurements: Measurements) -> None:

@@ -24,6 +24,8 @@ from kscheduler.clock import Clock
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
+from kscheduler.config.routing import RoutingConfig
+from kscheduler.config.routing_load import load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
@@ -34,7 +36,7 @@ from kscheduler.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.measurements import RestClientMeasurements
 from kscheduler.memory import Collections
 from kscheduler.metrics import Metrics
-from kscheduler.replica import Replica
+from kscheduler.replica import Endpoint, Replica
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
 from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -42,6 +44,7 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
     from kscheduler.server import Server
+    from kscheduler.serving.routing.webhook import RoutingWebhook
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ log = logging.getLogger(__name__)
 def run(options: RunOptions, clock: Clock) -> int:
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     config = configuration(options, guests)
+    routing = load_routing(options.routing_config, config.profiles) if options.routing_config else None
     logs.configure(options.logging_format, options.verbosity)
     if options.write_config_to:
         write_config(config, options.write_config_to)
@@ -63,7 +67,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     loop = uvloop.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(serve(config, options, clock, collections, guests))
+        loop.run_until_complete(serve(config, options, clock, collections, guests, routing))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
             log.critical("ended by a fault", extra={"err": str(error)})
@@ -106,6 +110,7 @@ async def serve(
     clock: Clock,
     collections: Collections,
     guests: GuestPlugins | None = None,
+    routing: RoutingConfig | None = None,
 ) -> None:
     """Build one replica and run it until a signal or a fault ends it."""
     rng = random.Random(options.seed)
@@ -141,14 +146,21 @@ async def serve(
         health = Health()
         elector: LeaderElector | None = None
 
-        def make_server() -> Server:
+        def make_server() -> Endpoint:
+            from kscheduler.serving.endpoints import Endpoints
+
             explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
-            return build_server(config, options, client, clock, metrics, health, explainer)
+            found: list[Endpoint] = []
+            if options.secure_port:
+                found.append(build_server(config, options, client, clock, metrics, health, explainer))
+            if routing is not None:
+                found.append(build_webhook(routing, scheduler, metrics))
+            return Endpoints(found)
 
         replica = Replica(
             scheduler,
             clock=clock,
-            make_server=make_server if options.secure_port else None,
+            make_server=make_server if options.secure_port or routing is not None else None,
             delay_cache_until_active=config.delay_cache_until_active,
             while_listing=collections.while_listing,
         )
@@ -205,6 +217,22 @@ def build_server(
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
     return server
+
+
+def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:
+    """The admission webhook that names the scheduler of new pods, not listening yet. Raises ConfigError."""
+    from kscheduler.serving.routing.rules import NewPod, Router
+    from kscheduler.serving.routing.webhook import RoutingWebhook
+    from kscheduler.telemetry.plan_b import PlanBLookout
+
+    live = scheduler.live_metrics
+    lookout = None if live is None else PlanBLookout(live.policies.book, live.telemetry.failures)
+
+    def is_plan_b(scheduler_name: str, pod: NewPod) -> bool:
+        return lookout is not None and lookout.is_in_force(scheduler_name, pod.namespace, pod.labels, pod.annotations)
+
+    router = Router(routing.rules, scheduler.namespaces.get, is_plan_b)
+    return RoutingWebhook(routing, router, lambda rule: metrics.routed_pods_total.labels(rule).inc())
 
 
 def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:

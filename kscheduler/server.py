@@ -6,43 +6,27 @@ the apiserver answers them. Answers are made on the event loop that schedules, s
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import ssl
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiohttp import web
 
-from kscheduler.errors import ConfigError, InternalError
 from kscheduler.metrics import CONTENT_TYPE, Metrics
 from kscheduler.serving.authorization import AllowAll, Authorizer
-from kscheduler.serving.certificates import ServerContext
 from kscheduler.serving.health import Answer, Health
-from kscheduler.serving.idle import Connection, IdleConnections
+from kscheduler.serving.listener import Handler, Listen, Listener
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+__all__ = ["Listen", "Server", "status_response"]
 
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
-KEEPALIVE_S = 30.0  # a connection that asks nothing, or not to the end, is closed after this
-SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
 RELOAD_S = 60.0  # how often certificate files are looked at
 MAX_BODY = 64 * 1024
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where to listen. Port 0 takes a free one; that --secure-port=0 means no server is the caller's business."""
-
-    address: str = "0.0.0.0"
-    port: int = 10259
-    tls: ssl.SSLContext | None = None  # None: plain HTTP
 
 
 class Server:
@@ -68,10 +52,9 @@ class Server:
         self._config = config
         self._authorizer = authorizer or AllowAll()
         self._always_allow = tuple(always_allow)
-        self._runner: web.AppRunner | None = None
-        self._idle = IdleConnections(self._connections, KEEPALIVE_S)
-        self._tasks: list[asyncio.Task[None]] = []  # while listening: closing idle connections, renewing certificates
-        self._app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        where = f"--bind-address {listen.address}, --secure-port {listen.port}"
+        self._listener = Listener(listen, where, reload_s=RELOAD_S)
+        self._app = web.Application(middlewares=[self._listener.note_use, self._guard], client_max_size=MAX_BODY)
         self._add_own_handlers()
 
     def add_handler(self, path: str, handler: Handler, *, method: str = "GET") -> None:
@@ -84,48 +67,16 @@ class Server:
     @property
     def port(self) -> int:
         """The port in use; InternalError unless started."""
-        if self._runner is None or not self._runner.addresses:
-            raise InternalError("the server's port was asked for, but it is not listening")
-        return int(self._runner.addresses[0][1])
+        return self._listener.port
 
     async def start(self) -> None:
         """Listen; ConfigError if the address cannot be had."""
-        runner = web.AppRunner(
-            self._app,
-            access_log=None,
-            handle_signals=False,
-            keepalive_timeout=KEEPALIVE_S,
-            shutdown_timeout=SHUTDOWN_S,
-        )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._listen.address, self._listen.port, ssl_context=self._listen.tls).start()
-        except OSError as error:
-            await runner.cleanup()
-            where = f"--bind-address {self._listen.address}, --secure-port {self._listen.port}"
-            raise ConfigError(f"{where}: cannot listen: {error.strerror or error}") from error
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-        self._tasks = [asyncio.ensure_future(self._idle.sweep_forever())]
-        if isinstance(self._listen.tls, ServerContext):
-            self._tasks.append(asyncio.ensure_future(_reload_forever(self._listen.tls)))
+        await self._listener.start(self._app)
         log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
 
     async def stop(self) -> None:
-        """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
-        runner, self._runner = self._runner, None
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if runner is not None:
-            await runner.cleanup()
-
-    def _connections(self) -> Sequence[Connection]:
-        server = self._runner.server if self._runner is not None else None
-        return [] if server is None else server.connections
+        """Close all sockets; requests in progress get their time. Calling it twice, or unstarted, is fine."""
+        await self._listener.stop()
 
     @property
     def _is_tls(self) -> bool:
@@ -135,14 +86,6 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = request.protocol
-        self._idle.begin(connection)
-        try:
-            return await self._answer(request, handler)
-        finally:
-            self._idle.end(connection, asyncio.get_running_loop().time())
-
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Authorize, answer, and turn every fault into a Status."""
         try:
             if not self._is_free(request.path):
@@ -188,17 +131,6 @@ class Server:
 
     async def _answer_config(self, request: web.Request) -> web.Response:
         return web.json_response(self._config())
-
-
-async def _reload_forever(context: ServerContext) -> None:
-    """Take up renewed certificate files; what cannot be read is logged, and the old pair serves on."""
-    while True:
-        await asyncio.sleep(RELOAD_S)
-        try:
-            if context.reload_if_changed():
-                log.info("serving a renewed certificate")
-        except ConfigError as error:
-            log.warning("the renewed certificate cannot be used", extra={"err": error})
 
 
 def status_response(status: int, message: str) -> web.Response:

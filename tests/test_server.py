@@ -254,7 +254,7 @@ async def test_an_idle_connection_does_not_hold_up_stop(server: Server) -> None:
 
 async def test_a_client_that_never_ends_its_request_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.serving.idle.SWEEP_S", 0.0)
-    monkeypatch.setattr(server._idle, "_limit_s", 0.0)
+    monkeypatch.setattr(server._listener.idle, "_limit_s", 0.0)
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answer = b""

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.config.decode import Faults, decode
 from kscheduler.config.field_errors import invalid, required
-from kscheduler.config.metric_policy import Metric, MetricPolicyArgs, PolicySpec
+from kscheduler.config.metric_policy import Metric, PolicySpec
 from kscheduler.config.metric_policy_profiles import metric_policy_args
 from kscheduler.config.metric_policy_validation import validate_policy
 from kscheduler.config.types import Profile
@@ -84,42 +84,43 @@ class PolicyBook:
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
         """LookupError, with the name and the reason, if the pod names a policy that is not in force."""
-        args = self._args.get(pod.pod.spec.scheduler_name)
+        meta = pod.pod.metadata
+        return self.policy_for(pod.pod.spec.scheduler_name, meta.namespace, meta.labels or {}, meta.annotations or {})
+
+    def policy_for(
+        self, scheduler_name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]
+    ) -> tuple[PolicyRef, PolicySpec] | None:
+        """The same for a pod that may not be there yet."""
+        args = self._args.get(scheduler_name)
         if args is None:
             return None
-        meta = pod.pod.metadata
-        labels, annotations = meta.labels or {}, meta.annotations or {}
         name = labels.get(POLICY_KEY) or annotations.get(POLICY_KEY)
         if name:
-            return self._named(pod, args, name)
+            return self._named(scheduler_name, namespace, name)
         if args.tas_policies and (name := labels.get(TAS_KEY)):
-            return self._of_tas(meta.namespace, name)
-        return self._default(pod, args)
+            return self._of_tas(namespace, name)
+        # None also where an object of that name is in other namespaces only: the pod did not ask for it.
+        return self._find(scheduler_name, namespace, args.default_policy) if args.default_policy else None
 
-    def _named(self, pod: PodInfo, args: MetricPolicyArgs, name: str) -> tuple[PolicyRef, PolicySpec]:
-        namespace = pod.pod.metadata.namespace
-        found = self._find(pod, args, name)
+    def _named(self, scheduler_name: str, namespace: str, name: str) -> tuple[PolicyRef, PolicySpec]:
+        found = self._find(scheduler_name, namespace, name)
         if found is not None:
             return found
-        entry = self._entries.get(("MetricPolicy", namespace, name)) if args.policy_objects else None
+        follows = self._args[scheduler_name].policy_objects
+        entry = self._entries.get(("MetricPolicy", namespace, name)) if follows else None
         if entry is not None:
             raise LookupError(f'MetricPolicy "{name}" is invalid: {entry.faults[0]}')
-        where = f' in namespace "{namespace}" and' if args.policy_objects else ""
+        where = f' in namespace "{namespace}" and' if follows else ""
         raise LookupError(f'there is no metric policy "{name}"{where} in the configuration')
 
-    def _default(self, pod: PodInfo, args: MetricPolicyArgs) -> tuple[PolicyRef, PolicySpec] | None:
-        """None also where an object of that name is in other namespaces only: the pod did not ask for it."""
-        return self._find(pod, args, args.default_policy) if args.default_policy else None
-
-    def _find(self, pod: PodInfo, args: MetricPolicyArgs, name: str) -> tuple[PolicyRef, PolicySpec] | None:
-        namespace = pod.pod.metadata.namespace
-        if args.policy_objects:
+    def _find(self, scheduler_name: str, namespace: str, name: str) -> tuple[PolicyRef, PolicySpec] | None:
+        if self._args[scheduler_name].policy_objects:
             entry = self._entries.get(("MetricPolicy", namespace, name))
             if entry is not None and entry.policy is not None:
                 return PolicyRef(namespace, name), entry.policy
             if entry is not None:
                 return None  # what the namespace's own policy should be is not known; the other is not meant
-        own = self._own[pod.pod.spec.scheduler_name].get(name)
+        own = self._own[scheduler_name].get(name)
         return None if own is None else (PolicyRef("", name), own)
 
     def _of_tas(self, namespace: str, name: str) -> tuple[PolicyRef, PolicySpec]:

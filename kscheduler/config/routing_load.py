@@ -1,0 +1,41 @@
+"""From a file to a checked `RoutingConfig`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kscheduler.config.decode import aggregate, decode, describe
+from kscheduler.config.document import parse_document, read_document
+from kscheduler.config.routing import API_VERSION, KIND, RoutingConfig
+from kscheduler.config.routing_validation import validate_plans_b, validate_routing
+from kscheduler.config.types import Profile
+from kscheduler.errors import ConfigError, InternalError
+
+
+def load_routing(path: str, profiles: Sequence[Profile] = ()) -> RoutingConfig:
+    """The configuration in a YAML or JSON file, complete and valid beside the scheduler's profiles.
+
+    ConfigError names the file and every fault.
+    """
+    return _checked(read_document(path), path, profiles)
+
+
+def parse_routing(text: str, profiles: Sequence[Profile] = (), source: str = "routing configuration") -> RoutingConfig:
+    """As `load_routing`, from text."""
+    return _checked(parse_document(text.encode(), source), source, profiles)
+
+
+def _checked(document: dict[str, Any], source: str, profiles: Sequence[Profile]) -> RoutingConfig:
+    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if document.get(key) != expected:
+            raise ConfigError(f'{source}: {key}: expected "{expected}", got {describe(document.get(key))}')
+    try:
+        config = decode(RoutingConfig, document)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    if config is None:
+        raise InternalError(f"{source}: not read, and nothing says why")
+    if faults := validate_routing(config) + validate_plans_b(config, profiles):
+        raise ConfigError(f"{source}: {aggregate(faults)}")
+    return config

@@ -1,0 +1,93 @@
+"""What is wrong with a RoutingConfiguration, by field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler.config.field_errors import duplicate, invalid, not_supported, required
+from kscheduler.config.metric_policy_profiles import metric_policy_args
+from kscheduler.config.names import label_value_faults, qualified_name_faults, subdomain_faults
+from kscheduler.config.routing import RoutingConfig, RoutingRule
+from kscheduler.config.types import LabelSelector, Profile, SelectorRequirement
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def validate_routing(config: RoutingConfig) -> list[str]:
+    faults = []
+    if not 1 <= config.port <= 65535:
+        faults.append(invalid("port", config.port, "not in valid range [1, 65535]"))
+    faults += [required(name) for name, value in _files(config).items() if not value]
+    if not config.rules:
+        faults.append(required("rules"))
+    seen: set[str] = set()
+    for index, rule in enumerate(config.rules):
+        faults += _validate_rule(f"rules[{index}]", rule)
+        if rule.name and rule.name in seen:
+            faults.append(duplicate(f"rules[{index}].name", rule.name))
+        seen.add(rule.name)
+    return faults
+
+
+def validate_plans_b(config: RoutingConfig, profiles: Sequence[Profile]) -> list[str]:
+    """Whether plan B is in force follows from the metric policies of a profile of this scheduler."""
+    known = {profile.scheduler_name for profile in profiles if metric_policy_args(profile) is not None}
+    detail = "schedulerName must be a profile of this scheduler with arguments of the plugin MetricPolicy"
+    return [
+        invalid(f"rules[{index}].planB", rule.plan_b, detail)
+        for index, rule in enumerate(config.rules)
+        if rule.plan_b and rule.scheduler_name not in known
+    ]
+
+
+def _files(config: RoutingConfig) -> dict[str, str]:
+    return {"certFile": config.cert_file, "keyFile": config.key_file}
+
+
+def _validate_rule(path: str, rule: RoutingRule) -> list[str]:
+    faults = _name(f"{path}.name", rule.name)
+    for index, namespace in enumerate(rule.namespaces):
+        faults += _name(f"{path}.namespaces[{index}]", namespace)
+    faults += _validate_selector(f"{path}.namespaceSelector", rule.namespace_selector)
+    faults += _validate_selector(f"{path}.podSelector", rule.pod_selector)
+    if not rule.replaces:
+        faults.append(required(f"{path}.replaces", "a rule that may replace no scheduler does nothing"))
+    for index, name in enumerate(rule.replaces):
+        faults += _name(f"{path}.replaces[{index}]", name)
+    faults += _name(f"{path}.schedulerName", rule.scheduler_name)
+    if rule.plan_b:
+        faults += _name(f"{path}.planB", rule.plan_b)
+        if rule.plan_b == rule.scheduler_name:
+            faults.append(invalid(f"{path}.planB", rule.plan_b, "must be another scheduler than schedulerName"))
+    return faults
+
+
+def _name(path: str, value: str) -> list[str]:
+    return [invalid(path, value, message) for message in subdomain_faults(value)] if value else [required(path)]
+
+
+def _validate_selector(path: str, selector: LabelSelector | None) -> list[str]:
+    if selector is None:
+        return []
+    faults = []
+    for key, value in selector.match_labels.items():
+        child = f"{path}.matchLabels[{key}]"
+        faults += [invalid(child, key, message) for message in qualified_name_faults(key)]
+        faults += [invalid(child, value, message) for message in label_value_faults(value)]
+    for index, requirement in enumerate(selector.match_expressions):
+        faults += _validate_requirement(f"{path}.matchExpressions[{index}]", requirement)
+    return faults
+
+
+def _validate_requirement(path: str, requirement: SelectorRequirement) -> list[str]:
+    faults = [invalid(f"{path}.key", requirement.key, message) for message in qualified_name_faults(requirement.key)]
+    if requirement.operator not in OPERATORS:
+        faults.append(not_supported(f"{path}.operator", requirement.operator, OPERATORS))
+    elif requirement.operator in ("In", "NotIn"):
+        if not requirement.values:
+            faults.append(required(f"{path}.values", "for the operators In and NotIn"))
+    elif requirement.values:
+        faults.append(invalid(f"{path}.values", requirement.values, "must be empty for Exists and DoesNotExist"))
+    for index, value in enumerate(requirement.values):
+        faults += [invalid(f"{path}.values[{index}]", value, message) for message in label_value_faults(value)]
+    return faults

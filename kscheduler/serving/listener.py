@@ -1,0 +1,110 @@
+"""An aiohttp application on a socket of its own: TLS with certificates that may be renewed, and no idle connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from kscheduler.errors import ConfigError, InternalError
+from kscheduler.serving.certificates import ServerContext
+from kscheduler.serving.idle import Connection, IdleConnections
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+KEEPALIVE_S = 30.0  # a connection that asks nothing, or not to the end, is closed after this
+SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen. Port 0 takes a free one; that --secure-port=0 means no server is the caller's business."""
+
+    address: str = "0.0.0.0"
+    port: int = 10259
+    tls: ssl.SSLContext | None = None  # None: plain HTTP
+
+
+class Listener:
+    """Starts listening with `start`, and leaves no socket behind after `stop`. The application has `note_use`."""
+
+    def __init__(self, listen: Listen, named: str, *, reload_s: float) -> None:
+        """`named`: the address for a message, as the user gave it. `reload_s`: how often certificate files are looked
+        at."""
+        self._listen = listen
+        self._named = named
+        self._reload_s = reload_s
+        self._runner: web.AppRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []  # while listening: closing idle connections, renewing certificates
+        self.idle = IdleConnections(self._connections, KEEPALIVE_S)
+
+    @property
+    def port(self) -> int:
+        """The port in use; InternalError unless started."""
+        if self._runner is None or not self._runner.addresses:
+            raise InternalError("the server's port was asked for, but it is not listening")
+        return int(self._runner.addresses[0][1])
+
+    @web.middleware
+    async def note_use(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A connection whose request is being answered is not idle."""
+        connection = request.protocol
+        self.idle.begin(connection)
+        try:
+            return await handler(request)
+        finally:
+            self.idle.end(connection, asyncio.get_running_loop().time())
+
+    async def start(self, app: web.Application) -> None:
+        """Listen; ConfigError if the address cannot be had."""
+        runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S, shutdown_timeout=SHUTDOWN_S
+        )
+        await runner.setup()
+        listen = self._listen
+        try:
+            await web.TCPSite(runner, listen.address, listen.port, ssl_context=listen.tls).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise ConfigError(f"{self._named}: cannot listen: {error.strerror or error}") from error
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        self._tasks = [asyncio.ensure_future(self.idle.sweep_forever())]
+        if isinstance(listen.tls, ServerContext):
+            self._tasks.append(asyncio.ensure_future(self._reload_forever(listen.tls)))
+
+    async def stop(self) -> None:
+        """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
+        runner, self._runner = self._runner, None
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if runner is not None:
+            await runner.cleanup()
+
+    def _connections(self) -> Sequence[Connection]:
+        server = self._runner.server if self._runner is not None else None
+        return [] if server is None else server.connections
+
+    async def _reload_forever(self, context: ServerContext) -> None:
+        """Take up renewed certificate files; what cannot be read is logged, and the old pair serves on."""
+        failed = ""
+        while True:
+            await asyncio.sleep(self._reload_s)
+            try:
+                if context.reload_if_changed():
+                    log.info("serving a renewed certificate")
+                failed = ""
+            except ConfigError as error:
+                level = logging.DEBUG if str(error) == failed else logging.WARNING
+                log.log(level, "the renewed certificate cannot be used", extra={"err": error})
+                failed = str(error)

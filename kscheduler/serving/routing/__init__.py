@@ -1,0 +1,6 @@
+"""An optional admission webhook that names the scheduler of new pods.
+
+    apiserver ─ AdmissionReview ─▶ webhook ─▶ admission (what is asked) ─▶ rules (which scheduler) ─▶ a JSON patch
+
+It never refuses a pod. Where it does not answer, the apiserver goes on without it (`failurePolicy: Ignore`).
+"""

@@ -1,0 +1,104 @@
+"""AdmissionReviews, admission.k8s.io/v1: the new pod in a question, and an answer that patches its scheduler's name."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.objects import APIStruct, Labels
+from kscheduler.config.types import DEFAULT_SCHEDULER_NAME
+from kscheduler.errors import DecodeError
+from kscheduler.serving.routing.rules import NewPod, Route
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+
+class _Metadata(APIStruct, frozen=True):
+    labels: Labels | None = None
+    annotations: Labels | None = None
+
+
+class _Spec(APIStruct, frozen=True):
+    scheduler_name: str = ""
+    node_name: str = ""
+
+
+class _Pod(APIStruct, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+
+
+class _Resource(APIStruct, frozen=True):
+    group: str = ""
+    resource: str = ""
+
+
+class _Request(APIStruct, frozen=True):
+    uid: str = ""
+    resource: _Resource = _Resource()
+    sub_resource: str = ""
+    namespace: str = ""
+    operation: str = ""
+    dry_run: bool | None = None
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Review(APIStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+class Question(msgspec.Struct, frozen=True):
+    """`pod` is None if it is not about a new pod: a webhook that was configured for more."""
+
+    uid: str
+    is_dry_run: bool
+    pod: NewPod | None
+
+
+_decode_review = msgspec.json.Decoder(_Review).decode
+_decode_pod = msgspec.json.Decoder(_Pod).decode
+
+
+def read_review(body: bytes) -> Question:
+    """Raises DecodeError for what is no AdmissionReview of this version."""
+    try:
+        review = _decode_review(body)
+        request = review.request
+        if (review.api_version, review.kind) != (API_VERSION, KIND) or request is None or not request.uid:
+            raise DecodeError(
+                f"expected a request in an {KIND} of {API_VERSION}, got {review.api_version} {review.kind}"
+            )
+        is_new_pod = (request.resource.group, request.resource.resource) == ("", "pods") and not request.sub_resource
+        pod = None
+        if is_new_pod and request.operation == "CREATE":
+            pod = _new_pod(request.namespace, _decode_pod(request.object))
+        return Question(request.uid, bool(request.dry_run), pod)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DecodeError(f"expected an {KIND} of {API_VERSION}: {error}") from error
+
+
+def _new_pod(namespace: str, pod: _Pod) -> NewPod:
+    return NewPod(
+        namespace,
+        pod.metadata.labels or {},
+        pod.metadata.annotations or {},
+        pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
+        bool(pod.spec.node_name),
+    )
+
+
+def answer(question: Question, route: Route | None) -> bytes:
+    """Always allowed."""
+    response: dict[str, Any] = {"uid": question.uid, "allowed": True}
+    if route is not None:
+        # Of a member that is there already, this replaces the value (RFC 6902).
+        patch = [{"op": "add", "path": "/spec/schedulerName", "value": route.scheduler_name}]
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
+        response["auditAnnotations"] = {"routing-rule": route.rule}
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

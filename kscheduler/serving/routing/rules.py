@@ -1,0 +1,90 @@
+"""From a new pod to its scheduler: the rules of a RoutingConfiguration, compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
+from kscheduler.api.objects import LabelSelector as ObjectSelector
+from kscheduler.api.objects import SelectorRequirement
+from kscheduler.config.routing import RoutingRule
+from kscheduler.config.types import LabelSelector
+
+NAME_LABEL = "kubernetes.io/metadata.name"  # every namespace has it
+
+Labels = Mapping[str, str]
+
+
+class NewPod(NamedTuple):
+    """What rules look at. A pod that already has a node, as static pods do, needs no scheduler."""
+
+    namespace: str
+    labels: Labels
+    annotations: Labels
+    scheduler_name: str
+    has_node: bool
+
+
+class Route(NamedTuple):
+    rule: str
+    scheduler_name: str
+
+
+IsPlanB = Callable[[str, NewPod], bool]  # scheduler name, pod -> is plan B of the policy it would be under in force?
+
+
+class Router:
+    """The first rule that matches decides."""
+
+    def __init__(
+        self,
+        rules: tuple[RoutingRule, ...],
+        namespace_labels: Callable[[str], Labels | None],
+        is_plan_b: IsPlanB = lambda scheduler_name, pod: False,
+    ) -> None:
+        """`namespace_labels`: None for a namespace that is not known, or not yet."""
+        self._rules = tuple(_Rule(rule) for rule in rules)
+        self._namespace_labels = namespace_labels
+        self._is_plan_b = is_plan_b
+
+    def route(self, pod: NewPod) -> Route | None:
+        """None: the pod keeps the scheduler it asks for."""
+        if pod.has_node:
+            return None
+        labels = self._namespace_labels(pod.namespace) or {NAME_LABEL: pod.namespace}
+        for rule in self._rules:
+            if rule.matches(pod, labels):
+                chosen = self._choose(rule.config, pod)
+                return None if chosen == pod.scheduler_name else Route(rule.config.name, chosen)
+        return None
+
+    def _choose(self, rule: RoutingRule, pod: NewPod) -> str:
+        if rule.plan_b and self._is_plan_b(rule.scheduler_name, pod):
+            return rule.plan_b
+        return rule.scheduler_name
+
+
+class _Rule:
+    def __init__(self, config: RoutingRule) -> None:
+        self.config = config
+        self._namespaces = frozenset(config.namespaces)
+        self._replaces = frozenset(config.replaces)
+        self._of_namespace = _compiled(config.namespace_selector, "namespaceSelector")
+        self._of_pod = _compiled(config.pod_selector, "podSelector")
+
+    def matches(self, pod: NewPod, namespace_labels: Labels) -> bool:
+        return (
+            pod.scheduler_name in self._replaces
+            and (not self._namespaces or pod.namespace in self._namespaces)
+            and (self._of_namespace is None or self._of_namespace.matches(namespace_labels))
+            and (self._of_pod is None or self._of_pod.matches(pod.labels))
+        )
+
+
+def _compiled(selector: LabelSelector | None, path: str) -> CompiledLabelSelector | None:
+    """None where none is given: it then matches everything."""
+    if selector is None:
+        return None
+    expressions = [SelectorRequirement(one.key, one.operator, list(one.values)) for one in selector.match_expressions]
+    return compile_label_selector(ObjectSelector(dict(selector.match_labels), expressions), path)

@@ -1,0 +1,70 @@
+"""The webhook's own HTTPS endpoint: /mutate, for the apiserver.
+
+It asks nobody who is calling: an answer tells only what a rule would do with the pod in the question. Whoever may
+create a pod sees as much.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from aiohttp import web
+
+from kscheduler.config.routing import RoutingConfig
+from kscheduler.errors import DecodeError
+from kscheduler.serving.certificates import server_context
+from kscheduler.serving.listener import Listen, Listener
+from kscheduler.serving.routing.admission import answer, read_review
+from kscheduler.serving.routing.rules import Router
+
+log = logging.getLogger(__name__)
+
+PATH = "/mutate"
+RELOAD_S = 10.0  # how often certificate files are looked at; a kubelet takes a minute to bring a changed Secret
+MAX_BODY = 8 << 20  # the apiserver takes objects of up to 3 MiB, and a question may hold one twice
+
+OnRouted = Callable[[str], object]  # called with the name of the rule
+
+
+class RoutingWebhook:
+    """Starts listening with `start`, and leaves no socket behind after `stop`."""
+
+    def __init__(self, config: RoutingConfig, router: Router, on_routed: OnRouted) -> None:
+        """Raises ConfigError for a certificate that cannot be used. `on_routed` is not told of dry runs."""
+        self._config = config
+        self._router = router
+        self._on_routed = on_routed
+        self._failed = False
+        tls = server_context(config.cert_file, config.key_file)
+        where = f"bindAddress {config.bind_address}, port {config.port} of the routing configuration"
+        self._listener = Listener(Listen(config.bind_address, config.port, tls), where, reload_s=RELOAD_S)
+        self._app = web.Application(middlewares=[self._listener.note_use], client_max_size=MAX_BODY)
+        self._app.router.add_post(PATH, self._mutate)
+
+    @property
+    def port(self) -> int:
+        """The port in use; InternalError unless started."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Listen; ConfigError if the address cannot be had."""
+        await self._listener.start(self._app)
+        log.info("routing new pods", extra={"address": self._config.bind_address, "port": self.port})
+
+    async def stop(self) -> None:
+        await self._listener.stop()
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        try:
+            question = read_review(await request.read())
+        except DecodeError as error:
+            if not self._failed:
+                self._failed = True
+                log.warning("a question about a new pod cannot be read", extra={"err": str(error)})
+            return web.Response(status=400, text=str(error))
+        self._failed = False
+        route = None if question.pod is None else self._router.route(question.pod)
+        if route is not None and not question.is_dry_run:
+            self._on_routed(route.rule)
+        return web.Response(body=answer(question, route), content_type="application/json")
