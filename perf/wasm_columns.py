@@ -7,9 +7,10 @@ The score is LeastAllocated over cpu and memory: four columns of 64-bit integers
 scores, which is checked first, and take turns within each round; a figure is the median of the rounds, a ratio the
 median of the ratios within a round. `kernel` is kscheduler's own score_least_allocated. `native` is what stands in
 perf/wasm_guests/least_allocated.c as one loop for this score alone, compiled as the kernels are, with AVX2 or AVX-512
-where the machine has them; guests have vectors of 128 bits. `bare`: the columns are in the guest's memory, as they are
-after the first message about the table, and the scores stay there. `scores` reads them, and `columns` also writes all
-columns before each call, which a guest sees only when every node has changed.
+where the machine has them; `narrow` is the same loop with vectors of 128 bits, which is what guests have. `bare`: the
+columns are in the guest's memory, as they are after the first message about the table, and the scores stay there.
+`scores` reads them, and `columns` also writes all columns before each call, which a guest sees only when every node has
+changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import platform
 import random
 import statistics
 import subprocess
@@ -102,15 +104,25 @@ def kernel_form(amounts: Amounts, cpu: int, memory: int) -> Form:
 def native_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
     """None of them where there is no C compiler."""
     try:
-        library = ctypes.CDLL(str(built("least_allocated.so", [*_compiler(), *NATIVE_FLAGS])))
+        wide = ctypes.CDLL(str(built("least_allocated.so", [*_compiler(), *NATIVE_FLAGS])))
+        narrow = _narrow()
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"no native form: {error}", file=sys.stderr)
         return []
     rows = len(amounts[0])
     packed = array("q", [*(amount for column in amounts for amount in column), *[0] * rows])
     told = (ctypes.c_void_p(packed.buffer_info()[0]), rows, ctypes.c_int64(cpu), ctypes.c_int64(memory))
-    calls = {"doubles": library.by_doubles, "integers": library.by_integers}
-    return [Form(f"native, {how}", partial(call, *told), lambda: packed[4 * rows :]) for how, call in calls.items()]
+    calls = {"native, doubles": wide.by_doubles, "native, integers": wide.by_integers}
+    if narrow is not None:
+        calls["native, narrow"] = narrow.by_doubles
+    return [Form(name, partial(call, *told), lambda: packed[4 * rows :]) for name, call in calls.items()]
+
+
+def _narrow() -> ctypes.CDLL | None:
+    if platform.machine() != "x86_64":
+        return None  # others have no wider vectors that we would use
+    flags = (*NATIVE_FLAGS, "-msse4.2", "-DNARROW")
+    return ctypes.CDLL(str(built("least_allocated_narrow.so", [*_compiler(), *flags])))
 
 
 def guest_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
@@ -181,7 +193,7 @@ def ratio(took: dict[str, list[float]], name: str, to: str) -> float:
 
 
 def table(took: dict[str, list[float]]) -> str:
-    others = [name for name in ("kernel", "native, doubles") if name in took]
+    others = [name for name in ("kernel", "native, doubles", "native, narrow") if name in took]
     lines = [f"{'us a call':28} {'median':>8} {'least':>8}" + "".join(f"{'/ ' + name:>20}" for name in others)]
     for name, each in took.items():
         ratios = "".join(f"{ratio(took, name, other):20.2f}" for other in others)

@@ -63,7 +63,7 @@ EXPORT("by_pairs") void by_pairs(int64_t *c, int32_t rows, int64_t cpu, int64_t 
 }
 #else
 /* As kscheduler's kernels are written: doubles, for which the compiler finds vector instructions, of several sets. */
-#if defined(__x86_64__) && defined(__GLIBC__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(NARROW)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONED
