@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument
+from kscheduler.api.objects import NodeCondition
 from kscheduler.testing import make_pod
 from kscheduler.wasm.extension.encoding import objects
 from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -39,3 +41,19 @@ async def test_a_guest_that_asks_for_a_node_gets_what_the_watch_of_whole_nodes_k
         assert guests.needs_nodes is asks
         assert bool(scheduler._node_documents.nodes) is asks
     assert [type(source) for source in seen] == [NodeDocument] * asks
+
+
+async def test_a_pure_guest_is_asked_again_about_a_node_that_changed_in_what_only_guests_see(tmp_path: Path) -> None:
+    guests = GuestPlugins()
+    guest = module("node", text="n1", filter=f"{ASKS} (i32.const 0)")
+    config = config_with(guest, tmp_path, guests, deadline="1s", pure=True)
+    async with scheduling(config, guests) as (scheduler, cluster, _):
+        await scheduler.wait_for_sync()
+        await until(lambda: bool(scheduler._node_documents.nodes))
+        changes = scheduler.cache.table.node_changes
+        before = changes.count
+        node = cluster.nodes["n1"]
+        unready = structs.replace(node.status, conditions=[NodeCondition("Ready", "False")])
+        cluster.update_node(structs.replace(node, status=unready))
+        await until(lambda: changes.count > before)
+        assert guests.keep_answers
