@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kscheduler.measurements import Measurements, RestClientMeasurements
 from kscheduler.metrics import Metrics
@@ -114,3 +115,52 @@ def test_pools_of_wasm_guests_count_runs_faults_sizes_and_quarantines() -> None:
     assert metrics.wasm_quarantined.labels("a").value == 1
     measurements.wasm_quarantined("a", False, "")
     assert metrics.wasm_quarantined.labels("a").value == 0
+
+
+class MetricState(NamedTuple):
+    metric: str
+    age_s: float | None
+    fresh: int
+    stale: int
+    absent: int
+
+
+def test_sources_of_live_metrics_count_by_result_and_show_their_breaker() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.source_asked("p", "success", 0.25)
+    measurements.source_asked("p", "error", 5.0)
+    measurements.source_state("p", 2, 3)
+    assert metrics.metric_source_requests_total.labels("p", "error").value == 1
+    assert metrics.metric_source_request_duration_seconds.labels("p").sum == 5.25
+    assert metrics.metric_source_breaker_state.labels("p").value == 2
+    assert metrics.metric_source_consecutive_failures.labels("p").value == 3
+
+
+def test_what_policies_do_counts_by_policy() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    for what in ("neutral", "last-good", "last-good", "relaxed:2", "deadline", "something else"):
+        measurements.policy_counted(what, "team/hot")
+    assert metrics.metric_policy_fallbacks_total.labels("team/hot", "last-good").value == 2
+    assert metrics.metric_policy_fallbacks_total.labels("team/hot", "neutral").value == 1
+    assert metrics.metric_policy_relaxations_total.labels("team/hot", "2").value == 1
+    assert metrics.metric_policy_deadlines_total.labels("team/hot").value == 1
+
+
+def test_live_metrics_are_read_at_each_scrape_and_what_is_gone_is_not_shown() -> None:
+    metrics = Metrics(process=False)
+    measurements = Measurements(metrics)
+    states, plans = [MetricState("load", 12.5, 3, 1, 0), MetricState("heat", None, 0, 0, 4)], {"hot": True}
+    measurements.show_metrics(lambda: states, lambda: plans)
+    measurements.show_policies(lambda: {("MetricPolicy", "invalid"): 2})
+    text = metrics.exposition().decode()
+    assert 'kscheduler_metric_sample_age_seconds{metric="load"} 12.5' in text
+    assert 'kscheduler_metric_sample_age_seconds{metric="heat"}' not in text
+    assert 'kscheduler_metric_nodes{metric="load",state="stale"} 1.0' in text
+    assert 'kscheduler_metric_policy_plan_b{policy="hot"} 1.0' in text
+    assert 'kscheduler_policy_objects{kind="MetricPolicy",state="invalid"} 2.0' in text
+    del states[0], plans["hot"]
+    text = metrics.exposition().decode()
+    assert 'metric="load"' not in text
+    assert "policy=" not in text

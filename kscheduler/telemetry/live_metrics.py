@@ -36,6 +36,14 @@ class LiveMetrics:
         await self.policies.wait_for_sync()
         await self.telemetry.wait_for_first_answers()
 
+    def describe(self) -> dict[str, object]:
+        """For a log: what each source said last, and what is known of each metric."""
+        pollers = self.telemetry.pollers.values()
+        return {
+            "sources": {poller.name: poller.last_error or "answers" for poller in pollers},
+            "metrics": [state._asdict() for state in self.telemetry.states()],
+        }
+
     async def _ask(self, nodes_known: asyncio.Event) -> None:
         await nodes_known.wait()
         await self.telemetry.run()

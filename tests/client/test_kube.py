@@ -74,6 +74,30 @@ async def watch_pods(client: KubeClient, timeout_s: float = 300.0) -> list[list[
     return [events async for events in client.watch(PODS, resource_version="7", timeout_s=timeout_s)]
 
 
+# --- APIs behind the apiserver ---------------------------------------------------------------------------------
+
+
+async def test_an_aggregated_api_answers_as_it_is(server: FakeAPIServer, client: KubeClient) -> None:
+    path = "/apis/custom.metrics.k8s.io/v1beta2/nodes/*/heat?metricLabelSelector=a%3Db"
+    server.fail("GET", "/heat", body=b'{"items": []}')
+    assert await client.get_aggregated(path, limit_bytes=100) == b'{"items": []}'
+    assert (server.requests[-1].path, server.requests[-1].query) == (
+        path.partition("?")[0],
+        {"metricLabelSelector": "a=b"},
+    )
+
+
+async def test_an_aggregated_answer_is_bounded(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("GET", "/heat", body=b" " * 1_000_000)
+    with pytest.raises(APIError, match="GET /apis/x/v1/heat: expected an answer of at most 1000 bytes, got more"):
+        await client.get_aggregated("/apis/x/v1/heat", limit_bytes=1000)
+
+
+async def test_an_api_that_nobody_serves_is_not_found(client: KubeClient) -> None:
+    with pytest.raises(NotFound):
+        await client.get_aggregated("/apis/metrics.k8s.io/v1beta1/nodes", limit_bytes=1000)
+
+
 # --- lists ------------------------------------------------------------------------------------------------------
 
 

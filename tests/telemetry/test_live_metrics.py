@@ -1,0 +1,185 @@
+"""Live metrics within a scheduler, in virtual time: when they start, who waits for them, and who is woken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.metric_policy import Freshness, Source
+from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
+from kscheduler.framework.telemetry import NoTelemetry
+from kscheduler.metrics import Metrics
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.virtual_time import LoopClock
+from kscheduler.telemetry.live_metrics import LiveMetrics
+from kscheduler.telemetry.source import MakeSource
+from kscheduler.testing import make_node, make_pod
+from tests.scenarios.harness import in_virtual_time
+from tests.telemetry.fakes import FakeSource
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: MetricPolicy
+    args:
+      sources: [{name: cluster, resourceMetrics: {}}]
+      metrics: [{name: load, source: cluster, resource: cpu}]
+"""
+PATH = "/apis/metrics.k8s.io/v1beta1"
+
+
+class Bench:
+    """A scheduler over two nodes, and the tasks of one replica that does not lead yet."""
+
+    def __init__(self, config: str = CONFIG, make_source: MakeSource | None = None) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.cluster = Cluster(self.clock)
+        self.metrics = Metrics(process=False)
+        for name in ("a", "b"):
+            self.cluster.create_node(make_node(name).capacity(cpu=4, memory="8Gi", pods=10).obj())
+        self.scheduler = Scheduler(
+            self.cluster.client(),
+            parse_config(config),
+            clock=self.clock,
+            rng=random.Random(1),
+            metrics=self.metrics,
+            stopwatch=self.clock.now,
+            options=Options(),
+            metric_source=make_source,
+        )
+        self.tasks = [asyncio.ensure_future(self.scheduler.observe())]
+
+    @property
+    def live(self) -> LiveMetrics:
+        assert self.scheduler.live_metrics is not None
+        return self.scheduler.live_metrics
+
+    def serve(self, **cpu: str) -> None:
+        """The metrics server says that nodes use so much."""
+        document: Mapping[str, Any] = {
+            "items": [
+                {"metadata": {"name": name}, "timestamp": "", "window": "15s", "usage": {"cpu": used}}
+                for name, used in cpu.items()
+            ]
+        }
+        self.cluster.aggregated[PATH] = lambda path: json.dumps(document).encode()
+
+    def lead(self) -> None:
+        self.tasks.append(asyncio.ensure_future(self.scheduler.schedule()))
+
+    @property
+    def values(self) -> list[float]:
+        return list(self.live.telemetry.column("load", Freshness()).values)
+
+    def node_of(self, name: str) -> str:
+        return self.cluster.pods[f"default/{name}"].spec.node_name
+
+    async def end(self) -> None:
+        await cancel_and_wait(*self.tasks)
+
+
+def hanging(config: Source) -> FakeSource:
+    source = FakeSource()
+    source.hangs = True
+    return source
+
+
+@in_virtual_time
+async def test_a_standby_knows_the_values_before_it_leads() -> None:
+    bench = Bench()
+    bench.serve(a="1", b="3")
+    await asyncio.sleep(1)
+    assert bench.values == [0.25, 0.75]
+    await bench.end()
+
+
+@in_virtual_time
+async def test_decisions_wait_for_the_first_answer_but_not_for_long() -> None:
+    bench = Bench(make_source=hanging)
+    bench.cluster.create_pod(make_pod("p").req(cpu="1").obj())
+    bench.lead()
+    await asyncio.sleep(1.9)
+    assert bench.node_of("p") == ""
+    await asyncio.sleep(0.2)
+    assert bench.node_of("p") != ""
+    await bench.end()
+
+
+@in_virtual_time
+async def test_pods_are_placed_at_the_same_pace_while_a_source_hangs() -> None:
+    bench = Bench(make_source=hanging)
+    bench.lead()
+    await asyncio.sleep(60)
+    for number in range(10):
+        bench.cluster.create_pod(make_pod(f"p{number}").req(cpu="100m").obj())
+    await asyncio.sleep(0.01)
+    assert all(pod.spec.node_name for pod in bench.cluster.pods.values())
+    assert bench.live.telemetry.failures("load") > 0
+    await bench.end()
+
+
+@in_virtual_time
+async def test_new_values_are_an_event_for_waiting_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.serve(a="1", b="3")
+    await asyncio.sleep(1)
+    assert bench.values == [0.25, 0.75]
+    events: list[ClusterEvent] = []
+    queue = bench.scheduler.queue
+    original = queue.move_all_to_active_or_backoff
+
+    def move(event: ClusterEvent, old: object, new: object, now: float) -> None:
+        events.append(event)
+        original(event, old, new, now)
+
+    monkeypatch.setattr(queue, "move_all_to_active_or_backoff", move)
+    bench.serve(a="2", b="3")
+    await asyncio.sleep(17)
+    assert events == [METRICS_CHANGED]
+    await bench.end()
+
+
+@in_virtual_time
+async def test_what_is_seen_of_sources_is_in_the_metrics_and_the_dump() -> None:
+    bench = Bench()
+    await asyncio.sleep(60)
+    requests = bench.metrics.metric_source_requests_total
+    assert requests.labels("cluster", "error").value >= 3
+    bench.serve(a="1", gone="1")
+    await asyncio.sleep(45)
+    text = bench.metrics.exposition().decode()
+    assert requests.labels("cluster", "success").value >= 1
+    assert 'kscheduler_metric_nodes{metric="load",state="fresh"} 1.0' in text
+    assert 'kscheduler_metric_nodes{metric="load",state="absent"} 1.0' in text
+    assert 'kscheduler_metric_samples_refused_total{metric="load",reason="unknown_node"}' in text
+    assert 'kscheduler_metric_source_breaker_state{source="cluster"} 0.0' in text
+    assert bench.live.describe()["sources"] == {"cluster": "answers"}
+    await bench.end()
+
+
+@in_virtual_time
+async def test_the_plugins_handle_lends_what_runs() -> None:
+    bench = Bench()
+    assert bench.scheduler._handle.telemetry is bench.live.telemetry
+    await bench.end()
+    plain = Scheduler(
+        bench.cluster.client(),
+        default_config(),
+        clock=bench.clock,
+        rng=random.Random(1),
+        metrics=Metrics(process=False),
+        stopwatch=bench.clock.now,
+    )
+    assert plain.live_metrics is None
+    assert isinstance(plain._handle.telemetry, NoTelemetry)
