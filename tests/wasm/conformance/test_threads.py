@@ -36,7 +36,7 @@ def test_two_guests_run_at_the_same_time(guests: Guests) -> None:
     def begin(_instance: Instance) -> None:
         both.wait()
 
-    pair = [guests(SPIN, [HostFunction("host", "begin", "", "", begin)]) for _ in range(2)]
+    pair = [guests(SPIN, [HostFunction("host", "begin", "", "", begin)], Limits()) for _ in range(2)]
     with ThreadPoolExecutor(2) as executor:
         running = [executor.submit(guest.call, "spin") for guest in pair]
         faults = [future.exception() for future in running]
