@@ -94,7 +94,7 @@ async def bind_all(kubeconfig: str) -> int:
         await client.close()
 
 
-class _Nodes:
+class NodesInTurn:
     """An informer's handler: the names of all nodes there have been."""
 
     def __init__(self, on_first: Callable[[], None]) -> None:
@@ -106,8 +106,9 @@ class _Nodes:
         """Empty while there is none."""
         if not self._names:
             return ""
+        name = self._names[self._turn % len(self._names)]
         self._turn += 1
-        return self._names[self._turn % len(self._names)]
+        return name
 
     def on_add(self, obj: Node) -> None:
         self._names.append(obj.metadata.name)
@@ -121,12 +122,13 @@ class _Nodes:
         pass
 
 
-class _Pods:
+class PodsAsTheyCome:
     """An informer's handler: each pod goes to the next node, when it is first seen without gates."""
 
-    def __init__(self, bindings: _Bindings) -> None:
-        self.nodes = _Nodes(self._on_first_node)
-        self._bindings = bindings
+    def __init__(self, write: Callable[[Pod, str], None]) -> None:
+        """`write` binds a pod to the node of that name."""
+        self.nodes = NodesInTurn(self._on_first_node)
+        self._write = write
         self._written: set[str] = set()  # pod uids
         self._early: list[Pod] = []  # that came before the first node
 
@@ -137,7 +139,7 @@ class _Pods:
         self._written.add(uid)
         node_name = self.nodes.next_name()
         if node_name:
-            self._bindings.write(obj, node_name)
+            self._write(obj, node_name)
         else:
             self._early.append(obj)
 
@@ -149,7 +151,7 @@ class _Pods:
 
     def _on_first_node(self) -> None:
         for pod in self._early:
-            self._bindings.write(pod, self.nodes.next_name())
+            self._write(pod, self.nodes.next_name())
         self._early.clear()
 
 
@@ -157,7 +159,7 @@ async def bind_as_they_come(kubeconfig: str) -> None:
     """Bind pods as a watch tells of them, until cancelled."""
     client = await _connect(kubeconfig)
     try:
-        handler = _Pods(_Bindings(client))
+        handler = PodsAsTheyCome(_Bindings(client).write)
         clock, rng = _Clock(), random.Random(0)
         nodes = Informer(client, NODES, handler.nodes, clock=clock, rng=rng)
         pods = Informer(client, PODS, handler, clock=clock, rng=rng)
