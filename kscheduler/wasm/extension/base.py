@@ -82,7 +82,8 @@ class ExtensionPlugin:
         self.guest.follow(self)
 
     def _pool_options(self, arguments: WasmArguments, handle: Handle) -> PoolOptions:
-        world = self._world = World(handle.table, ObjectEncoder(self.surroundings.whole))
+        encoder = self.surroundings.encoder or ObjectEncoder(self.surroundings.whole)
+        world = self._world = World(handle.table, encoder)
         functions = host_functions(
             ApiFunctions(world),
             SchedulerFunctions(self.name, arguments.guest_config, world, handle.waiting_pods, self.surroundings),
@@ -130,6 +131,11 @@ class ExtensionPlugin:
         old.close()
 
     # --- inside ---
+
+    @property
+    def pool(self) -> Pool:
+        """That serves the attempts which begin from now on."""
+        return self._cycles.pool
 
     def cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
         """The attempt that the state is of."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
 from kscheduler.wasm.binding_threads import BindingThreads
-from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, WholeObjects
+from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, ObjectEncoder, WholeObjects
 from kscheduler.wasm.pool import PoolObserver
 
 
@@ -37,6 +37,7 @@ class Surroundings:
     """One for all plugins of a scheduler."""
 
     whole: WholeObjects = field(default_factory=NoWholeObjects)
+    encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each
     recorder: Recorder | None = None  # None: Events are left out
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
     observer: PoolObserver | None = None

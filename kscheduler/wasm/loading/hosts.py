@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Pod
@@ -22,6 +22,9 @@ from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.pool import PoolObserver
+
+if TYPE_CHECKING:
+    from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
 
 # From a guest to the class of its plugin: called with arguments and handle, its methods are the extension points.
 PluginClass = Callable[[Guest], type[Any]]
@@ -53,6 +56,7 @@ class Lender:
     def __init__(self, *, has_threads: bool = False, observer: PoolObserver | None = None) -> None:
         """`has_threads`: guests may run beside the scheduler's own thread. `observer`: until one is attached."""
         self.threads = BindingThreads() if has_threads else None
+        self.encoder: ObjectEncoder | None = None  # made with the first guest that sees objects as bytes
         self._clock: Clock | None = None
         self._observer = observer
         self._recorder: Recorder | None = None
@@ -153,8 +157,17 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
 
         around = BatchSurroundings(clock=lender, observer=lender, record=lender.record_of_pod)
         return lambda guest: batch_class(guest, around)
+    from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
     from kscheduler.wasm.extension.plugin import plugin_class as extension_class
     from kscheduler.wasm.extension.surroundings import Surroundings
 
-    surroundings = Surroundings(whole=lender, recorder=lender, clock=lender, observer=lender, threads=lender.threads)
+    lender.encoder = lender.encoder or ObjectEncoder(lender)
+    surroundings = Surroundings(
+        whole=lender,
+        encoder=lender.encoder,
+        recorder=lender,
+        clock=lender,
+        observer=lender,
+        threads=lender.threads,
+    )
     return lambda guest: extension_class(guest, surroundings)

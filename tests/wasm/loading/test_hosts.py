@@ -11,7 +11,8 @@ from kscheduler.api.documents import NodeDocument
 from kscheduler.client.protocol import Regarding
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from kscheduler.wasm.loading.hosts import Lender
+from kscheduler.wasm.loading.abi import Abi
+from kscheduler.wasm.loading.hosts import Lender, host_of
 
 POD = PodInfo(make_pod("p").obj())
 
@@ -103,3 +104,13 @@ def test_who_tries_a_version_may_watch_its_pool(told: Told) -> None:
     lender = Lender(observer=told)
     use(lender)
     assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+
+
+def test_an_object_is_encoded_once_for_all_guests_that_see_it() -> None:
+    lender = Lender()
+    for _ in range(2):
+        host_of(Abi.EXTENSION, lender)
+    first = lender.encoder
+    assert first is not None
+    host_of(Abi.EXTENSION, lender)
+    assert lender.encoder is first
