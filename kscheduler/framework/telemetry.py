@@ -41,7 +41,10 @@ class Telemetry(Protocol):
         ...
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
-        """Values no older than that. The same column for the same question. Raises KeyError for an unknown metric."""
+        """Values no older than that. Raises KeyError for an unknown metric.
+
+        The same column for the same question, until `policies_version` grows: ask again then.
+        """
         ...
 
     def failures(self, metric: str) -> int:

@@ -21,7 +21,7 @@ class BookColumn:
         self._book = book
         self._rows = rows
         self._freshness = freshness
-        self._version = 0
+        self._version = next(rows.versions)  # a column made anew is not taken for the one it replaces
         self._array = array("d")  # row -> value
         self._values = memoryview(self._array)
         self._times_array = array("d")  # row -> when its value was sampled; infinite: there is none
@@ -105,7 +105,7 @@ class BookColumn:
         self.present = len(present)
         self._least = min(present, default=math.nan)
         self._most = max(present, default=math.nan)
-        self._version += 1
+        self._version = next(self._rows.versions)
 
     def clear(self, changed: Iterable[int]) -> None:
         """These rows have another node now, or none, or are new."""

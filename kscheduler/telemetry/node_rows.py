@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from kscheduler.snapshot.node_table import NodeTable
@@ -18,6 +19,7 @@ class NodeRows:
         self._on_change = on_change
         self._owners: list[tuple[str, str]] = []  # row -> name and uid of its node
         self._seen = 0  # changes of the table that were looked at
+        self.versions = itertools.count(1)  # for columns: no two of them ever have the same
 
     def __len__(self) -> int:
         return len(self._owners)

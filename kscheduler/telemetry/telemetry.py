@@ -34,9 +34,8 @@ log = logging.getLogger(__name__)
 EXPIRY_STEP_S = 0.25  # values that become too old one after another are looked at together
 IDLE_S = 3600.0
 FIRST_ANSWERS_S = 2.0  # so long a cold start waits for sources; then they count as having nothing
+MAX_COLUMNS = 256  # kept when policies change
 MAX_METRICS_OF_POLICIES = 64  # each costs its source a request a time
-
-_LATE = "late"
 
 Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
@@ -169,14 +168,27 @@ class LiveTelemetry:
             taken += book.take(some, bounds, now, wall, refused)
         book.complete(now, taken)
         self._tell_refused(book.name, refused)
-        if taken or refused[OLDER] or not self._rows.node_count:
-            self._metric_answered(book.name)
+        if reason := self._why_useless(book, taken, refused, now):
+            self._metric_failed(book.name, self._failures[book.name] + 1, reason)
         else:
-            self._metric_failed(book.name, self._failures[book.name] + 1, "an answer about none of the nodes")
-        columns = [column for (metric, _), column in self._columns.items() if metric == book.name]
-        self._refresh(columns)
-        self._tell_late(book, bool(taken) and any(not column.present for column in columns))
+            self._metric_answered(book.name)
+        self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
         self._sooner.set()
+
+    def _why_useless(self, book: SampleBook, taken: int, refused: Mapping[str, int], now: float) -> str:
+        """A source may answer, and yet tell nothing that is of use. "" if it does tell."""
+        if not self._rows.node_count:
+            return ""
+        if not taken and not refused[OLDER]:
+            return "an answer about none of the nodes"
+        if now - book.newest_at >= self._patience_s(book):
+            return f"the newest sample is {now - book.newest_at:.0f} s old"
+        return ""
+
+    def _patience_s(self, book: SampleBook) -> float:
+        """How old values may be for the most patient of their readers; without readers, by default."""
+        asked = [freshness for metric, freshness in self._columns if metric == book.name and freshness is not None]
+        return max(map(book.cadence.max_age_s, asked or [Freshness()]))
 
     def _metric_answered(self, metric: str) -> None:
         if metric in self._unanswered:
@@ -199,7 +211,7 @@ class LiveTelemetry:
         """Count them all, and log each reason when it begins and when it has ended."""
         counts = {reason: times for reason, times in refused.items() if times}
         self._observer.samples_refused(metric, counts)
-        before = {reason for name, reason in self._refusing if name == metric and reason != _LATE}
+        before = {reason for name, reason in self._refusing if name == metric}
         for reason in sorted(counts.keys() - before - {OLDER}):
             fields = {"metric": metric, "reason": reason, "samples": counts[reason]}
             log.warning("samples of a metric are refused", extra=fields)
@@ -207,17 +219,6 @@ class LiveTelemetry:
             log.info("samples of a metric are refused no longer", extra={"metric": metric, "reason": reason})
         self._refusing -= {(metric, reason) for reason in before}
         self._refusing |= {(metric, reason) for reason in counts if reason != OLDER}
-
-    def _tell_late(self, book: SampleBook, is_late: bool) -> None:
-        """New samples that are too old already: a source's clock is behind ours, or it hands on what it kept."""
-        state = (book.name, _LATE)
-        if is_late and state not in self._refusing:
-            fields = {"metric": book.name, "age_s": book.arrived_at - book.newest_at}
-            log.warning("samples of a metric are too old when they arrive", extra=fields)
-            self._refusing.add(state)
-        elif not is_late and state in self._refusing:
-            log.info("samples of a metric arrive in time again", extra={"metric": book.name})
-            self._refusing.discard(state)
 
     # --- bringing up to date ---
 
@@ -238,10 +239,10 @@ class LiveTelemetry:
             column.clear(rows)
 
     def _policies_changed(self) -> None:
-        """Columns are made anew for those who ask again: nobody need count what policies once asked for."""
-        self._columns.clear()
         self._plan_b.clear()
         self._choose_metrics()
+        if len(self._columns) > MAX_COLUMNS:
+            self._columns.clear()  # nobody has counted what policies once asked for; who reads on asks again
         self._notify()
 
     def _choose_metrics(self) -> None:
@@ -255,6 +256,8 @@ class LiveTelemetry:
         for name in [name for name in self._books if chosen.get(name) != self._metrics[name]]:
             del self._books[name]
             del self._failures[name]
+            for key in [key for key in self._columns if key[0] == name]:
+                del self._columns[key]
         for name, metric in chosen.items():
             if name not in self._books:
                 self._books[name] = SampleBook(metric, self._rows, self._intervals.get(metric.source, 0.0))
@@ -267,8 +270,7 @@ class LiveTelemetry:
         self._rows.follow()
         now, nodes = self._clock.now(), self._rows.node_count
         for name, book in self._books.items():
-            asked = [freshness for metric, freshness in self._columns if metric == name and freshness is not None]
-            max_age_s = max(map(book.cadence.max_age_s, asked or [Freshness()]))
+            max_age_s = self._patience_s(book)
             fresh = sum(now - taken_at < max_age_s for taken_at in book.sampled_at)
             fresh -= sum(math.isinf(taken_at) for taken_at in book.sampled_at)
             known = sum(not math.isinf(taken_at) for taken_at in book.sampled_at)

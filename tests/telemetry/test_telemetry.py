@@ -10,11 +10,13 @@ import pytest
 
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.duration import Duration
-from kscheduler.config.metric_policy import Freshness
+from kscheduler.config.metric_policy import Freshness, Metric, PlanB, PolicySpec, ScoreRule
+from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.telemetry import LiveTelemetry
-from kscheduler.testing.wrappers import make_node
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.telemetry.telemetry import MAX_METRICS_OF_POLICIES, LiveTelemetry
+from kscheduler.testing.wrappers import make_node, make_pod
 from tests.telemetry.fakes import FakeSource, telemetry_of
 
 MINUTE = Freshness(max_age=Duration.of_seconds(60))
@@ -248,6 +250,119 @@ def test_a_big_answer_is_taken_in_slices() -> None:
         await count_turns()
         assert column.present == 5_000  # all at once, in the end
         assert turns >= 5
+        await cancel_and_wait(running)
+
+    run_virtual(main())
+
+
+class OnePolicy:
+    """Policies that a test changes: the metrics they bring along, and one that all pods are under."""
+
+    def __init__(self, *brought: str) -> None:
+        self.version = 0
+        self.brought = brought
+        self.spec = PolicySpec(score=(ScoreRule(metric="load"),), plan_b=PlanB(after_failures=3))
+        self._changed: Callable[[], object] = lambda: None
+
+    def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec]:
+        return PolicyRef("team", "hot"), self.spec
+
+    def metrics(self) -> list[Metric]:
+        return [Metric(name=name, source="fake") for name in self.brought]
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        self._changed = changed
+
+    def bring(self, *brought: str) -> None:
+        self.brought = brought
+        self.version += 1
+        self._changed()
+
+
+def test_metrics_that_policies_bring_are_asked_for_while_they_are_there() -> None:
+    async def main() -> None:
+        policies, source = OnePolicy("heat"), FakeSource()
+        source.values = {"load": {"a": 1.0}, "heat": {"a": 80.0}, "cost": {"a": 3.0}}
+        clock = LoopClock(asyncio.get_running_loop())
+        telemetry = telemetry_of(table_of("a"), source, clock, policies=policies)
+        running = asyncio.ensure_future(telemetry.run())
+        await asyncio.sleep(1)
+        assert list(telemetry.column("heat", MINUTE).values) == [80.0]
+        load = telemetry.column("load", MINUTE)
+        policies.bring("cost")
+        with pytest.raises(KeyError):
+            telemetry.column("heat", MINUTE)
+        assert math.isnan(telemetry.column("cost", MINUTE).values[0])
+        await asyncio.sleep(20)
+        assert source.asked[-1] == ["load", "cost"]
+        assert list(telemetry.column("cost", MINUTE).values) == [3.0]
+        assert telemetry.column("load", MINUTE) is load
+        await cancel_and_wait(running)
+
+    run_virtual(main())
+
+
+def test_policies_cannot_bring_metrics_without_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        source = FakeSource()
+        policies = OnePolicy(*(f"m{number}" for number in range(1_000)))
+        clock = LoopClock(asyncio.get_running_loop())
+        telemetry = telemetry_of(table_of("a"), source, clock, policies=policies)
+        assert len(telemetry.wanted("fake")) == 1 + MAX_METRICS_OF_POLICIES
+        assert caplog.records[0].message == "policy objects name too many metrics; the rest are not asked for"
+
+    run_virtual(main())
+
+
+def test_versions_of_policies_grow_when_plan_b_may_begin_or_end() -> None:
+    async def main() -> None:
+        policies, source = OnePolicy(), FakeSource()
+        source.values = {"load": {"a": 1.0}}
+        clock = LoopClock(asyncio.get_running_loop())
+        telemetry = telemetry_of(table_of("a"), source, clock, policies=policies)
+        running = asyncio.ensure_future(telemetry.run())
+        telemetry.policy_of(PodInfo(make_pod("p").obj()))
+        await asyncio.sleep(1)
+        assert telemetry.plans_b() == {"team/hot": False}
+        before = telemetry.policies_version
+        source.fail()
+        await asyncio.sleep(60)
+        assert telemetry.plans_b() == {"team/hot": True}
+        during = telemetry.policies_version
+        assert during > before
+        source.failure = None
+        await asyncio.sleep(60)
+        assert telemetry.plans_b() == {"team/hot": False}
+        assert telemetry.policies_version > during
+        await cancel_and_wait(running)
+
+    run_virtual(main())
+
+
+def test_a_source_that_repeats_old_samples_counts_as_failing_once_they_are_too_old() -> None:
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        values(telemetry)
+        await asyncio.sleep(20)
+        source.stamps = dict.fromkeys("ab", 1_700_000_000.0)
+        await asyncio.sleep(50)
+        assert telemetry.failures("load") == 0
+        await asyncio.sleep(90)
+        assert values(telemetry) == [None, None]
+        assert telemetry.failures("load") >= 3
+
+    live(test)
+
+
+def test_a_source_whose_clock_is_far_behind_counts_as_failing(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        source, clock = FakeSource(), LoopClock(asyncio.get_running_loop())
+        telemetry = telemetry_of(table_of("a"), source, clock)
+        source.values, source.stamps = {"load": {"a": 1.0}}, {"a": clock.wall() - 1_000.0}
+        running = asyncio.ensure_future(telemetry.run())
+        await asyncio.sleep(1)
+        assert telemetry.failures("load") == 1
+        assert caplog.records[-1].message == "metric is not answered"
+        assert caplog.records[-1].__dict__["err"] == "the newest sample is 1000 s old"
         await cancel_and_wait(running)
 
     run_virtual(main())

@@ -140,7 +140,7 @@ class MetricPolicy:
                 return True
             wait.step = step
             self._set_apart(pod)
-            self._telemetry.count("relaxed", cycle.policy)
+            self._telemetry.count(f"relaxed:{step}", cycle.policy)
             self._telemetry.tell(pod, RELAXED, f"Metric policy {_title(cycle.policy)}: relaxation step {step} is taken")
             self._retry(pod, 0.0)
             return True
