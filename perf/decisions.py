@@ -31,11 +31,13 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.config import default_config
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.logs import QUIET, configure
 from kscheduler.memory import Collections
 from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
+from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import PodBuilder, make_node, make_pod
 
 ZONES = 10
@@ -125,7 +127,15 @@ SHAPES: dict[str, Callable[[int, random.Random], PodBuilder]] = {
 # --- one run ----------------------------------------------------------------------------------------------------
 
 
-async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
+async def run(
+    shape: str,
+    nodes: int,
+    pods: int,
+    lane: str,
+    config: SchedulerConfig | None = None,
+    metric_source: MakeSource | None = None,
+) -> Result:
+    """`config`: of the scheduler, the default one if None; `metric_source` makes what it asks for live metrics."""
     clock = WallClock()
     cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)
     for number in range(nodes):
@@ -135,12 +145,13 @@ async def run(shape: str, nodes: int, pods: int, lane: str) -> Result:
     made = [SHAPES[shape](number, rng).obj() for number in range(pods)]
     scheduler = Scheduler(
         cluster.client(),
-        default_config(),
+        config or default_config(),
         clock=clock,
         rng=random.Random(1),
         metrics=Metrics(),
         stopwatch=time.perf_counter,
         options=Options(compiled_lane=lane == "compiled"),
+        metric_source=metric_source,
     )
     collections = Collections()  # as a replica has it
     collections.start()

@@ -105,8 +105,8 @@ class Signer:
     def _look(self, pod: PodInfo) -> _Look | None:
         look = _look(pod.pod)
         for plugin in self._far_sighted[pod.pod.spec.scheduler_name]:
-            if look is not None:
-                look = look._replace(whole=look.whole + plugin.look_beyond(pod))
+            if look is not None and (beyond := plugin.look_beyond(pod)):
+                look = _Look(look.whole + beyond, look.spec)
         return look
 
     def _ask(self, pod: PodInfo, spec_look: bytes | None) -> Signature:

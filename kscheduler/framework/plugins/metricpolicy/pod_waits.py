@@ -44,8 +44,7 @@ class PodWaits:
 
     def is_apart(self, uid: str) -> bool:
         """Is the pod judged otherwise than those that look like it?"""
-        found = self._waits.get(uid)
-        return found is not None and found.is_apart
+        return bool(self._waits) and (found := self._waits.get(uid)) is not None and found.is_apart
 
     def __len__(self) -> int:
         return len(self._waits)
