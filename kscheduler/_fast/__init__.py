@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         reject_marked,
         rows_changed_since,
         set_raws,
+        take_metric,
         values_by_profile,
     )
     from kscheduler._fast.placement import Placer
@@ -131,6 +132,7 @@ else:
             reject_marked,
             rows_changed_since,
             set_raws,
+            take_metric,
             values_by_profile,
         )
         from kscheduler._fast.placement import Placer
@@ -199,6 +201,7 @@ else:
             reject_marked,
             rows_changed_since,
             set_raws,
+            take_metric,
             values_by_profile,
         )
         from kscheduler._fast.reference_placement import Placer, PodClass
@@ -295,5 +298,6 @@ __all__ = [
     "set_raws",
     "spare_pods",
     "sum_by_domain",
+    "take_metric",
     "values_by_profile",
 ]

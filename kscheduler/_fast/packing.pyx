@@ -4,7 +4,8 @@ See reference_packing.py for what each function means. Numbers are little-endian
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, uint64_t
+from libc.math cimport isnan, rint
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
 from kscheduler._fast.checks cimport index, within
@@ -14,6 +15,9 @@ from kscheduler._fast.scoring cimport Scores
 from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
+cdef int64_t HIGHEST = 0x7FFFFFFFFFFFFFFF
+cdef int64_t NO_METRIC = -HIGHEST - 1
+cdef double TOO_HIGH = 9223372036854775808.0  # 2^63
 cdef object _INT32_MAX = (1 << 31) - 1
 cdef object _INT64_MAX = (1 << 63) - 1
 
@@ -172,6 +176,43 @@ def pack_feasible(Verdicts verdicts not None):
             out[0] = <int32_t>row
             out += 1
     return packed
+
+
+# --- values from elsewhere as a column ---
+
+
+def take_metric(values, bytearray packed not None):
+    """Write doubles (None: there are none) into a packed int64 column, in thousandths; the rows that are others now.
+
+    What is NaN or past the end of the values is NO_METRIC, the lowest int64; what is out of range is as near as can be.
+    Rows are packed int32, ascending.
+    """
+    cdef const double[::1] given
+    cdef int64_t[::1] column
+    cdef Py_ssize_t row, known = 0
+    cdef int64_t value
+    cdef double scaled
+    cdef list changed = []
+    if not len(packed):
+        return b""
+    column = memoryview(packed).cast("q")
+    if values is not None and len(values):
+        given = memoryview(values).cast("B").cast("d")
+        known = given.shape[0]
+    for row in range(column.shape[0]):
+        value = NO_METRIC
+        if row < known and not isnan(given[row]):
+            scaled = rint(given[row] * 1000.0)
+            if scaled >= TOO_HIGH:
+                value = HIGHEST
+            elif scaled <= -TOO_HIGH:
+                value = -HIGHEST
+            else:
+                value = <int64_t>scaled
+        if column[row] != value:
+            column[row] = value
+            changed.append(row)
+    return _pack_rows(changed)
 
 
 # --- bytes as columns ---

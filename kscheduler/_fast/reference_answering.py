@@ -47,7 +47,11 @@ class _Answers:
     """As terms of one more plugin."""
 
     def __init__(
-        self, marks: bytes | bytearray | memoryview | None, values: bytes | bytearray | memoryview | None, weight: int, how: int
+        self,
+        marks: bytes | bytearray | memoryview | None,
+        values: bytes | bytearray | memoryview | None,
+        weight: int,
+        how: int,
     ) -> None:
         self._marks = marks
         self._values = values

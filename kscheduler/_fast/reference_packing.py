@@ -6,6 +6,7 @@ columns: little-endian, one entry a row. Packed rows are int32, amounts and scor
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ from kscheduler._fast.reference_tables import NodeColumns, Row, Scores, Verdicts
 
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
+_NO_METRIC = -_INT64_MAX - 1
 _COLUMNS: dict[str, Callable[[Row, int], int]] = {
     "allocatable": lambda node, resource: node.allocatable[resource],
     "requested": lambda node, resource: node.requested[resource],
@@ -97,6 +99,32 @@ def pack_alive(columns: NodeColumns, rows: bytes | None = None) -> bytes:
 def pack_feasible(verdicts: Verdicts) -> bytes:
     """The rows that are still in, ascending."""
     return array("i", verdicts.feasible_rows()).tobytes()
+
+
+# --- values from elsewhere as a column ---
+
+
+def take_metric(values: array[float] | memoryview | None, packed: bytearray) -> bytes:
+    """Write doubles (None: there are none) into a packed int64 column, in thousandths; the rows that are others now.
+
+    What is NaN or past the end of the values is NO_METRIC, the lowest int64; what is out of range is as near as can be.
+    Rows are packed int32, ascending.
+    """
+    given = [] if values is None else list(memoryview(values).cast("B").cast("d"))[: len(packed) // 8]
+    found = array("q", [_thousandths(value) for value in given])
+    found.extend([_NO_METRIC] * (len(packed) // 8 - len(found)))
+    before = _integers("q", packed)
+    packed[:] = found.tobytes()
+    return array("i", [row for row, value in enumerate(found) if value != before[row]]).tobytes()
+
+
+def _thousandths(value: float) -> int:
+    scaled = value * 1000.0
+    if math.isnan(value):
+        return _NO_METRIC
+    if math.isinf(scaled):
+        return _INT64_MAX if scaled > 0 else -_INT64_MAX
+    return min(max(round(scaled), -_INT64_MAX), _INT64_MAX)
 
 
 # --- bytes as columns ---

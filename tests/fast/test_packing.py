@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from array import array
 from types import ModuleType
 from typing import Any
@@ -228,3 +229,29 @@ def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
         assert found in (i32(*sorted(set(rows))), None if rows else b"")
         if fast.__name__ == "compiled":
             assert found is not None
+
+
+def test_values_become_thousandths_and_changed_rows_are_told(fast: ModuleType) -> None:
+    packed = bytearray(8 * 6)
+    nothing = -(1 << 63)
+    told = fast.take_metric(array("d", [1.5, math.nan, -0.0004, 0.0015, math.inf]), packed)
+    assert list(array("q", packed)) == [1500, nothing, 0, 2, (1 << 63) - 1, nothing]
+    assert told == i32(0, 1, 3, 4, 5)
+    assert fast.take_metric(array("d", [1.5001, 2.0, 0.0, 0.0024, -math.inf, 1e16]), packed) == i32(1, 4, 5)
+    assert list(array("q", packed)) == [1500, 2000, 0, 2, 1 - (1 << 63), (1 << 63) - 1]
+    assert fast.take_metric(None, packed) == i32(0, 1, 2, 3, 4, 5)
+    assert fast.take_metric(memoryview(array("d", [1.0])), bytearray()) == b""
+
+
+@settings(max_examples=200)
+@given(st.lists(st.floats(), max_size=9), st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=9))
+def test_both_forms_take_metrics_alike(values: list[float], before: list[int]) -> None:
+    compiled = load_compiled()
+    if compiled is None:
+        pytest.skip("the extensions are not built")
+    columns = bytearray(i64(*before)), bytearray(i64(*before))
+    told = [
+        fast.take_metric(array("d", values), packed)
+        for fast, packed in zip((reference, compiled), columns, strict=True)
+    ]
+    assert (told[0], columns[0]) == (told[1], columns[1])

@@ -15,9 +15,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import GuestError, PodAnswer
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.guest import BatchGuest
+from kscheduler.wasm.batch.metric_feed import LiveColumns, MetricFeed
 from kscheduler.wasm.batch.pods import Document, PodView
 from kscheduler.wasm.batch.points import Point
-from kscheduler.wasm.batch.table_feed import MetricColumns, TableFeed
+from kscheduler.wasm.batch.table_feed import TableFeed
 from kscheduler.wasm.engine import Instance
 from kscheduler.wasm.pool import Pool
 
@@ -47,13 +48,18 @@ class Asker:
     """Raises GuestFault or Unavailable if the guest cannot be asked, PluginError if it says that it failed."""
 
     def __init__(
-        self, pool: Pool, described: Description, table: NodeTable, metrics: MetricColumns | None = None
+        self, pool: Pool, described: Description, table: NodeTable, metrics: LiveColumns | None = None
     ) -> None:
         self.pool = pool
         self.described = described
         self.view = PodView(described.pod)
         self._columns: NodeColumns = table.columns
         self._feed = TableFeed(table, described, metrics)
+
+    @property
+    def metrics(self) -> MetricFeed:
+        """What the guest is shown of live metrics."""
+        return self._feed.metrics
 
     def ask(
         self,

@@ -80,6 +80,14 @@ class FilterPoint(BatchPlugin):
         return self._cycle(state).reasons[detail]
 
 
+class Measuring(BatchPlugin):
+    """Goes by live metrics."""
+
+    def follow(self) -> int:
+        """Classes that ask it have to hear of rows whose values have changed."""
+        return self._asker.metrics.follow(self._table.columns.rows)
+
+
 class PreScorePoint(BatchPlugin):
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         def work() -> Status | None:

@@ -23,7 +23,7 @@ from kscheduler.wasm.engine import GuestFault
 
 MAX_BYTES = 32 << 20  # of all answers of one plugin
 
-NEVER = -1
+NEVER = -1, -1
 
 
 class OutOfReasons(PluginError):
@@ -46,7 +46,7 @@ class KeptAnswer:
         self.marks = RowAnswers(table.columns, self._ask_marks, True, follows_amounts=follows_pods)
         self.reasons: list[Status] = []
         self.scores = RowAnswers(table.columns, self._ask_scores, False, *limits, follows_amounts=follows_pods)
-        self.seen = NEVER  # changes of nodes that they follow
+        self.seen = NEVER  # changes of nodes and of metrics that they follow
 
     def _ask_marks(self, rows: bytes | None) -> bytes | bytearray:
         marks, reasons = self._asker.ask_rows(Point.FILTER, self._question, rows, read_marks)
@@ -114,14 +114,21 @@ class KeptAnswers:
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
         """With marks and scores that know which nodes have changed, and are good once they are refreshed."""
         found = self._of(pod, look, state)
-        nodes = self._table.node_changes
-        if found.seen != nodes.count:
-            rows = None if found.seen == NEVER else nodes.since(found.seen)
-            packed = None if rows is None else array("i", rows).tobytes()
+        nodes, metrics = self._table.node_changes, self._asker.metrics
+        now = nodes.count, metrics.follow(self._table.columns.rows)
+        if found.seen != now:
+            packed = self._changed(found.seen)
             found.marks.doubt(packed)
             found.scores.doubt(packed)
-            found.seen = nodes.count
+            found.seen = now
         return found
+
+    def _changed(self, seen: tuple[int, int]) -> bytes | None:
+        """Rows whose node or metrics have changed since; None: all may have."""
+        if seen == NEVER:
+            return None
+        nodes, measured = self._table.node_changes.since(seen[0]), self._asker.metrics.changes.since(seen[1])
+        return None if nodes is None or measured is None else array("i", [*nodes, *measured]).tobytes()
 
     def _of(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
         key = (look, state)

@@ -23,7 +23,8 @@ from kscheduler.wasm.batch.answers import PodAnswer, read_marks, status_of
 from kscheduler.wasm.batch.asking import Asker
 from kscheduler.wasm.batch.class_terms import GuestTerms
 from kscheduler.wasm.batch.kept_answers import KeptAnswers
-from kscheduler.wasm.batch.points import GUEST, NO_NORMALIZING, NODE, POD, REVERSE, USAGE, Point
+from kscheduler.wasm.batch.metric_feed import LiveColumns, TelemetryColumns
+from kscheduler.wasm.batch.points import GUEST, METRICS, NO_NORMALIZING, NODE, POD, REVERSE, USAGE, Point
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.pool import FailurePolicy, Pool, Unavailable
@@ -59,15 +60,20 @@ class BatchPlugin:
     def _use(self, version: BatchVersion) -> None:
         self._version = version
         self._described = version.description
-        self._asker = Asker(version.pool(), version.description, self._table, self.around.metrics)
+        self._asker = Asker(version.pool(), version.description, self._table, self._live_columns(version))
         self._is_pure = version.description.is_pure
-        self._is_steady = version.description.depends <= {POD, NODE, USAGE} and not version.may_surprise
+        self._is_steady = version.description.depends <= {POD, NODE, USAGE, METRICS} and not version.may_surprise
         self._kept_answers = KeptAnswers(
             self._asker,
             self._table,
             bounds(version.description.normalize),
             follows_pods=USAGE in version.description.depends,
         )
+
+    def _live_columns(self, version: BatchVersion) -> LiveColumns | None:
+        if not version.description.metrics:
+            return None
+        return self.around.metrics or TelemetryColumns(self._handle.telemetry)
 
     @property
     def pool(self) -> Pool:
@@ -90,7 +96,7 @@ class BatchPlugin:
         look, points = self.sign_pod(pod), self._described.points
         if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
             return False
-        draft.depends_on(Source.OBJECTS)
+        draft.depends_on(Source.OBJECTS, Source.METRICS)
         asks = _Asks(self, pod, look)
         for before, point, is_asked in (
             (Point.PRE_FILTER, Point.FILTER, draft.is_filtering),

@@ -12,6 +12,7 @@ from kscheduler.wasm.batch.deciding import (
     DefaultNormalizing,
     FilterPoint,
     GuestNormalizing,
+    Measuring,
     PreEnqueuePoint,
     PreFilterPoint,
     PreScorePoint,
@@ -19,7 +20,7 @@ from kscheduler.wasm.batch.deciding import (
 )
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.plugin import BatchPlugin
-from kscheduler.wasm.batch.points import DEFAULT, GUEST, NO_NORMALIZING, REVERSE, Point
+from kscheduler.wasm.batch.points import DEFAULT, GUEST, METRICS, NO_NORMALIZING, REVERSE, Point
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.loading.compiling import Version
@@ -51,6 +52,8 @@ def make_class(name: str, version: BatchVersion, around: Surroundings | None = N
     kinds = [_METHODS[point] for point in sorted(described.points) if point in _METHODS]
     if Point.SCORE in described.points:
         kinds.append(_SCORING[described.normalize])
+    if METRICS in described.depends:
+        kinds.append(Measuring)
     kinds = list(dict.fromkeys(kinds))
     bases = [kind for kind in kinds if not any(kind is not other and issubclass(other, kind) for other in kinds)]
     return type(name, tuple(bases), {"name": name, "version": version, "around": around or Surroundings()})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -17,33 +17,13 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.indexed_column import IndexedColumn
+from kscheduler.wasm.batch.metric_feed import LiveColumns, MetricFeed, NoColumns
 from kscheduler.wasm.batch.pods import PodView
 
-NO_METRIC = -(1 << 63)
 MOST_RESOURCES = 15  # that `pack_usage` takes
 
 Message = dict[str, Any]
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class MetricColumns(Protocol):
-    """Columns of numbers about nodes that come from elsewhere."""
-
-    @property
-    def generation(self) -> int:
-        """Another number when a value may have changed."""
-        ...
-
-    def packed(self, name: str, rows: int) -> bytes | None:
-        """int64 for each of so many rows, NO_METRIC where there is no value; None for a metric nobody has."""
-        ...
-
-
-class NoMetrics:
-    generation = 0
-
-    def packed(self, name: str, rows: int) -> bytes | None:
-        return None
 
 
 class Mirror:
@@ -56,16 +36,16 @@ class Mirror:
         self.version = -1  # of the feed's columns; -1: nothing yet
         self.nodes = 0  # changes of node objects that it knows
         self.usage = 0  # changes of amounts that it knows
-        self.metrics = -1
+        self.metrics = 0  # changes of metrics that it knows
         self.known: dict[tuple[str, str], int] = {}  # indexed column -> values that it knows
         self.stale: set[int] = set()  # rows that it was told a what-if about
 
 
 class TableFeed:
-    def __init__(self, table: NodeTable, wanted: Description, metrics: MetricColumns | None = None) -> None:
+    def __init__(self, table: NodeTable, wanted: Description, metrics: LiveColumns | None = None) -> None:
         self._table = table
         self._wanted = wanted
-        self._metrics = metrics or NoMetrics()
+        self.metrics = MetricFeed(wanted.metrics, metrics or NoColumns())
         self._view = PodView(wanted.pod)
         self._version = 0  # bumped when the columns below were made anew
         self._seen = 0  # changes of node objects that they follow
@@ -93,9 +73,8 @@ class TableFeed:
         mirror.nodes = self._table.node_changes.count
         if self._wanted.follows_pods:
             found += self._usage_delta(mirror)
-        if self._wanted.metrics and (nodes or mirror.metrics != self._metrics.generation):
-            mirror.metrics = self._metrics.generation
-            found.append(self._pack(mirror, {"metrics": self._metric_columns()}, None))
+        if self._wanted.metrics:
+            found += self._metric_delta(mirror)
         return found
 
     def what_if(self, mirror: Mirror, node: NodeInfo) -> list[bytes]:
@@ -121,12 +100,12 @@ class TableFeed:
     def _full(self, mirror: Mirror) -> bytes:
         mirror.version = self._version
         mirror.nodes, mirror.usage = self._seen, changes_so_far(self._table.columns)
-        mirror.metrics = self._metrics.generation
+        mirror.metrics = self.metrics.follow(self._table.columns.rows)
         mirror.known.clear()
         mirror.stale.clear()
         columns = self._node_columns(mirror, None) | self._usage_columns(None)
         if self._wanted.metrics:
-            columns["metrics"] = self._metric_columns()
+            columns["metrics"] = self.metrics.pack(None)
         return self._pack(mirror, _in_order(columns), None, full=True)
 
     def _node_delta(self, mirror: Mirror, rows: list[int]) -> bytes:
@@ -140,6 +119,16 @@ class TableFeed:
         rows = None if changed is None else _union(changed, mirror.stale)
         mirror.stale.clear()
         return [] if rows == [] else [self._pack(mirror, self._usage_columns(rows), rows)]
+
+    def _metric_delta(self, mirror: Mirror) -> list[bytes]:
+        changes = self.metrics.follow(self._table.columns.rows)
+        if changes == mirror.metrics:
+            return []
+        rows = self.metrics.changes.since(mirror.metrics)
+        if rows is not None and 2 * len(rows) > self._table.columns.rows:
+            rows = None
+        mirror.metrics = changes
+        return [self._pack(mirror, {"metrics": self.metrics.pack(rows)}, rows)]
 
     def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
         """The same as `_pack` of the columns of these rows."""
@@ -203,11 +192,6 @@ class TableFeed:
     def _pods_on(self, row: int) -> list[Message]:
         info = self._table.find(row)
         return [] if info is None else [self._view.show_on_node(pod) for pod in info.pods.values()]
-
-    def _metric_columns(self) -> Message:
-        rows = self._table.columns.rows
-        nothing = array("q", [NO_METRIC]).tobytes() * rows
-        return {name: self._metrics.packed(name, rows) or nothing for name in self._wanted.metrics}
 
     # --- following node objects ---
 

@@ -12,7 +12,7 @@ from kscheduler.wasm.batch.answers import GuestError
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.guest import BatchGuest
 from kscheduler.wasm.batch.host_functions import MODULE, CallContext, RecordEvent, host_functions, record_nothing
-from kscheduler.wasm.batch.table_feed import MetricColumns
+from kscheduler.wasm.batch.metric_feed import LiveColumns
 from kscheduler.wasm.engine import Instance, Limits, Module, Wasi
 from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
 
@@ -34,7 +34,7 @@ class Surroundings:
     clock: Clock = MonotonicClock()  # noqa: RUF009 (has no state)
     observer: PoolObserver | None = None
     record: RecordEvent = record_nothing
-    metrics: MetricColumns | None = None
+    metrics: LiveColumns | None = None  # None: those of the scheduler's own sources
 
 
 class BatchVersion:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from kscheduler.config.load import parse_config
+from kscheduler.framework.interface import Handle
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
@@ -21,10 +23,12 @@ from tests.wasm.batch.plugins import URL
 class FakeGuests:
     """By the names of their plugins."""
 
-    def __init__(self, guests: Mapping[str, ListGuest], policy: str = "fail") -> None:
+    def __init__(
+        self, guests: Mapping[str, ListGuest], policy: str = "fail", columns: Callable[[NodeTable], Any] | None = None
+    ) -> None:
         self.guests = guests
         self.policy = policy
-        self.around = Surroundings()
+        self.columns = columns
 
     def is_guest(self, document: Any) -> bool:
         return isinstance(document, dict) and "fake" in document
@@ -32,11 +36,28 @@ class FakeGuests:
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
         arguments = WasmArguments(guest_url=URL, failure_policy=self.policy)
         module = FakeModule(copy.deepcopy(self.guests[name]))
-        return make_class(name, BatchVersion(name, module, arguments, self.around), self.around)
+        made = make_class(name, BatchVersion(name, module, arguments, Surroundings()))
+        return made if self.columns is None else type(name, (made,), {"__init__": _with_columns(made, self.columns)})
 
 
-def lanes_of(guests: Mapping[str, ListGuest], *, weight: int = 3, policy: str = "fail") -> TwoLanes:
-    """Beside the default plugins."""
+def _with_columns(made: type[Any], columns: Callable[[NodeTable], Any]) -> Callable[[Any, Any, Handle], None]:
+    """Live metrics of the table of each side."""
+
+    def begin(plugin: Any, args: Any, handle: Handle) -> None:
+        plugin.around = Surroundings(metrics=columns(handle.table))
+        made.__init__(plugin, args, handle)
+
+    return begin
+
+
+def lanes_of(
+    guests: Mapping[str, ListGuest],
+    *,
+    weight: int = 3,
+    policy: str = "fail",
+    columns: Callable[[NodeTable], Any] | None = None,
+) -> TwoLanes:
+    """Beside the default plugins. `columns` makes the live metrics of a table."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -47,6 +68,6 @@ def lanes_of(guests: Mapping[str, ListGuest], *, weight: int = 3, policy: str = 
             }
         ],
     }
-    found = FakeGuests(guests, policy)
+    found = FakeGuests(guests, policy, columns)
     config = parse_config(json.dumps(document), "scheduler.yaml", find_plugins=partial(find_plugins, guests=found))
     return TwoLanes(config, guests=found)

@@ -40,13 +40,15 @@ def info(pod: Pod | PodBuilder) -> PodInfo:
 class Made:
     """A plugin, its table, and what is behind it."""
 
-    def __init__(self, module: Module, table: NodeTable, arguments: WasmArguments) -> None:
+    def __init__(
+        self, module: Module, table: NodeTable, arguments: WasmArguments, around: Surroundings | None = None
+    ) -> None:
         self.clock = ManualClock()
         self.events: list[tuple[str, str, str, str]] = []
         self.module: Any = module
         self.table = table
         self.handle = Handle(table=table, rng=random.Random(0), bind=bind_nothing)
-        around = Surroundings(clock=self.clock, record=self._record)
+        around = around or Surroundings(clock=self.clock, record=self._record)
         self.kind = make_class("Fake", BatchVersion("Fake", module, arguments, around), around)
         self.plugin: Any = self.kind({}, self.handle)
 

@@ -1,0 +1,104 @@
+"""Live values of nodes as columns that guests read: whole numbers by row, and which rows have changed.
+
+A provider has doubles by row of the node table, NaN where there is no value, and a version for each metric. Guests are
+shown thousandths, the unit of Kubernetes' own metrics APIs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from kscheduler._fast import take_metric
+from kscheduler.config.metric_policy import Freshness
+from kscheduler.framework.telemetry import Telemetry
+from kscheduler.snapshot.metric_columns import MetricColumn
+from kscheduler.snapshot.row_log import RowLog
+
+NO_METRIC = -(1 << 63)  # in place of a value that is not there
+NOBODYS = -1  # the version of a metric that nobody has
+_NOTHING = array("q", [NO_METRIC]).tobytes()
+
+
+class LiveColumns(Protocol):
+    """Values of nodes from elsewhere. They do not change while a pod is decided."""
+
+    def version(self, name: str) -> int:
+        """Another number when a value, or which node has which row, may have changed; NOBODYS for no metric."""
+        ...
+
+    def values(self, name: str) -> array[float] | memoryview | None:
+        """Doubles by row, NaN where there is none; None for no metric. Good until the next change."""
+        ...
+
+
+class NoColumns:
+    """Where nothing is measured."""
+
+    def version(self, name: str) -> int:
+        return NOBODYS
+
+    def values(self, name: str) -> None:
+        return None
+
+
+class TelemetryColumns:
+    """What the scheduler's sources of metrics say, as old as it may be without more being known."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def version(self, name: str) -> int:
+        column = self._column(name)
+        return NOBODYS if column is None else column.version
+
+    def values(self, name: str) -> memoryview | None:
+        column = self._column(name)
+        return None if column is None else column.values
+
+    def _column(self, name: str) -> MetricColumn | None:
+        try:
+            return self._telemetry.column(name, Freshness())
+        except KeyError:
+            return None
+
+
+class MetricFeed:
+    """The columns that one guest wants."""
+
+    def __init__(self, names: Sequence[str], columns: LiveColumns) -> None:
+        self._names = names
+        self._columns = columns
+        self._versions: dict[str, int] = {}  # metric -> version that `_packed` is of
+        self._packed = {name: bytearray() for name in names}  # metric -> int64 by row
+        self._rows = 0
+        self.changes = RowLog()  # rows with another value of some metric
+
+    def follow(self, rows: int) -> int:
+        """Take what is new, for a table of so many rows. The number of changes so far."""
+        if not self._names:
+            return 0
+        grown = range(self._rows, rows)
+        for row in grown:
+            self.changes.add(row)
+        self._rows = rows
+        for name, packed in self._packed.items():
+            version = self._columns.version(name)
+            if version == self._versions.get(name) and not grown:
+                continue
+            self._versions[name] = version
+            packed += _NOTHING * len(grown)
+            for row in memoryview(take_metric(self._columns.values(name), packed)).cast("i"):
+                self.changes.add(row)
+        return self.changes.count
+
+    def pack(self, rows: Sequence[int] | None) -> Mapping[str, bytes]:
+        """Columns of these rows, or of all."""
+        if rows is None:
+            return {name: bytes(packed) for name, packed in self._packed.items()}
+        return {name: self._pick(packed, rows) for name, packed in self._packed.items()}
+
+    def _pick(self, packed: bytearray, rows: Sequence[int]) -> bytes:
+        with memoryview(packed).cast("q") as column:
+            return array("q", [column[row] for row in rows]).tobytes()
