@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kscheduler.framework.plugins.metricpolicy.rule_sets import metrics_of
 from kscheduler.telemetry.policy_book import PolicyBook
-from kscheduler.telemetry.telemetry import metrics_of
 
 
 class PlanBLookout:

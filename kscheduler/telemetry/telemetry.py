@@ -10,16 +10,17 @@ import asyncio
 import logging
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.clock import Clock
-from kscheduler.config.metric_policy import FilterRule, Freshness, Metric, PolicySpec, Source
+from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
+from kscheduler.framework.plugins.metricpolicy.rule_sets import metrics_of
 from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.columns import BookColumn
+from kscheduler.telemetry.metric_health import MetricHealth
 from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.observer import MetricState, NoTelemetryObserver, TelemetryObserver
 from kscheduler.telemetry.policies import NoPolicies, Policies
@@ -62,19 +63,16 @@ class LiveTelemetry:
         self._policies = policies or NoPolicies()
         self._observer = observer or NoTelemetryObserver()
         self._tell = tell or _tell_nobody
+        self._health = MetricHealth(self._observer)
         self._rows = NodeRows(table, self._rows_changed)
         self._intervals = {source.name: source.interval.seconds for source in sources}
         self._configured = tuple(metrics)
         self._metrics: dict[str, Metric] = {}  # name -> metric
         self._books: dict[str, SampleBook] = {}  # name of a metric -> its samples
-        self._failures: Counter[str] = Counter()  # name of a metric -> in a row
         self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
         self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
-        self._unanswered: set[str] = set()  # metrics that their source, which answers, knows nothing of
-        self._refusing: set[tuple[str, str]] = set()  # metric and reason, as it was with its last answer
         self._watchers: list[Callable[[], object]] = []
         self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
-        self._turns = 0  # beginnings and ends of plan B, and what may be one
         self.pollers = {
             source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
         }
@@ -95,7 +93,7 @@ class LiveTelemetry:
 
     @property
     def policies_version(self) -> int:
-        return self._policies.version + self._turns
+        return self._policies.version + self._health.version
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> BookColumn:
         key = (metric, None if last_good else freshness)
@@ -106,7 +104,7 @@ class LiveTelemetry:
         return found
 
     def failures(self, metric: str) -> int:
-        return self._failures[metric]
+        return self._health.failures(metric)
 
     def watch(self, changed: Callable[[], object]) -> None:
         self._watchers.append(changed)
@@ -143,20 +141,19 @@ class LiveTelemetry:
         return [metric for metric in self._metrics.values() if metric.source == source]
 
     async def answered(self, source: str, readings: Readings) -> None:
-        turns = self._turns
+        before = self._health.version
         for name, reading in readings.by_metric.items():
             book = self._books.get(name)
             if book is not None:
                 await self._take(book, reading)
-        for name, reason in readings.failed.items():
-            if name in self._books:
-                self._metric_failed(name, self._failures[name] + 1, reason)
-        if self._turns != turns:
+        for name in readings.failed.keys() & self._books.keys():
+            self._health.was_useless(name, readings.failed[name])
+        if self._health.version != before:
             self._notify()
 
     def failed(self, source: str, failures: int) -> None:
         for metric in self.wanted(source):
-            self._set_failures(metric.name, max(failures, self._failures[metric.name] + 1))
+            self._health.source_failed(metric.name, failures)
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
@@ -167,11 +164,11 @@ class LiveTelemetry:
         async for some in sliced(reading.samples.items()):
             taken += book.take(some, bounds, now, wall, refused)
         book.complete(now, taken)
-        self._tell_refused(book.name, refused)
+        self._health.refused(book.name, refused)
         if reason := self._why_useless(book, taken, refused, now):
-            self._metric_failed(book.name, self._failures[book.name] + 1, reason)
+            self._health.was_useless(book.name, reason)
         else:
-            self._metric_answered(book.name)
+            self._health.answered(book.name)
         self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
         self._sooner.set()
 
@@ -189,36 +186,6 @@ class LiveTelemetry:
         """How old values may be for the most patient of their readers; without readers, by default."""
         asked = [freshness for metric, freshness in self._columns if metric == book.name and freshness is not None]
         return max(map(book.cadence.max_age_s, asked or [Freshness()]))
-
-    def _metric_answered(self, metric: str) -> None:
-        if metric in self._unanswered:
-            log.info("metric is answered again", extra={"metric": metric})
-            self._unanswered.discard(metric)
-        self._set_failures(metric, 0)
-
-    def _metric_failed(self, metric: str, failures: int, reason: str) -> None:
-        if metric not in self._unanswered:
-            log.warning("metric is not answered", extra={"metric": metric, "err": reason})
-            self._unanswered.add(metric)
-        self._set_failures(metric, failures)
-
-    def _set_failures(self, metric: str, failures: int) -> None:
-        if self._failures[metric] != failures:
-            self._failures[metric] = failures
-            self._turns += 1
-
-    def _tell_refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Count them all, and log each reason when it begins and when it has ended."""
-        counts = {reason: times for reason, times in refused.items() if times}
-        self._observer.samples_refused(metric, counts)
-        before = {reason for name, reason in self._refusing if name == metric}
-        for reason in sorted(counts.keys() - before - {OLDER}):
-            fields = {"metric": metric, "reason": reason, "samples": counts[reason]}
-            log.warning("samples of a metric are refused", extra=fields)
-        for reason in sorted(before - counts.keys()):
-            log.info("samples of a metric are refused no longer", extra={"metric": metric, "reason": reason})
-        self._refusing -= {(metric, reason) for reason in before}
-        self._refusing |= {(metric, reason) for reason in counts if reason != OLDER}
 
     # --- bringing up to date ---
 
@@ -255,7 +222,7 @@ class LiveTelemetry:
         chosen |= {metric.name: metric for metric in brought[:MAX_METRICS_OF_POLICIES]}
         for name in [name for name in self._books if chosen.get(name) != self._metrics[name]]:
             del self._books[name]
-            del self._failures[name]
+            self._health.forget(name)
             for key in [key for key in self._columns if key[0] == name]:
                 del self._columns[key]
         for name, metric in chosen.items():
@@ -280,7 +247,7 @@ class LiveTelemetry:
     def plans_b(self) -> dict[str, bool]:
         """Policy -> is its plan B in force? Of policies that pods were under."""
         return {
-            policy_name(ref): any(self._failures[metric] >= spec.plan_b.after_failures for metric in metrics_of(spec))
+            policy_name(ref): any(self.failures(metric) >= spec.plan_b.after_failures for metric in metrics_of(spec))
             for ref, spec in self._plan_b.items()
             if spec.plan_b is not None
         }
@@ -288,17 +255,3 @@ class LiveTelemetry:
 
 def policy_name(policy: PolicyRef) -> str:
     return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
-
-
-def metrics_of(spec: PolicySpec) -> set[str]:
-    """All metrics that the rules of a policy read."""
-    names = {rule.metric for rule in spec.score}
-    names |= {rule.deviation.metric for rule in spec.score if rule.deviation is not None}
-    for rule in spec.filter:
-        names |= _metrics_of_filter(rule)
-    return names
-
-
-def _metrics_of_filter(rule: FilterRule) -> set[str]:
-    names = {rule.metric} if rule.metric else set()
-    return names.union(*map(_metrics_of_filter, rule.any_of))

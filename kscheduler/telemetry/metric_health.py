@@ -1,0 +1,63 @@
+"""How metrics are answered: failures in a row, and samples that were refused. What has changed is logged, once."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+
+from kscheduler.telemetry.observer import TelemetryObserver
+from kscheduler.telemetry.readings import OLDER
+
+log = logging.getLogger(__name__)
+
+
+class MetricHealth:
+    def __init__(self, observer: TelemetryObserver) -> None:
+        self._observer = observer
+        self._failures: Counter[str] = Counter()  # name of a metric -> in a row
+        self._useless: set[str] = set()  # metrics of which their source, which answers, tells nothing
+        self._refusing: dict[str, set[str]] = {}  # name of a metric -> reasons, as it was with its last answer
+        self.version = 0  # grows with every change of a number of failures
+
+    def failures(self, metric: str) -> int:
+        return self._failures[metric]
+
+    def answered(self, metric: str) -> None:
+        if metric in self._useless:
+            log.info("metric is answered again", extra={"metric": metric})
+            self._useless.discard(metric)
+        self._set(metric, 0)
+
+    def was_useless(self, metric: str, reason: str) -> None:
+        """Its source answered, but told nothing of this metric that is of use."""
+        if metric not in self._useless:
+            log.warning("metric is not answered", extra={"metric": metric, "err": reason})
+            self._useless.add(metric)
+        self._set(metric, self._failures[metric] + 1)
+
+    def source_failed(self, metric: str, failures: int) -> None:
+        """Its source did, which has been logged; for the so-manieth time in a row."""
+        self._set(metric, max(failures, self._failures[metric] + 1))
+
+    def refused(self, metric: str, refused: Mapping[str, int]) -> None:
+        """Reason -> samples of one answer. Repetitions of what is known are usual and not logged."""
+        counts = {reason: times for reason, times in refused.items() if times}
+        self._observer.samples_refused(metric, counts)
+        now, before = set(counts) - {OLDER}, self._refusing.get(metric, set())
+        for reason in sorted(now - before):
+            fields = {"metric": metric, "reason": reason, "samples": counts[reason]}
+            log.warning("samples of a metric are refused", extra=fields)
+        for reason in sorted(before - now):
+            log.info("samples of a metric are refused no longer", extra={"metric": metric, "reason": reason})
+        self._refusing[metric] = now
+
+    def forget(self, metric: str) -> None:
+        self._failures.pop(metric, None)
+        self._refusing.pop(metric, None)
+        self._useless.discard(metric)
+
+    def _set(self, metric: str, failures: int) -> None:
+        if self._failures[metric] != failures:
+            self._failures[metric] = failures
+            self.version += 1
