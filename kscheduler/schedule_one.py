@@ -100,13 +100,18 @@ class ScheduleOne:
         # 1. Leave out pods that need no decision.
         if self.skips(pod):
             return None
-        framework = self._profiles[pod.pod.spec.scheduler_name]
+        framework = self.decider_of(pod)
         # 2. Filter, score, select.
         state = CycleState()
         stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)
         return self.settle(queued, framework, state, found, started)
+
+    def decider_of(self, pod: PodInfo) -> Framework:
+        """The pod's profile; or another one that this one hands it over to. Its name stays as it is."""
+        own = self._profiles[pod.pod.spec.scheduler_name]
+        return self._profiles.get(own.decider_of(pod), own) if own.hands_over else own
 
     def settle(
         self,

@@ -59,6 +59,7 @@ from kscheduler.framework.telemetry import NoTelemetry
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.pod_documents import PodDocuments
+from kscheduler.pod_timers import PodTimers
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_batch import ScheduleBatch
@@ -144,6 +145,7 @@ class Scheduler:
         self.nominator = Nominator()
         self._work = asyncio.Event()
         self.waiting_pods = WaitingPods(self._work.set)
+        self._timers = PodTimers(self._work.set)
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
@@ -253,6 +255,7 @@ class Scheduler:
             budgets=self.budgets,
             evictions=self._evictions,
             telemetry=NoTelemetry() if self.live_metrics is None else self.live_metrics.telemetry,
+            retry=self._retry,
         )
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
@@ -328,6 +331,9 @@ class Scheduler:
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
         """Plugin -> events that may help a pod it rejected. An extender cannot say which, so it is all of them."""
         registered = framework.events_by_plugin()
+        if framework.hands_over:  # a pod may have been rejected by plugins of another profile
+            others = [other.events_by_plugin() for other in self.profiles.values() if other is not framework]
+            registered = {**{name: events for each in others for name, events in each.items()}, **registered}
         if self.extenders.deciders:
             registered[EXTENDER] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
         return registered
@@ -353,7 +359,6 @@ class Scheduler:
             self._schedule_one,
             self.extenders,
             client,
-            self.profiles,
             clock=self._clock,
             stopwatch=stopwatch,
             measurements=self.measurements,
@@ -423,6 +428,10 @@ class Scheduler:
         """Try a waiting pod at once."""
         self.queue.activate((uid,), self._clock.now())
         self._work.set()
+
+    def _retry(self, pod: PodInfo, seconds: float) -> None:
+        """What plugins ask for in a pod's cycle: it is in flight, and in the queue again when its moment has come."""
+        self._timers.set(pod.uid, self._clock.now() + seconds)
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
@@ -503,6 +512,8 @@ class Scheduler:
         now = self._clock.now()
         self._work.clear()
         self.queue.flush(now)
+        if due := self._timers.pop_due(now):
+            self.queue.activate(due, now)
         if self._assumed_ttl_s > 0 and now >= self._next_expiry:
             self._expire(now)
         end = now + SLICE_S
@@ -530,6 +541,9 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
+        moment = self._timers.next_moment()
+        if moment is not None:
+            deadline = moment if deadline is None else min(deadline, moment)
         if self._assumed_ttl_s > 0 and self.cache.sizes()["assumed_pods"]:
             deadline = self._next_expiry if deadline is None else min(deadline, self._next_expiry)
         await wait_event(self._work, IDLE_S if deadline is None else max(deadline - now, 0.0))

@@ -27,7 +27,6 @@ from kscheduler.framework.algorithm import Algorithm, Decision, OpenRejection, R
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
-from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, error_status
 from kscheduler.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -47,7 +46,6 @@ class ExtenderCycle:
         one: ScheduleOne,
         chain: ExtenderChain,
         client: Client,
-        profiles: Mapping[str, Framework],
         *,
         clock: Clock,
         stopwatch: Callable[[], float],
@@ -56,7 +54,6 @@ class ExtenderCycle:
         self._one = one
         self._chain = chain
         self._client = client
-        self._profiles = profiles
         self._clock = clock
         self._stopwatch = stopwatch
         self._measure = measurements
@@ -67,7 +64,7 @@ class ExtenderCycle:
         pod = queued.pod_info
         if self._one.skips(pod):
             return None
-        framework = self._profiles[pod.pod.spec.scheduler_name]
+        framework = self._one.decider_of(pod)
         attempt = _Attempt(self._chain, self._client, framework.in_two_parts, pod)
         # 1. and 2.
         try:

@@ -24,6 +24,7 @@ from kscheduler.framework.interface import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    HandingOverPlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -85,6 +86,7 @@ class Framework:
         self._selective = list(selective.values())
         binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = binds_by_default and all(plugin.name in selective for plugin in after)
+        self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
         pre_filter = cast(list[PreFilterPlugin], at("preFilter"))
@@ -143,6 +145,22 @@ class Framework:
         return events
 
     # --- the scheduling cycle ---
+
+    @property
+    def hands_over(self) -> bool:
+        """May a pod have to be decided by another profile's plugins?"""
+        return bool(self._handing_over)
+
+    def decider_of(self, pod: PodInfo) -> str:
+        """The scheduler name of the profile whose plugins are to decide about the pod; as a rule its own."""
+        for plugin in self._handing_over:
+            try:
+                name = plugin.hand_over(pod)
+            except Exception:
+                continue  # whatever is wrong, its PreFilter tells it better
+            if name:
+                return name
+        return self.profile
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Filter, score, select; see `Algorithm`."""

@@ -1,0 +1,51 @@
+"""Pods that plugins want tried again at a moment of their own, however long their backoff. Time is an argument."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+MAX_KEPT = 65_536  # pods; what is asked for beyond that is left to the queue, which lets no pod wait forever
+
+
+class PodTimers:
+    """`wake` is called when a moment is earlier than all others so far: somebody may be sleeping until a later one."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._due: dict[str, float] = {}  # pod uid -> its earliest moment
+        self._heap: list[tuple[float, int, str]] = []  # with moments that are no longer a pod's earliest
+        self._tickets = count()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def set(self, uid: str, at: float) -> None:
+        """An earlier moment of the pod stands; what was asked for later is asked for again when it comes."""
+        known = self._due.get(uid)
+        if (known is not None and known <= at) or (known is None and len(self._due) >= MAX_KEPT):
+            return
+        first = self.next_moment()
+        self._due[uid] = at
+        heapq.heappush(self._heap, (at, next(self._tickets), uid))
+        if first is None or at < first:
+            self._wake()
+
+    def next_moment(self) -> float | None:
+        """The earliest; None if there is none."""
+        self._clean()
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: float) -> list[str]:
+        """The pods whose moment has come, in order; they are forgotten."""
+        due = []
+        while (first := self.next_moment()) is not None and first <= now:
+            uid = heapq.heappop(self._heap)[2]
+            del self._due[uid]
+            due.append(uid)
+        return due
+
+    def _clean(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
