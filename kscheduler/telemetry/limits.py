@@ -12,7 +12,7 @@ T = TypeVar("T")
 # An element of Prometheus with a dozen labels is half a kilobyte long.
 BASE_BYTES = 1 << 20
 BYTES_PER_NODE = 1 << 12
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 27
 # Some more than there are nodes: one that just left, control planes that a query forgot to leave out.
 BASE_ELEMENTS = 1_000
 ELEMENTS_PER_NODE = 2

@@ -72,12 +72,15 @@ class Poller:
             await self._source.close()
 
     async def poll(self) -> None:
-        """Ask once. With a half-open breaker ask one thing first, and the rest if that was answered."""
-        if self.breaker.wait_s(self._clock.now()) > 0:
-            return
+        """Ask once. With a half-open breaker ask for one metric first, and for all if that was answered."""
         metrics = self._listener.wanted(self.name)
-        if self.breaker.state is BreakerState.HALF_OPEN and await self._ask(metrics[:1]) is None:
+        if not metrics or self.breaker.wait_s(self._clock.now()) > 0:
             return
+        if self.breaker.state is BreakerState.HALF_OPEN and len(metrics) > 1:
+            # Another one each time: a metric that has gone for good must not keep the others away.
+            probe = metrics[self.breaker.failures % len(metrics)]
+            if await self._ask([probe]) is None:
+                return
         readings = await self._ask(metrics)
         if readings is not None:
             await self._listener.answered(self.name, readings)
@@ -88,7 +91,7 @@ class Poller:
         reason, readings = "", None
         try:
             readings = await within(self._timeout_s, self._source.fetch(metrics))
-            if metrics and not readings.by_metric:
+            if not readings.by_metric:
                 reason = next(iter(readings.failed.values()), "an empty answer")
         except asyncio.TimeoutError:
             reason = f"no answer within {self._timeout_s:g} s"

@@ -33,7 +33,7 @@ class _Element(msgspec.Struct, frozen=True, gc=False):
 
 class _Data(msgspec.Struct, frozen=True, rename="camel"):
     result_type: str = ""
-    result: msgspec.Raw = msgspec.Raw(b"[]")
+    result: msgspec.Raw = msgspec.Raw(b"[]")  # a list of elements, if it is a vector
 
 
 class _Answer(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,7 +44,9 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
-_decode_vector = msgspec.json.Decoder(list[_Element]).decode
+_decode_vector = msgspec.json.Decoder(list[msgspec.Raw]).decode  # a tenth of the work; the rest can be done in pieces
+_decode_element = msgspec.json.Decoder(_Element).decode
+_GARBAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class PrometheusSource:
@@ -75,13 +77,16 @@ class PrometheusSource:
     async def _read(self, metric: Metric) -> Reading:
         answer = await self._client.ask("/api/v1/query", {"query": metric.query}, self._limits.bytes)
         builder = ReadingBuilder()
-        async for some in sliced(self._limits.first(_vector(answer), builder)):
-            for element in some:
-                _add(element, metric.node_label, builder)
+        try:
+            async for some in sliced(self._limits.first(_vector(answer), builder)):
+                for element in some:
+                    _add(_decode_element(element), metric.node_label, builder)
+        except _GARBAGE as error:
+            raise _no_answer(error) from error
         return builder.reading()
 
 
-def _vector(answer: Answer) -> list[_Element]:
+def _vector(answer: Answer) -> list[msgspec.Raw]:
     """The elements of an answer. SourceError says what it is if it is none."""
     try:
         decoded = _decode(answer.body)
@@ -89,12 +94,16 @@ def _vector(answer: Answer) -> list[_Element]:
             if decoded.data.result_type != "vector":
                 raise SourceError(f"expected a vector, got a {decoded.data.result_type[:MAX_REASON] or 'nothing'}")
             return _decode_vector(decoded.data.result)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _GARBAGE as error:
         if answer.status != 200:
             raise SourceError(f"expected an answer, got HTTP status {answer.status}") from error
-        raise SourceError(f"expected an answer of the Prometheus API: {str(error)[:MAX_REASON]}") from error
+        raise _no_answer(error) from error
     said = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
     raise SourceError(f"expected success, got HTTP status {answer.status}, {said[:MAX_REASON]}")
+
+
+def _no_answer(error: Exception) -> SourceError:
+    return SourceError(f"expected an answer of the Prometheus API: {str(error)[:MAX_REASON]}")
 
 
 def _add(element: _Element, label: str, builder: ReadingBuilder) -> None:
