@@ -16,13 +16,20 @@ from kscheduler.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.run import SchedulerFactory
+from kscheduler.telemetry.source import MakeSource
 
 
 class RealScheduler:
     """`run.SchedulerUnderTest` around a `Scheduler`."""
 
     def __init__(
-        self, client: Client, clock: Clock, rng: random.Random, config: SchedulerConfig, options: Options
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        config: SchedulerConfig,
+        options: Options,
+        metric_source: MakeSource | None = None,
     ) -> None:
         self._metrics = Metrics(process=False)
         # The stopwatch is for metrics alone: what a decision costs this machine, which no decision depends on.
@@ -35,6 +42,7 @@ class RealScheduler:
             stopwatch=time.perf_counter,
             options=options,
             extender_endpoint=BlockingWebhook,
+            metric_source=metric_source,
         )
 
     async def run(self) -> None:
@@ -56,10 +64,15 @@ def _samples(family: Any) -> list[Any]:
     return [sample for sample in family.export().samples if sample.name.endswith("_total")]
 
 
-def real_scheduler(config: SchedulerConfig, options: Options) -> SchedulerFactory:
-    """What `simulate_scenario` is given to run the scheduler of this program."""
+def real_scheduler(
+    config: SchedulerConfig, options: Options, metric_source: MakeSource | None = None
+) -> SchedulerFactory:
+    """What `simulate_scenario` is given to run the scheduler of this program.
+
+    `metric_source` makes what is asked for live metrics, in virtual time.
+    """
 
     def make(client: Client, clock: Clock, rng: random.Random) -> RealScheduler:
-        return RealScheduler(client, clock, rng, config, options)
+        return RealScheduler(client, clock, rng, config, options, metric_source)
 
     return make
