@@ -35,6 +35,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster, grace_s
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node
 from tests.scenarios.fitting import FINISHED, obstacles
 from tests.scenarios.judge import Judge
@@ -87,6 +88,7 @@ class World:
         plugins: Mapping[str, Sequence[Plugin]] | None = None,
         expect_conditions: bool = True,
         extender_endpoint: MakeEndpoint = Webhook,
+        metric_source: MakeSource | None = None,
     ) -> None:
         """`expect_conditions` False: the scenario ends while pods are still waiting for their condition."""
         self.clock = LoopClock(asyncio.get_running_loop())
@@ -110,6 +112,7 @@ class World:
             stopwatch=self.clock.now,
             options=options or self.default_options,
             extender_endpoint=extender_endpoint,
+            metric_source=metric_source,
         )
         self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)
         self._tasks: list[asyncio.Task[None]] = []
