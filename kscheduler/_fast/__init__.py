@@ -36,7 +36,6 @@ from kscheduler._fast.codes import (
 COMPILED: bool
 
 if TYPE_CHECKING:
-    from kscheduler._fast.answering import join_answers
     from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
@@ -95,7 +94,6 @@ else:
     COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
         find_spec(f"kscheduler._fast.{name}")
         for name in (
-            "answering",
             "answers",
             "batches",
             "classes",
@@ -116,7 +114,6 @@ else:
         )
     )
     if COMPILED:
-        from kscheduler._fast.answering import join_answers
         from kscheduler._fast.answers import RowAnswers
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
@@ -188,7 +185,6 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
-        from kscheduler._fast.reference_answering import join_answers
         from kscheduler._fast.reference_answers import RowAnswers
         from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
         from kscheduler._fast.reference_metric_rules import MetricRules, copy_use, mean_use
@@ -276,7 +272,6 @@ __all__ = [
     "filter_profiles",
     "filter_skew",
     "filter_without_domain",
-    "join_answers",
     "mean_use",
     "normalize",
     "normalize_range",

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport int32_t
 
+from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.classes cimport ClassC
 from kscheduler._fast.placement cimport Placer
 from kscheduler._fast.tallies cimport DomainTally, TallyC
@@ -18,6 +19,7 @@ cdef enum Wish:
     NOTHING
     NEAR  # by weighted sums, from the lowest to the highest
     SPREAD  # by sums weighed with the number of domains, fewest best
+    SAID  # by what somebody says of rows
 
 
 cdef struct RuleC:
@@ -46,6 +48,8 @@ cdef class JoinTerms:
     cdef list tallies  # that rules and wishes point to
     cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, or 0; NULL: all take part
     cdef row_t unscored_rows
+    cdef RowAnswers answers  # of SAID
+    cdef bint reverse  # the lowest of them is best
 
     cdef RuleC* _rule(self, DomainTally tally) except NULL
     cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL
@@ -55,6 +59,7 @@ cdef class JoinTerms:
     cdef int _score(self, Joiner joiner) except -1 nogil
     cdef int _score_near(self, Joiner joiner) except -1 nogil
     cdef int _score_spread(self, Joiner joiner) except -1 nogil
+    cdef int _score_said(self, Joiner joiner) except -1 nogil
 
 
 cdef class Joiner:

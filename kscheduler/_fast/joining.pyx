@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.classes cimport ClassC, PodClass
 from kscheduler._fast.clones cimport cloned, in_doubles, in_ints, out_doubles, out_ints
@@ -82,6 +83,14 @@ cdef class JoinTerms:
         wish.max_skew = skew
         wish.counts_missing = counts_missing
 
+    def score_said(self, RowAnswers answers not None, bint reverse=False):
+        """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
+        if self.wish != NOTHING:
+            raise _scored_twice()
+        if answers.is_marks or answers.low < 0:
+            raise ValueError("expected scores that are never below 0")
+        self.wish, self.answers, self.reverse = SAID, answers, reverse
+
     def score_only(self, RowMask mask not None):
         """Rows outside the mask are not scored for how they spread: they get 0."""
         cdef row_t row
@@ -112,7 +121,7 @@ cdef class JoinTerms:
 
     cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL:
         if self.wish not in (NOTHING, wish):
-            raise ValueError("terms are scored in one way: for what is near, or for how pods spread")
+            raise _scored_twice()
         cdef WishC* wishes = <WishC*>realloc(self.wishes, (self.wish_count + 1) * sizeof(WishC))
         if wishes is NULL:
             raise MemoryError()
@@ -144,6 +153,8 @@ cdef class JoinTerms:
                 reach += max(factor, -factor) * self.wishes[i].tally.reach
             if reach > MAX_SUM:
                 return False
+        if self.wish == SAID and (self.answers.c.scores is NULL or self.answers.c.rows < rows):
+            return rows == 0
         return self.unscored is NULL or self.unscored_rows >= rows
 
     cdef int _rule_out(self, Joiner joiner) except -1 nogil:
@@ -182,6 +193,20 @@ cdef class JoinTerms:
             self._score_near(joiner)
         elif self.weight and self.wish == SPREAD:
             self._score_spread(joiner)
+        elif self.weight and self.wish == SAID:
+            self._score_said(joiner)
+        return 0
+
+    cdef int _score_said(self, Joiner joiner) except -1 nogil:
+        cdef row_t row
+        cdef const score_t* said = self.answers.c.scores
+        cdef score_t highest = 0
+        for row in range(joiner.rows):
+            if joiner.keep[row] >= 0:
+                highest = max(highest, said[row])
+        for row in range(joiner.rows):
+            if joiner.keep[row] >= 0:
+                joiner.keep[row] += <int32_t>(self.weight * normalized(said[row], highest, self.reverse))
         return 0
 
     cdef int _score_near(self, Joiner joiner) except -1 nogil:
@@ -238,6 +263,10 @@ cdef class JoinTerms:
         _range_of(joiner.raws, joiner.scored, joiner.rows, &lowest, &highest)
         _add_spread_scores(joiner.keep, joiner.scored, joiner.raws, lowest, highest, self.weight, joiner.rows)
         return 0
+
+
+cdef object _scored_twice():
+    return ValueError("terms are scored in one way: for what is near, for how pods spread, or by what is said of rows")
 
 
 @cython.final

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import final
 
 from kscheduler._fast.codes import MAX_CLASS_WEIGHT
-from kscheduler._fast.reference import accumulate, clear_raw, select_host
+from kscheduler._fast.reference import accumulate, clear_raw, normalize, select_host
+from kscheduler._fast.reference_answers import RowAnswers
 from kscheduler._fast.reference_placement import Placer, PodClass
 from kscheduler._fast.reference_tables import Scores, Verdicts, within
 from kscheduler._fast.reference_topology import (
@@ -154,6 +155,7 @@ class JoinTerms:
         self._near: list[tuple[DomainTally, int]] = []  # weight
         self._spread: list[tuple[DomainTally, int, bool]] = []  # max_skew, counts_missing
         self._scored: RowMask | None = None
+        self._said: tuple[RowAnswers, bool] | None = None
 
     # --- which rows are out ---
 
@@ -180,14 +182,21 @@ class JoinTerms:
     def prefer(self, tally: DomainTally, weight: int) -> None:
         """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
         within("weight", weight, -_INT32_MAX, _INT32_MAX)
-        self._check_wish(not self._spread)
+        self._check_wish(not self._spread and self._said is None)
         self._near.append((tally, weight))
 
     def spread(self, tally: DomainTally, max_skew: int, counts_missing: bool = False) -> None:
         """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
         within("max_skew", max_skew, 1, _INT32_MAX)
-        self._check_wish(not self._near)
+        self._check_wish(not self._near and self._said is None)
         self._spread.append((tally, max_skew, counts_missing))
+
+    def score_said(self, answers: RowAnswers, reverse: bool = False) -> None:
+        """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
+        self._check_wish(not (self._near or self._spread or self._said))
+        if answers._is_marks or answers._limits[0] < 0:
+            raise ValueError("expected scores that are never below 0")
+        self._said = answers, reverse
 
     def score_only(self, mask: RowMask) -> None:
         """Rows outside the mask are not scored for how they spread: they get 0."""
@@ -201,7 +210,9 @@ class JoinTerms:
     @staticmethod
     def _check_wish(is_good: bool) -> None:
         if not is_good:
-            raise ValueError("terms are scored in one way: for what is near, or for how pods spread")
+            raise ValueError(
+                "terms are scored in one way: for what is near, for how pods spread, or by what is said of rows"
+            )
 
     def _can_tell(self, rows: int) -> bool:
         tallies = [*self._needed, *self._forbidden, *(rule[0] for rule in self._even)]
@@ -211,6 +222,8 @@ class JoinTerms:
         if not all(tally.is_good and tally.rows >= rows for tally in tallies) or reach > _MAX_SUM:
             return False
         if any(tally._went_below for tally, *_ in self._spread):
+            return False
+        if self._said is not None and len(self._said[0]._kept) < rows:
             return False
         return self._scored is None or self._scored.rows >= rows
 
@@ -240,6 +253,12 @@ class JoinTerms:
             accumulate(verdicts, scores, self._weight)
         elif self._spread:
             self._score_spread(verdicts, scores)
+            accumulate(verdicts, scores, self._weight)
+        elif self._said is not None:
+            answers, reverse = self._said
+            for row in verdicts.feasible_rows():
+                scores.set_raw(row, answers._score(row))
+            normalize(verdicts, scores, reverse)
             accumulate(verdicts, scores, self._weight)
 
     def _score_spread(self, verdicts: Verdicts, scores: Scores) -> None:

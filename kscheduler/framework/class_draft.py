@@ -61,6 +61,7 @@ class ClassDraft:
         self.terms: JoinedTerms | None = None
         self.filtering: list[str] = []  # plugins that had something to say at Filter
         self.scoring: list[str] = []  # and at Score
+        self.asks = False  # somebody is asked before a pod is placed
         self.has_failed = False  # a plugin raised, and may do better another time
         self._plugin = ""  # the one that is asked
         self._filters = False
@@ -133,12 +134,14 @@ class ClassDraft:
         if self._filters:
             self._note(self.filtering)
             self._asked.append((marks, 0))
+            self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
         """Scores 0..100 that stay as they are, asked in the same way."""
         if self._weight is not None:
             self._note(self.scoring)
             self._asked.append((scores, self._weight))
+            self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
         """Filter and score by what the rules say of rows at any time, each if they do so at all."""
@@ -151,8 +154,12 @@ class ClassDraft:
         if filters or weight:
             self._rules.append((rules, filters, weight or 0))
 
-    def add_terms(self, terms: JoinedTerms) -> None:
-        """Filter and score, each as far as the plugin does so, by where other pods are."""
+    def add_terms(self, terms: JoinedTerms, *, asks: bool = False) -> None:
+        """Filter and score, each as far as the plugin does so, by where other pods are.
+
+        `asks`: somebody is asked before a pod is placed, who may fail to answer.
+        """
+        self.asks = self.asks or asks
         self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
@@ -201,11 +208,6 @@ class ClassDraft:
         """What the class takes beside what it knows of the rows, about."""
         by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
         return 2 * (len(self._verdicts) + by_profile) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
-
-    @property
-    def asks(self) -> bool:
-        """Is somebody asked before a pod is placed?"""
-        return bool(self._asked)
 
     # --- inside ---
 

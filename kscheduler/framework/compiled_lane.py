@@ -156,10 +156,7 @@ class CompiledLane:
         except Exception as error:
             # Those before the one that it happened with are counted; that one is for the general lane to tell of.
             placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
-            if placed < len(rows) and self._classes.of(run[placed]).asks:
-                log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
-            else:
-                log.exception("a pod could not be placed by the compiled core")
+            self._tell_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
         del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))
@@ -176,14 +173,21 @@ class CompiledLane:
             if row < 0:
                 return False
             self._table.columns.add_pod(row, joined.pod_class.request)
-        except Exception:
-            log.exception("a pod could not be placed by the compiled core")
+        except Exception as error:
+            self._tell_fault(joined, error)
             return False
         if bits is not None and fitting > 1:
             self._ties.use(1)
         rows.append(row)
         feasible.append(fitting)
         return True
+
+    def _tell_fault(self, compiled: CompiledClass, error: Exception) -> None:
+        """The general lane decides the pod, and tells more of a plugin that does not answer there either."""
+        if compiled.asks:
+            log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
+        else:
+            log.error("a pod could not be placed by the compiled core", exc_info=error)
 
     # --- measuring ---
 

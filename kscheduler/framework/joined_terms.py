@@ -7,7 +7,7 @@ and their sums by domain are shared with whoever asks the same, so that this is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import final
+from typing import Protocol, final
 
 from kscheduler._fast import Joiner, JoinTerms, Placer, PodClass
 from kscheduler.errors import InternalError
@@ -28,6 +28,21 @@ class JoinBench:
         if self._joiner is None or self._joiner.placer is not placer:
             self._joiner = Joiner(placer)
         return self._joiner
+
+
+class TermsOfPlugin(Protocol):
+    """What one plugin asks. Equal keys: it asks the same."""
+
+    @property
+    def key(self) -> Hashable: ...
+
+    def current(self) -> JoinTerms | None:
+        """As they are now; None for what cannot be said."""
+        ...
+
+    def renew(self) -> None:
+        """Ask again, whatever has changed."""
+        ...
 
 
 @final
@@ -67,7 +82,7 @@ class Joined:
 
     __slots__ = ("_bench", "_hash", "_parts")
 
-    def __init__(self, bench: JoinBench, *parts: PluginTerms) -> None:
+    def __init__(self, bench: JoinBench, *parts: TermsOfPlugin) -> None:
         self._bench = bench
         self._parts = parts
         self._hash = hash(self._key)

@@ -7,11 +7,11 @@ from types import ModuleType
 
 _PLAIN = (
     "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
-    "reference_joining", "reference_packing", "reference_answering", "reference_answers", "reference_metric_rules",
+    "reference_joining", "reference_packing", "reference_answers", "reference_metric_rules",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement", "tallies", "joining", "packing", "answering", "answers", "metric_rules",
+    "placement", "tallies", "joining", "packing", "answers", "metric_rules",
 )  # fmt: skip
 
 

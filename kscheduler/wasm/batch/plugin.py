@@ -11,11 +11,12 @@ from array import array
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple, TypeVar
 
-from kscheduler._fast import MAX_RAW, RowAnswers, values_by_profile
+from kscheduler._fast import MAX_RAW, values_by_profile
 from kscheduler.errors import PluginError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import MAX_NODE_SCORE, Handle
+from kscheduler.framework.joined_terms import JoinBench, Joined
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -55,6 +56,7 @@ class BatchPlugin:
         """`args` have been read when the class was made."""
         self._handle = handle
         self._table: NodeTable = handle.table
+        self._bench = JoinBench()
         self._use(self.version)
 
     def _use(self, version: BatchVersion) -> None:
@@ -113,7 +115,7 @@ class BatchPlugin:
                 if prepared.skips:
                     continue
             (asks.compile_filter if point is Point.FILTER else asks.compile_score)(draft)
-        return asks.add_terms(draft)
+        return True
 
     # --- inside ---
 
@@ -176,7 +178,6 @@ class _Asks:
         self._plugin = plugin
         self._pod = pod
         self._look = look
-        self._scores: RowAnswers | None = None  # that are to be normalised over the rows that are left
 
     def compile_filter(self, draft: ClassDraft) -> None:
         plugin, table, asked = self._plugin, self._plugin._table, (self._pod, self._look, self.state)
@@ -192,11 +193,11 @@ class _Asks:
         plugin, table, asked = self._plugin, self._plugin._table, (self._pod, self._look, self.state)
         normalizing = plugin._described.normalize
         if plugin._is_pure:
-            scores = plugin._kept_answers.scored(*asked).scores.entries
+            entries = plugin._kept_answers.scored(*asked).scores.entries
             if normalizing == NO_NORMALIZING:
-                draft.score_rows(bytes(_integers(scores)))
+                draft.score_rows(bytes(_integers(entries)))
                 return
-            values = values_by_profile(table.columns, scores, len(table.profiles))
+            values = values_by_profile(table.columns, entries, len(table.profiles))
             if values is not None:
                 draft.score_profiles(array("q", _integers(values)), reverse=normalizing == REVERSE)
                 return
@@ -204,17 +205,9 @@ class _Asks:
             draft.score_asked(plugin._kept_answers.find(*asked).scores)
         else:
             draft.says_score()
-            self._scores = plugin._kept_answers.find(*asked).scores
-
-    def add_terms(self, draft: ClassDraft) -> bool:
-        """False if they would come beside another plugin's."""
-        if self._scores is None:
-            return True
-        if draft.terms is not None:
-            return False
-        plugin = self._plugin
-        draft.add_terms(GuestTerms(self._scores, draft.weight or 0, plugin._described.normalize))
-        return True
+            scores = plugin._kept_answers.find(*asked).scores
+            terms = GuestTerms(scores, draft.weight or 0, reverse=normalizing == REVERSE)
+            draft.add_terms(Joined(plugin._bench, terms), asks=True)
 
 
 class _Prepared(NamedTuple):

@@ -62,6 +62,7 @@ KINDS: dict[str, dict[str, ListGuest]] = {
     "both": {"Both": guest(["filter", "score"])},
     "default": {"Both": guest(["filter", "score"], "default")},
     "reverse": {"Score": guest(["score"], "reverse")},
+    "two": {"One": guest(["score"], "default"), "Other": guest(["filter", "score"], "reverse")},
     "several": {"Score": guest(["score"]), "Both": guest(["filter", "score"]), "Pure": PURE, "Still": PURE},
 }
 node_names = st.sampled_from([f"n{number}" for number in range(14)])
@@ -128,8 +129,9 @@ def test_both_lanes_decide_alike(kind: str, sequence: list[Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pods_of_guests_that_depend_on_usage_are_decided_in_the_compiled_lane(kind: str) -> None:
+    """Whatever other plugins ask of where pods are."""
     play = Play(lanes_of(KINDS[kind]))
-    play.schedule([("100m", number % 2, "") for number in range(12)])
+    play.schedule([("100m", number % 2, other) for number in range(4) for other in ("", "near", "apart")])
     assert play.lanes.decided_by_lane == 12
 
 
