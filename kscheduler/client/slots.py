@@ -6,7 +6,8 @@ stop them. When the apiserver asks to come back later nothing more is sent until
 
 Events, which nobody waits for, also keep off the apiserver's processors: one at a time, until bindings have been at
 rest for a while, and hardly any while bindings are under way. That is how it looks when the apiserver itself is slow
-for a moment, as it collects its garbage: what a binding needs then, Events do not take.
+for a moment, as it collects its garbage: what a binding needs then, Events do not take. But a flood may last: when some
+Event has been waiting for five seconds, they go as the others do until none waits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ REST_S = 0.1  # since the last binding: from then on Events may go together
 # While bindings are under way, from one Event to the next: more than twice what it takes to write one, and a hundred
 # a second still go in the longest flood.
 EVENT_PERIOD_S = 0.01
+PATIENCE_S = 5.0  # of Events: some thousands wait then, each a kilobyte
 LONGEST_PAUSE_S = 10.0  # obeyed of a Retry-After; who asks for more is asked again
 
 
@@ -38,6 +40,7 @@ class Slots:
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
         self._last_bound_s = -REST_S  # when the last binding was answered; all by the loop's clock
         self._next_event_s = 0.0  # until then no other Event goes if bindings are under way
+        self._events_wait_since_s = 0.0  # if any does
         self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for that
 
     @property
@@ -64,7 +67,10 @@ class Slots:
 
     async def wait(self, priority: Priority) -> None:
         """Until a slot has been taken for the caller."""
-        turn = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        if priority is Priority.EVENT and not self._waiting[priority]:
+            self._events_wait_since_s = loop.time()
         self._waiting[priority].append(turn)
         try:
             await turn
@@ -133,7 +139,9 @@ class Slots:
         """May another Event go beside these? If only time forbids it, those that wait are served when it has passed."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if events and now - self._last_bound_s < REST_S:
+        if self._waiting[Priority.EVENT] and now - self._events_wait_since_s >= PATIENCE_S:
+            return True
+        if events and (bindings or now - self._last_bound_s < REST_S):
             return False
         if bindings and now < self._next_event_s:
             if self._event_is_due is None:

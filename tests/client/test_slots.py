@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
-from kscheduler.client.slots import EVENT_PERIOD_S, LONGEST_PAUSE_S, REST_S, Slots
+from kscheduler.client.slots import EVENT_PERIOD_S, LONGEST_PAUSE_S, PATIENCE_S, REST_S, Slots
 from kscheduler.errors import APIError, Conflict, TooManyRequests
 from kscheduler.simulator.virtual_time import run_virtual
 
@@ -202,6 +202,29 @@ def test_an_event_that_is_due_goes_though_a_binding_hangs() -> None:
     run_virtual(scenario())
 
 
+def test_events_that_a_flood_has_held_back_for_long_go_together_until_none_waits() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        bench.want("b", Priority.BIND, 60.0)
+        period, count = 1.5 * EVENT_PERIOD_S, round(1.5 * PATIENCE_S / EVENT_PERIOD_S)
+        for number in range(count):
+            bench.want(f"e{number}", Priority.EVENT, period)
+        await asyncio.sleep(PATIENCE_S)
+        late = len(bench.served)
+        assert late <= 2 + PATIENCE_S / period  # one at a time
+        await asyncio.sleep(10 * period)
+        assert len(bench.served) >= late + 6 * 10  # seven beside the binding
+        await asyncio.sleep(PATIENCE_S)
+        assert len(bench.served) == 1 + count
+        for name in ("f0", "f1", "f2"):
+            bench.want(name, Priority.EVENT, 1.0)
+        await asyncio.sleep(0.5)
+        assert bench.served[-1] == "f0"
+        await bench.all()
+
+    run_virtual(scenario())
+
+
 def test_statuses_are_not_held_back_for_bindings() -> None:
     async def scenario() -> None:
         bench = Bench(8)
@@ -219,6 +242,7 @@ def test_statuses_are_not_held_back_for_bindings() -> None:
 WANTED = st.tuples(st.sampled_from(Priority), st.floats(0.0, 0.3), st.floats(0.0, 0.3))  # kind, when, for how long
 
 
+@settings(deadline=None)
 @given(st.lists(WANTED, max_size=40), st.integers(1, 6))
 def test_everybody_is_served_and_no_binding_waits_for_another_kind(
     wanted: list[tuple[Priority, float, float]], ceiling: int
