@@ -32,9 +32,14 @@ def test_growth_is_judged_once_memory_is_warm() -> None:
 
 
 def test_threads_and_descriptors_that_are_left_over_are_a_fault() -> None:
-    report = Report(resident_mib=[50.0] * 10, threads=[3, 9, 5, 7, 5, 6, 5, 7, 5, 5], descriptors=[*range(10, 20)])
+    report = Report(resident_mib=[50.0] * 10, threads=[*range(3, 13)], descriptors=[*range(10, 20)])
     report.judge_growth(16.0)
     assert report.faults == ["file descriptors: from 15 to 16"]
+    report = Report(
+        resident_mib=[50.0] * 10, threads=[*range(0, 100, 10)], descriptors=[9, 12, 9, 12, 9, 12, 9, 12, 9, 12]
+    )
+    report.judge_growth(16.0)
+    assert report.faults == ["threads: from 50 to 60"]
 
 
 def test_slopes_leave_the_warming_up_out() -> None:
