@@ -98,7 +98,9 @@ class BatchPlugin:
         look, points = self.sign_pod(pod), self._described.points
         if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
             return False
-        draft.depends_on(Source.OBJECTS, Source.METRICS)
+        draft.depends_on(Source.OBJECTS)
+        if METRICS in self._described.depends:
+            draft.depends_on(Source.METRICS)
         asks = _Asks(self, pod, look)
         for before, point, is_asked in (
             (Point.PRE_FILTER, Point.FILTER, draft.is_filtering),
