@@ -19,6 +19,7 @@ import aiohttp
 from yarl import URL
 
 from kscheduler.config.metric_policy import Endpoint
+from kscheduler.errors import ConfigError
 from kscheduler.telemetry.source import SourceError
 
 _CHUNK = 1 << 16
@@ -36,8 +37,9 @@ class Answer(NamedTuple):
 
 class EndpointClient:
     def __init__(self, config: Endpoint, timeout_s: float) -> None:
+        """Raises ConfigError for a URL that cannot work."""
         self._config = config
-        self._url = URL(config.url.rstrip("/"))
+        self._url = _checked(config.url)
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._stamp: _Stamp = ()  # of the TLS files that the session was made with
@@ -120,6 +122,16 @@ class EndpointClient:
                 trust_env=not _is_local(self._url.host or ""),
             )
         return self._session
+
+
+def _checked(text: str) -> URL:
+    try:
+        url = URL(text.rstrip("/"))
+    except ValueError as error:
+        raise ConfigError(f"expected an http:// or https:// URL of a metric source: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError("expected an http:// or https:// URL of a metric source, with a host")
+    return url
 
 
 def ssl_context(config: Endpoint) -> ssl.SSLContext:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kscheduler.config.metric_policy import Endpoint
+from kscheduler.errors import ConfigError
 from kscheduler.telemetry.endpoint import LONG_QUESTION, Answer, EndpointClient
 from kscheduler.telemetry.source import SourceError
 from tests.client.certificates import Authority
@@ -140,6 +141,12 @@ async def test_a_password_in_the_url_is_not_shown() -> None:
     with pytest.raises(SourceError) as caught:
         await ask("http://me:secret@127.0.0.1:1")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "prometheus:9090", "ftp://host", "http://", "http://[::1", "http://host:port"])
+def test_a_url_that_cannot_work_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigError, match="expected an http:// or https:// URL"):
+        EndpointClient(Endpoint(url=url), 5.0)
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------------

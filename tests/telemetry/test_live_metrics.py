@@ -183,3 +183,72 @@ async def test_the_plugins_handle_lends_what_runs() -> None:
     )
     assert plain.live_metrics is None
     assert isinstance(plain._handle.telemetry, NoTelemetry)
+
+
+POLICY = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: MetricPolicy, weight: 100}]
+  pluginConfig:
+  - name: MetricPolicy
+    args:
+      sources: [{name: cluster, resourceMetrics: {}}]
+      metrics: [{name: load, source: cluster, resource: cpu}]
+      policies:
+      - name: idle
+        filter: [{metric: load, operator: LessThan, value: 900m, fallback: Neutral}]
+        score: [{metric: load, goal: Minimize, range: {min: 0, max: 1}}]
+        planB: {afterFailures: 3, action: Drop}
+      defaultPolicy: idle
+"""
+
+
+@in_virtual_time
+async def test_pods_go_where_the_load_is_least_and_anywhere_while_nobody_knows_it() -> None:
+    bench = Bench(POLICY)
+    bench.serve(a="3", b="0")
+    bench.lead()
+    await asyncio.sleep(1)
+
+    async def place(*names: str) -> list[str]:
+        for name in names:
+            bench.cluster.create_pod(make_pod(name).req(cpu="100m").obj())
+        await asyncio.sleep(1)
+        return [bench.node_of(name) for name in names]
+
+    # 1. By load.
+    assert await place("p0", "p1", "p2") == ["b", "b", "b"]
+    # 2. By the newest load.
+    bench.serve(a="0", b="4")
+    await asyncio.sleep(20)
+    assert await place("p3", "p4") == ["a", "a"]
+    # 3. The source is gone, then what it said is too old: as if there were no policy. b has more pods.
+    del bench.cluster.aggregated[PATH]
+    await asyncio.sleep(300)
+    assert bench.live.telemetry.plans_b() == {"idle": True}
+    assert set(await place(*(f"q{number}" for number in range(10)))) == {"a", "b"}
+    # 4. It answers again.
+    bench.serve(a="4", b="0")
+    await asyncio.sleep(60)
+    assert bench.live.telemetry.plans_b() == {"idle": False}
+    assert await place("p5") == ["b"]
+    await bench.end()
+
+
+@in_virtual_time
+async def test_a_pod_that_no_node_is_idle_enough_for_is_placed_when_one_is() -> None:
+    bench = Bench(POLICY)
+    bench.serve(a="4", b="4")
+    bench.lead()
+    await asyncio.sleep(1)
+    bench.cluster.create_pod(make_pod("p").req(cpu="100m").obj())
+    await asyncio.sleep(60)
+    assert bench.node_of("p") == ""
+    bench.serve(a="4", b="1")
+    await asyncio.sleep(30)
+    assert bench.node_of("p") == "b"
+    await bench.end()
