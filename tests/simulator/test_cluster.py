@@ -482,3 +482,20 @@ async def test_storage_that_is_not_there_can_be_neither_deleted_nor_updated(clus
         cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, "default/none")
     with pytest.raises(NotFound):
         cluster.update_storage(PersistentVolume(ObjectMeta(name="none")))
+
+
+# --- APIs behind the apiserver ------------------------------------------------------------------------------------
+
+
+async def test_an_api_is_served_by_what_a_test_puts_there(cluster: Cluster) -> None:
+    client = cluster.client()
+    path = "/apis/metrics.k8s.io/v1beta1/nodes"
+    with pytest.raises(NotFound):
+        await client.get_aggregated(path, limit_bytes=100)
+    cluster.aggregated["/apis/metrics.k8s.io/v1beta1"] = lambda path: path.encode()
+    assert await client.get_aggregated(path, limit_bytes=100) == path.encode()
+    with pytest.raises(APIError, match="expected an answer of at most 10 bytes, got more"):
+        await client.get_aggregated(path, limit_bytes=10)
+    cluster.is_down = True
+    with pytest.raises(Unreachable):
+        await client.get_aggregated(path, limit_bytes=100)
