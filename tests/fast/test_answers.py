@@ -243,6 +243,7 @@ class Run:
             answers.doubt(array("i", [row]).tobytes())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([1, 6, 40, 80]), st.lists(steps, max_size=20), st.sampled_from([1 << 30, 0]))
 def test_both_forms_place_alike(rows: int, sequence: list[Any], max_bytes: int) -> None:

@@ -118,6 +118,7 @@ class Play:
             self.lanes.remove_pod(uids[number % len(uids)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25, deadline=None)
 @given(sequence=st.lists(steps, max_size=12))

@@ -139,6 +139,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depends", [["metrics"], ["metrics", "usage", "pod", "node"], ["metrics", "other"]], ids=str)
 @pytest.mark.parametrize("normalize", ["none", "default"])
 @settings(max_examples=15, deadline=None)
