@@ -1,7 +1,7 @@
 """What plugins know of live metrics: columns of values by node, and which policy a pod is under.
 
 Somebody at the edge asks sources, keeps time and follows policy objects; see `kscheduler.telemetry`. Plugins only read,
-and nothing here waits. `now` stands still while a pod is decided.
+and nothing here waits. Values and policies stand still while a pod is decided.
 """
 
 from __future__ import annotations

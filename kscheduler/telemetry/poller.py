@@ -64,7 +64,10 @@ class Poller:
         try:
             while True:
                 next_at = self._clock.now() + self._interval_s * self._rng.uniform(1 - JITTER, 1 + JITTER)
-                await self.poll()
+                try:
+                    await self.poll()
+                except Exception:  # what an answer made of us must not end the scheduler
+                    log.exception("answer of a metric source could not be taken in", extra={"source": self.name})
                 self.first_answer.set()
                 wait_s = self.breaker.wait_s(self._clock.now()) or next_at - self._clock.now()
                 await asyncio.sleep(max(wait_s, 0.0))

@@ -22,11 +22,14 @@ class Listener:
         self.metrics = [Metric(name=name, source="fake") for name in metrics]
         self.answers: list[float] = []  # when
         self.failures: list[int] = []
+        self.raises = False
 
     def wanted(self, source: str) -> Sequence[Metric]:
         return self.metrics
 
     async def answered(self, source: str, readings: Readings) -> None:
+        if self.raises:
+            raise ZeroDivisionError
         self.answers.append(asyncio.get_running_loop().time())
 
     def failed(self, source: str, failures: int) -> None:
@@ -117,6 +120,17 @@ async def test_a_metric_that_is_gone_for_good_does_not_keep_the_others_away(
     listener.answers.clear()
     await asyncio.sleep(100)
     assert listener.answers
+
+
+@polling("x")
+async def test_an_answer_that_cannot_be_taken_in_ends_nothing(
+    source: FakeSource, listener: Listener, poller: Poller
+) -> None:
+    asked = len(source.asked)
+    listener.raises = True
+    await asyncio.sleep(60)
+    assert len(source.asked) >= asked + 5
+    assert poller.first_answer.is_set()
 
 
 @polling("x")
