@@ -1,0 +1,199 @@
+"""The admission webhook on a real apiserver: pods are routed, and never kept from being created."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.harness.certificates import CertificateAuthority
+from tests.controlplane.harness.kscheduler import KScheduler
+from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.ports import free_port
+from tests.controlplane.harness.workspace import Workspace
+from tests.deploy.manifests import DEPLOY, Object, documents
+
+LABEL = "kscheduler.io/routed"
+WEBHOOK_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kscheduler-routing"
+BOTH = {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "kscheduler"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """A webhook's configuration and certificate on disk, and where the apiserver is told to find it."""
+
+    workspace: Workspace
+    port: int
+    certificate: Path
+    key: Path
+    file: Path
+
+    def install(self, authority: Path) -> None:
+        """The manifest as it is, but for where the webhook is, since there are no Services here."""
+        [manifest] = documents((DEPLOY / "routing" / "webhook.yaml").read_text())
+        [webhook] = manifest["webhooks"]
+        webhook["clientConfig"] = {
+            "url": f"https://127.0.0.1:{self.port}/mutate",
+            "caBundle": base64.b64encode(authority.read_bytes()).decode(),
+        }
+        self.workspace.api.apply(manifest)
+
+    def write(self, **changes: object) -> None:
+        """deploy's own rules, with this certificate and port."""
+        [configmap] = documents((DEPLOY / "routing" / "configmap.yaml").read_text())
+        document = yaml.safe_load(configmap["data"]["routing.yaml"])
+        files = {"certFile": str(self.certificate), "keyFile": str(self.key)}
+        self.file.write_text(yaml.safe_dump({**document, **files, "port": self.port, **changes}))
+
+    def use(self, pair: Any) -> None:
+        """Put this certificate in place as a kubelet does: each file is replaced by another."""
+        for source, target in ((pair.key, self.key), (pair.public, self.certificate)):
+            spare = target.with_suffix(".new")
+            shutil.copy(source, spare)
+            spare.rename(target)
+
+    def start(self, name: str = "routing", **options: Any) -> KScheduler:
+        flags = (f"--routing-config={self.file}", "--routing-config" and "--seed=1")
+        return KScheduler(self.workspace.control_plane, name=name, configuration=BOTH, extra_flags=flags, **options)
+
+
+@pytest.fixture
+def routing(workspace: Workspace, tmp_path: Path) -> Iterator[Routing]:
+    port = free_port()
+    made = Routing(workspace, port, tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "routing.yaml")
+    made.use(workspace.control_plane.authority.server("routing"))
+    made.write()
+    made.install(workspace.control_plane.authority.path)
+    workspace.api.patch(f"/api/v1/namespaces/{workspace.namespace}", {"metadata": {"labels": {LABEL: "true"}}})
+    try:
+        yield made
+    finally:
+        workspace.api.delete(WEBHOOK_PATH)
+
+
+def scheduler_of(workspace: Workspace, name: str) -> str:
+    return str(workspace.pod(name)["spec"]["schedulerName"])
+
+
+def is_routed(workspace: Workspace, pods: Iterator[int]) -> Callable[[], bool]:
+    """Whether a new pod is: the apiserver takes a moment to notice a webhook, and to leave one that did not answer."""
+
+    def ask() -> bool:
+        name = workspace.create_pod(f"probe-{next(pods)}", scheduler_name="default-scheduler")
+        return scheduler_of(workspace, name) == "kscheduler"
+
+    return ask
+
+
+def count_up() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+def test_pods_of_one_namespace_go_to_another_scheduler_and_all_others_stay(routing: Routing) -> None:
+    workspace = routing.workspace
+    workspace.create_nodes(2)
+    scheduler = routing.start()
+    eventually(is_routed(workspace, count_up()), "pods are routed")
+    workspace.create_pod("explicit", scheduler_name="another")
+    assert scheduler_of(workspace, "explicit") == "another"
+    other = Workspace(workspace.control_plane)
+    try:
+        other.create_pod("elsewhere")
+        assert scheduler_of(other, "elsewhere") == "default-scheduler"
+        workspace.create_pod("routed")
+        assert scheduler_of(workspace, "routed") == "kscheduler"
+        eventually(lambda: "routed" in workspace.bindings(), "it is placed by the profile it was given")
+        told = workspace.api.list_all(
+            f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events", fieldSelector="reason=Scheduled"
+        )
+        by_pod = {event["regarding"]["name"]: event["reportingController"] for event in told}
+        assert by_pod["routed"] == "kscheduler"
+        routed = [line for line in scheduler.get("/metrics").splitlines() if line.startswith("kscheduler_routed")]
+        [line] = routed
+        assert line.startswith('kscheduler_routed_pods_total{rule="namespaces-with-label"} ')
+    finally:
+        workspace.api.delete(f"/api/v1/namespaces/{other.namespace}/pods")
+        workspace.control_plane.delete_namespace(other.namespace)
+
+
+def test_the_systems_own_namespaces_are_never_asked_about(routing: Routing) -> None:
+    workspace = routing.workspace
+    routing.write(rules=[{"name": "all", "schedulerName": "kscheduler"}])
+    routing.start()
+    eventually(is_routed(workspace, count_up()), "pods are routed")
+    path = "/api/v1/namespaces/kube-system/pods?dryRun=All"
+    pod: Object = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    assert workspace.api.create(path, pod)["spec"]["schedulerName"] == "default-scheduler"
+    path = f"/api/v1/namespaces/{workspace.namespace}/pods?dryRun=All"
+    assert workspace.api.create(path, pod)["spec"]["schedulerName"] == "kscheduler"
+
+
+def test_without_the_webhook_pods_are_created_all_the_same_and_placed_by_default(routing: Routing) -> None:
+    workspace = routing.workspace
+    workspace.create_nodes(1)
+    scheduler = routing.start()
+    numbers = count_up()
+    eventually(is_routed(workspace, numbers), "pods are routed")
+    scheduler.stop()
+    workspace.create_pod("while-down")
+    assert scheduler_of(workspace, "while-down") == "default-scheduler"
+    plain = KScheduler(workspace.control_plane, name="plain", configuration=BOTH)
+    eventually(lambda: "while-down" in workspace.bindings(), "it is placed by the default scheduler")
+    plain.stop()
+    routing.start("again")
+    eventually(is_routed(workspace, numbers), "pods are routed again")
+
+
+def test_a_webhook_that_accepts_and_never_answers_costs_a_second(routing: Routing) -> None:
+    import socket
+
+    workspace = routing.workspace
+    with socket.create_server(("127.0.0.1", routing.port)):
+        time.sleep(2)  # the apiserver learns of webhook configurations by watching them
+        began = time.monotonic()
+        workspace.create_pod("stuck")
+        took = time.monotonic() - began
+    assert scheduler_of(workspace, "stuck") == "default-scheduler"
+    assert took < 10, "generous: the webhook's timeout is one second"
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(routing: Routing, tmp_path: Path) -> None:
+    """Also of another authority: the apiserver then trusts only the new one."""
+    workspace = routing.workspace
+    scheduler = routing.start()
+    numbers = count_up()
+    eventually(is_routed(workspace, numbers), "pods are routed")
+    folder = tmp_path / "renewed"
+    folder.mkdir()
+    renewed = CertificateAuthority(folder)
+    pair = renewed.server("routing")
+    routing.use(pair)
+    routing.install(renewed.path)
+    address = ("127.0.0.1", routing.port)
+    eventually(lambda: ssl.get_server_certificate(address).strip() == pair.public.read_text().strip(), "it is served")
+    eventually(is_routed(workspace, numbers), "pods are routed by the new certificate")
+    assert scheduler.process.is_running
+    with contextlib.suppress(ValueError):
+        assert "serving a renewed certificate" in scheduler.process.log_text()
+
+
+def test_a_webhook_that_cannot_be_had_is_an_error_of_configuration(
+    control_plane: ControlPlane, routing: Routing
+) -> None:
+    routing.key.write_text("no key")
+    scheduler = routing.start("broken", wait=False)
+    eventually(lambda: not scheduler.process.is_running, "it ends")
+    assert "expected a PEM certificate and its private key" in scheduler.process.log_text()
