@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kscheduler.metrics import Counter, Histogram, Metrics, attempts_label
+from kscheduler.metrics import Counter, CounterFamily, Histogram, Metrics, attempts_label
 
 
 class QueueCounts(Protocol):
@@ -192,6 +192,19 @@ class Measurements:
         elif kind == "deadline":
             self.metrics.metric_policy_deadlines_total.labels(policy).inc()
 
+    def metric_gone(self, metric: str) -> None:
+        """There is no such metric any more: what was counted of it need not be shown for ever."""
+        _forget(self.metrics.metric_samples_refused_total, metric)
+
+    def policy_gone(self, policy: str) -> None:
+        metrics = self.metrics
+        for family in (
+            metrics.metric_policy_fallbacks_total,
+            metrics.metric_policy_relaxations_total,
+            metrics.metric_policy_deadlines_total,
+        ):
+            _forget(family, policy)
+
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:
@@ -255,6 +268,12 @@ class Measurements:
                 self.metrics.policy_objects.labels(*values).set(number)
 
         self.metrics.before_collect(refresh)
+
+
+def _forget(family: CounterFamily, first: str) -> None:
+    """Children whose first label has this value."""
+    for values in [values for values, _ in family.items() if values[0] == first]:
+        family.remove(*values)
 
 
 class RestClientMeasurements:

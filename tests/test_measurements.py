@@ -148,6 +148,21 @@ def test_what_policies_do_counts_by_policy() -> None:
     assert metrics.metric_policy_deadlines_total.labels("team/hot").value == 1
 
 
+def test_of_what_is_gone_nothing_is_shown_for_ever() -> None:
+    metrics = Metrics(process=False)
+    measurements = Measurements(metrics)
+    for name in ("gone", "stays"):
+        for what in ("neutral", "relaxed:1", "deadline"):
+            measurements.policy_counted(what, f"policy-{name}")
+        measurements.samples_refused(f"metric-{name}", {"nan": 1, "older": 2})
+    measurements.policy_gone("policy-gone")
+    measurements.metric_gone("metric-gone")
+    text = metrics.exposition().decode()
+    assert "gone" not in text
+    assert text.count("policy-stays") == 3
+    assert text.count("metric-stays") == 2
+
+
 def test_live_metrics_are_read_at_each_scrape_and_what_is_gone_is_not_shown() -> None:
     metrics = Metrics(process=False)
     measurements = Measurements(metrics)

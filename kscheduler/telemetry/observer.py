@@ -31,6 +31,12 @@ class TelemetryObserver(Protocol):
         """`what`: as in `framework.telemetry.Telemetry.count`."""
         ...
 
+    def metric_gone(self, metric: str) -> None:
+        """There is no such metric any more: what was counted of it need not be shown for ever."""
+        ...
+
+    def policy_gone(self, policy: str) -> None: ...
+
     def show_metrics(
         self, states: Callable[[], Iterable[MetricState]], plan_b: Callable[[], Mapping[str, bool]]
     ) -> None:
@@ -53,6 +59,12 @@ class NoTelemetryObserver:
         pass
 
     def policy_counted(self, what: str, policy: str) -> None:
+        pass
+
+    def metric_gone(self, metric: str) -> None:
+        pass
+
+    def policy_gone(self, policy: str) -> None:
         pass
 
     def show_metrics(

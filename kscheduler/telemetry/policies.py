@@ -20,6 +20,10 @@ class Policies(Protocol):
         """Raises LookupError, with the name, if what the pod names is not there."""
         ...
 
+    def knows(self, policy: PolicyRef) -> bool:
+        """Is there such a policy, valid or not?"""
+        ...
+
     def metrics(self) -> Sequence[Metric]:
         """What policies read beside the metrics of the configuration, with the sources those come from."""
         ...
@@ -34,6 +38,9 @@ class NoPolicies:
 
     def policy_of(self, pod: PodInfo) -> None:
         return None
+
+    def knows(self, policy: PolicyRef) -> bool:
+        return False
 
     def metrics(self) -> Sequence[Metric]:
         return ()

@@ -131,6 +131,13 @@ class PolicyBook:
             raise LookupError(f'TASPolicy "{name}" is invalid: {entry.faults[0]}')
         return PolicyRef(namespace, TAS_PREFIX + name), entry.policy
 
+    def knows(self, policy: PolicyRef) -> bool:
+        """Is there such a policy, valid or not?"""
+        if not policy.namespace:
+            return any(policy.name in own for own in self._own.values())
+        kind: Kind = "TASPolicy" if policy.name.startswith(TAS_PREFIX) else "MetricPolicy"
+        return (kind, policy.namespace, policy.name.removeprefix(TAS_PREFIX)) in self._entries
+
     # --- metrics that objects bring ---
 
     def metrics(self) -> tuple[Metric, ...]:

@@ -70,6 +70,7 @@ class LiveTelemetry:
         self._metrics: dict[str, Metric] = {}  # name -> metric
         self._books: dict[str, SampleBook] = {}  # name of a metric -> its samples
         self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
+        self._counted: set[PolicyRef] = set()  # policies of which something was counted
         self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
         self._watchers: list[Callable[[], object]] = []
         self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
@@ -113,6 +114,7 @@ class LiveTelemetry:
         self._tell(pod, reason, note)
 
     def count(self, what: str, policy: PolicyRef) -> None:
+        self._counted.add(policy)
         self._observer.policy_counted(what, policy_name(policy))
 
     # --- running ---
@@ -207,6 +209,9 @@ class LiveTelemetry:
 
     def _policies_changed(self) -> None:
         self._plan_b.clear()
+        for policy in [policy for policy in self._counted if not self._policies.knows(policy)]:
+            self._counted.discard(policy)
+            self._observer.policy_gone(policy_name(policy))
         self._choose_metrics()
         if len(self._columns) > MAX_COLUMNS:
             self._columns.clear()  # nobody has counted what policies once asked for; who reads on asks again
@@ -223,6 +228,7 @@ class LiveTelemetry:
         for name in [name for name in self._books if chosen.get(name) != self._metrics[name]]:
             del self._books[name]
             self._health.forget(name)
+            self._observer.metric_gone(name)
             for key in [key for key in self._columns if key[0] == name]:
                 del self._columns[key]
         for name, metric in chosen.items():

@@ -231,3 +231,16 @@ def test_metrics_of_an_invalid_version_are_those_of_the_last_valid_one() -> None
     book.put(tas_policy(broken))
     assert verdicts[-1].is_in_force
     assert [metric.name for metric in book.metrics()] == ["temperature"]
+
+
+def test_it_knows_which_policies_there_are_valid_or_not() -> None:
+    book, _ = book_of("policyObjects: true\ntasPolicies: true")
+    broken, strategies = policy("{score: 5}", name="broken"), tas_policy("{strategies: {}}", name="tas")
+    refs = [PolicyRef("", "cool"), PolicyRef("shop", "broken"), PolicyRef("shop", "taspolicy/tas")]
+    assert [book.knows(ref) for ref in refs] == [True, False, False]
+    book.put(broken)
+    book.put(strategies)
+    assert [book.knows(ref) for ref in refs] == [True, True, True]
+    book.remove(broken)
+    book.remove(strategies)
+    assert [book.knows(ref) for ref in refs] == [True, False, False]

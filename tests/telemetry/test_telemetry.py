@@ -15,6 +15,7 @@ from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.telemetry.observer import NoTelemetryObserver
 from kscheduler.telemetry.telemetry import MAX_METRICS_OF_POLICIES, LiveTelemetry
 from kscheduler.testing.wrappers import make_node, make_pod
 from tests.telemetry.fakes import FakeSource, telemetry_of
@@ -267,6 +268,9 @@ class OnePolicy:
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec]:
         return PolicyRef("team", "hot"), self.spec
 
+    def knows(self, policy: PolicyRef) -> bool:
+        return policy.name == "hot"
+
     def metrics(self) -> list[Metric]:
         return [Metric(name=name, source="fake") for name in self.brought]
 
@@ -364,5 +368,29 @@ def test_a_source_whose_clock_is_far_behind_counts_as_failing(caplog: pytest.Log
         assert caplog.records[-1].message == "metric is not answered"
         assert caplog.records[-1].__dict__["err"] == "the newest sample is 1000 s old"
         await cancel_and_wait(running)
+
+    run_virtual(main())
+
+
+class Gone(NoTelemetryObserver):
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+
+    def metric_gone(self, metric: str) -> None:
+        self.gone.append(metric)
+
+    def policy_gone(self, policy: str) -> None:
+        self.gone.append(policy)
+
+
+def test_of_policies_and_metrics_that_are_gone_nothing_is_shown_any_more() -> None:
+    async def main() -> None:
+        policies, observer = OnePolicy("heat"), Gone()
+        clock = LoopClock(asyncio.get_running_loop())
+        telemetry = telemetry_of(table_of("a"), FakeSource(), clock, policies=policies, observer=observer)
+        for name in ("hot", "old"):
+            telemetry.count("neutral", PolicyRef("team", name))
+        policies.bring()
+        assert observer.gone == ["team/old", "heat"]
 
     run_virtual(main())
