@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         score_spread,
         sum_by_domain,
     )
+    from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
     from kscheduler._fast.verdicts import Verdicts
 else:
     from importlib.util import find_spec
@@ -110,6 +111,7 @@ else:
             "standings",
             "tallies",
             "topology",
+            "trimaran",
             "verdicts",
         )
     )
@@ -165,6 +167,7 @@ else:
             score_spread,
             sum_by_domain,
         )
+        from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference import (
@@ -219,6 +222,7 @@ else:
             score_spread,
             sum_by_domain,
         )
+        from kscheduler._fast.reference_trimaran import rate_load_variation, rate_target_load, score_rated
 
 __all__ = [
     "COMPILED",
@@ -280,6 +284,8 @@ __all__ = [
     "pack_amounts",
     "pack_feasible",
     "pack_usage",
+    "rate_load_variation",
+    "rate_target_load",
     "reject_marked",
     "rows_changed_since",
     "score_balanced",
@@ -287,6 +293,7 @@ __all__ = [
     "score_least_allocated",
     "score_most_allocated",
     "score_profiles",
+    "score_rated",
     "score_requested_to_capacity_ratio",
     "score_spread",
     "select_host",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
 from kscheduler.api.objects import Node
@@ -27,6 +28,14 @@ from kscheduler.snapshot.topology import TopologyColumns
 from kscheduler.snapshot.volume_users import VolumeUsers
 
 
+class PodWatcher(Protocol):
+    """Must not fail: the table is in the middle of a change."""
+
+    def pod_added(self, row: int, pod: PodInfo) -> None: ...
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None: ...
+
+
 class NodeTable:
     def __init__(self, capacity: int = 64) -> None:
         self.columns = NodeColumns(capacity)
@@ -42,6 +51,7 @@ class NodeTable:
         self._rows: dict[str, int] = {}  # node name -> row
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
         self.static_generation = 0
+        self.pod_watchers: list[PodWatcher] = []  # are told of each pod that comes to a node or goes
         # Rows whose node appeared, left, or changed in any way that plugins can see.
         self.node_changes = RowLog()
 
@@ -141,6 +151,7 @@ class NodeTable:
             self.volume_users.remove(row, pod)
             self.counters.remove_pod(row, pod)
             self.priorities.remove(pod)
+            self._tell_removed(row, pod)
         self.volume_users.tell(row)
         self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
@@ -177,6 +188,8 @@ class NodeTable:
         self.counters.add_pod(info.row, pod)
         self.priorities.add(pod)
         info.pods[pod.uid] = pod
+        for watcher in self.pod_watchers:
+            watcher.pod_added(info.row, pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
@@ -185,6 +198,11 @@ class NodeTable:
         self.counters.remove_pod(info.row, pod)
         self.priorities.remove(pod)
         del info.pods[pod.uid]
+        self._tell_removed(info.row, pod)
+
+    def _tell_removed(self, row: int, pod: PodInfo) -> None:
+        for watcher in self.pod_watchers:
+            watcher.pod_removed(row, pod)
 
     # --- self-test ---
 

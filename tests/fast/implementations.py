@@ -8,10 +8,11 @@ from types import ModuleType
 _PLAIN = (
     "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
     "reference_joining", "reference_packing", "reference_answers", "reference_metric_rules",
+    "reference_trimaran",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement", "tallies", "joining", "packing", "answers", "metric_rules",
+    "placement", "tallies", "joining", "packing", "answers", "metric_rules", "trimaran",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from kscheduler._fast import MAX_SCORED_RESOURCES
 from kscheduler.api import objects as api
 from kscheduler.config.extension_points import KNOWN_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
+from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
@@ -48,6 +49,8 @@ from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpr
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
+from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
+from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
 from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
@@ -145,6 +148,12 @@ IN_TREE: Mapping[str, Factory] = {
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
+    "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
+        handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)
+    ),
+    "LoadVariationRiskBalancing": lambda profile, handle: LoadVariationRiskBalancing(
+        handle, profile.args("LoadVariationRiskBalancing", LoadVariationRiskBalancingArgs)
+    ),
 }
 
 

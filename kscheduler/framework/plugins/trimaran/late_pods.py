@@ -1,0 +1,55 @@
+"""What pods that came to nodes lately will use: samples do not show it yet.
+
+As in Trimaran a pod counts from the moment it is seen on a node until a sample is taken that is a minute younger: so
+long agents may take to report it. Pods that are there at the start count as new, too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable
+
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+REPORTED_AFTER_S = 60.0
+
+
+class LatePods:
+    """Listens to the table. `use_of`: milli-cores of a pod."""
+
+    def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], now: Callable[[], float]) -> None:
+        self._use_of = use_of
+        self._now = now
+        self._came: deque[tuple[float, str]] = deque()  # when, and uid
+        self._counted: dict[str, tuple[float, int, int]] = {}  # pod uid -> when it came, row, milli-cores
+        self.by_row: array[int] = array("q")  # milli-cores
+        table.pod_watchers.append(self)
+        for node in table:
+            for pod in node.pods.values():
+                self.pod_added(node.row, pod)
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        now, use = self._now(), self._use_of(pod)
+        if row >= len(self.by_row):
+            self.by_row.extend([0] * (row + 1 - len(self.by_row)))
+        self.by_row[row] += use
+        self._counted[pod.uid] = (now, row, use)
+        self._came.append((now, pod.uid))
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        self._forget(pod.uid)
+
+    def sampled(self, at: float) -> None:
+        """The newest sample is of that time: those that came a minute before are in it."""
+        while self._came and self._came[0][0] <= at - REPORTED_AFTER_S:
+            came, uid = self._came.popleft()
+            if uid in self._counted and self._counted[uid][0] == came:
+                self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        counted = self._counted.pop(uid, None)
+        if counted is not None:
+            _, row, use = counted
+            self.by_row[row] -= use
