@@ -63,7 +63,7 @@ class Routing:
             spare.rename(target)
 
     def start(self, name: str = "routing", **options: Any) -> KScheduler:
-        flags = (f"--routing-config={self.file}", "--routing-config" and "--seed=1")
+        flags = (f"--routing-config={self.file}", "--seed=1")
         return KScheduler(self.workspace.control_plane, name=name, configuration=BOTH, extra_flags=flags, **options)
 
 

@@ -12,20 +12,24 @@ import yaml
 
 from kscheduler import __version__
 from kscheduler.config.load import load_config, parse_config
+from kscheduler.config.routing_load import load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
 from kscheduler.flags import RunOptions, parse
 from kscheduler.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.scheduler import DRAIN_S
 from kscheduler.serving.health import Health
+from kscheduler.serving.routing.webhook import PATH as WEBHOOK_PATH
 from tests.deploy.manifests import (
     CHECKSUM,
+    COMPONENTS,
     DEPLOY,
     KUSTOMIZATIONS,
     Object,
     checksum,
     documents,
     find,
+    own_objects,
     pod_template,
     render,
     scheduler_config,
@@ -332,6 +336,88 @@ def test_the_component_for_live_metrics_only_reads_metrics() -> None:
         ("custom.metrics.k8s.io", "*", "get"),
         ("external.metrics.k8s.io", "*", "list"),
     ]
+
+
+# --- components -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_every_file_of_a_component_is_listed_in_it(name: str) -> None:
+    kustomization = yaml.safe_load((DEPLOY / name / "kustomization.yaml").read_text())
+    there = {path.name for path in (DEPLOY / name).iterdir()} - {"kustomization.yaml"}
+    assert there == set(kustomization["resources"])
+
+
+def test_every_component_is_tested() -> None:
+    kinds = {path.parent.name: yaml.safe_load(path.read_text())["kind"] for path in DEPLOY.glob("*/kustomization.yaml")}
+    assert {name for name, kind in kinds.items() if kind == "Component"} == set(COMPONENTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_kubectl_renders_the_same_objects_with_a_component(name: str, tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not on PATH; it is not needed for anything else")
+    deploy = tmp_path / "deploy"
+    shutil.copytree(DEPLOY, deploy)
+    own = {"resources": ["../deploy/base"], "components": [f"../deploy/{name}"]}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    command = [kubectl, "kustomize", str(tmp_path / "own")]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert _by_name(documents(rendered.stdout)) == _by_name(render("base", name))
+
+
+def test_policies_are_read_and_their_status_is_written() -> None:
+    granted = rights(bound_roles(own_objects("metric-policies")))
+    assert [(right.group, right.resource, right.verb) for right in granted] == [
+        ("kscheduler.io", "metricpolicies", "list"),
+        ("kscheduler.io", "metricpolicies", "watch"),
+        ("kscheduler.io", "metricpolicies/status", "patch"),
+        ("telemetry.intel.com", "taspolicies", "list"),
+        ("telemetry.intel.com", "taspolicies", "watch"),
+    ]
+
+
+def test_the_webhook_is_served_where_the_apiserver_looks_for_it(tmp_path: Path) -> None:
+    objects = render("base", "routing")
+    options = parse(pod_template(objects)["spec"]["containers"][0]["args"])
+    assert isinstance(options, RunOptions)
+    assert options.warnings == ()
+    data = find(objects, "ConfigMap", "kscheduler-routing")["data"]
+    path = Path(options.routing_config)
+    file = tmp_path / path.name
+    file.write_text(data[path.name])
+    routing = load_routing(str(file), parse_config(scheduler_config(objects)).profiles)
+    container = pod_template(objects)["spec"]["containers"][0]
+    service = find(objects, "Service", "kscheduler-routing")
+    [port] = service["spec"]["ports"]
+    assert {each["name"]: each["containerPort"] for each in container["ports"]}[port["targetPort"]] == routing.port
+    [webhook] = find(objects, "MutatingWebhookConfiguration", "kscheduler-routing")["webhooks"]
+    assert webhook["clientConfig"]["service"] == {
+        "namespace": service["metadata"]["namespace"],
+        "name": service["metadata"]["name"],
+        "path": WEBHOOK_PATH,
+        "port": port["port"],
+    }
+    assert service["spec"]["selector"].items() <= pod_template(objects)["metadata"]["labels"].items()
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod_template(objects)["spec"]["volumes"]}
+    assert volumes[mounts[str(path.parent)]]["configMap"]["name"] == "kscheduler-routing"
+    for tls in (routing.cert_file, routing.key_file):
+        assert "secret" in volumes[mounts[str(Path(tls).parent)]]
+
+
+def test_the_webhook_never_keeps_a_pod_from_being_created() -> None:
+    [webhook] = find(own_objects("routing"), "MutatingWebhookConfiguration", "kscheduler-routing")["webhooks"]
+    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["timeoutSeconds"] <= 2
+    [term] = webhook["namespaceSelector"]["matchExpressions"]
+    assert (term["key"], term["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+    assert set(term["values"]) == {"kube-system", "kscheduler"}
+    [rule] = webhook["rules"]
+    assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
 
 
 # --- the image --------------------------------------------------------------------------------------------------
