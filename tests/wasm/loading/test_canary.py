@@ -16,6 +16,7 @@ from tests.wasm.test_hostile import (
     BAD_ANSWERS,
     HARM,
     LOOP,
+    MULTI_POINT,
     TRAP,
     batch_guest,
     config_with,
@@ -33,10 +34,10 @@ SOUND = scores(1, 2, 3)
 class Scene:
     """A guest that runs, and what looks for its next version."""
 
-    def __init__(self, folder: Path, running: bytes, **arguments: object) -> None:
+    def __init__(self, folder: Path, running: bytes, **arguments: str) -> None:
         self._folder = folder
         self.guests = GuestPlugins()
-        config_with(running, folder, self.guests, **arguments)
+        config_with(running, folder, self.guests, MULTI_POINT, **arguments)
         self.guest = self.guests.guests[0]
         self.told: list[str] = []  # outcomes
         self.refusals: list[str] = []
@@ -66,7 +67,7 @@ class Scene:
         assert why in self.refusals[0], self.refusals
 
 
-def batch_scene(folder: Path, **arguments: object) -> Scene:
+def batch_scene(folder: Path, **arguments: str) -> Scene:
     return Scene(folder, batch_guest(SOUND), **arguments)
 
 
