@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kscheduler.telemetry.metric_health import MetricHealth
+from kscheduler.telemetry.observer import NoTelemetryObserver
+from kscheduler.telemetry.readings import DUPLICATE, NOT_A_NUMBER, OLDER
+
+
+class Counted(NoTelemetryObserver):
+    def __init__(self) -> None:
+        self.refused: list[tuple[str, dict[str, int]]] = []
+
+    def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
+        self.refused.append((metric, dict(refused)))
+
+
+def test_failures_of_the_metric_and_of_its_source_add_up_until_it_is_answered() -> None:
+    health = MetricHealth(Counted())
+    health.was_useless("load", "nobody home")
+    health.source_failed("load", 1)
+    health.source_failed("load", 5)
+    assert health.failures("load") == 5
+    assert health.failures("heat") == 0
+    health.answered("load")
+    assert health.failures("load") == 0
+
+
+def test_the_version_grows_with_changes_only() -> None:
+    health = MetricHealth(Counted())
+    health.answered("load")
+    assert health.version == 0
+    health.source_failed("load", 1)
+    health.answered("load")
+    health.answered("load")
+    assert health.version == 2
+
+
+def test_each_reason_is_counted_always_and_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    observer = Counted()
+    health = MetricHealth(observer)
+    for refused in ({NOT_A_NUMBER: 2, OLDER: 9, DUPLICATE: 0}, {NOT_A_NUMBER: 1}, {NOT_A_NUMBER: 1, DUPLICATE: 2}, {}):
+        health.refused("load", refused)
+    assert observer.refused == [
+        ("load", {NOT_A_NUMBER: 2, OLDER: 9}),
+        ("load", {NOT_A_NUMBER: 1}),
+        ("load", {NOT_A_NUMBER: 1, DUPLICATE: 2}),
+        ("load", {}),
+    ]
+    assert [(record.message, record.__dict__["reason"]) for record in caplog.records] == [
+        ("samples of a metric are refused", NOT_A_NUMBER),
+        ("samples of a metric are refused", DUPLICATE),
+        ("samples of a metric are refused no longer", DUPLICATE),
+        ("samples of a metric are refused no longer", NOT_A_NUMBER),
+    ]
+
+
+def test_a_metric_that_is_forgotten_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    health = MetricHealth(Counted())
+    for _ in range(2):
+        health.was_useless("load", "nobody home")
+        health.refused("load", {NOT_A_NUMBER: 1})
+        assert health.failures("load") == 1
+        health.forget("load")
+    assert len(caplog.records) == 4
