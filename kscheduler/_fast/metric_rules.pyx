@@ -426,8 +426,8 @@ def copy_use(NodeColumns columns not None, resource):
 def mean_use(times, uses, sampled, double window_s, now):
     """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; the first also before. NaN: it was another
-    node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN: the row was
+    another node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
     """
     cdef Py_ssize_t i, row, count = len(uses), rows
     if len(times) != count:
@@ -441,17 +441,21 @@ def mean_use(times, uses, sampled, double window_s, now):
     totals, weights = array("d", bytes(len(found) * sizeof(double))), array("d", bytes(len(found) * sizeof(double)))
     cdef double[::1] total = totals
     cdef double[::1] weight = weights
-    cdef double since, until, overlap
+    seen = bytearray(len(found))
+    cdef unsigned char[::1] is_seen = seen
+    cdef double begins, since, until, overlap
     for i in range(count):
         if not len(uses[i]):
             continue
         used = uses[i]
-        since = -INFINITY if i == 0 else times[i]
+        begins = times[i]
         until = times[i + 1] if i + 1 < count else INFINITY
         rows = min(out.shape[0], min(used.shape[0], ends.shape[0]))
         for row in range(rows):
             if isnan(used[row]) or not isfinite(ends[row]):
                 continue
+            since = begins if is_seen[row] else -INFINITY
+            is_seen[row] = 1
             if window_s > 0.0:
                 overlap = min(until, ends[row]) - max(since, ends[row] - window_s)
             else:

@@ -149,8 +149,8 @@ def copy_use(columns: NodeColumns, resource: int) -> array[float]:
 def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s: float, now: Doubles) -> array[float]:
     """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; the first also before. NaN: it was another
-    node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN: the row was
+    another node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
     """
     if len(times) != len(uses):
         raise ValueError(f"uses: expected {len(times)}, got {len(uses)}")
@@ -163,10 +163,12 @@ def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s
 
 def _mean(times: Doubles, uses: Sequence[Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
     total = weight = 0.0
+    is_first = True
     for i, used in enumerate(uses):
         if row >= len(used) or math.isnan(used[row]):
             continue
-        begins = -math.inf if i == 0 else times[i]
+        begins = -math.inf if is_first else times[i]
+        is_first = False
         ends = times[i + 1] if i + 1 < len(uses) else math.inf
         if window_s > 0.0:
             overlap = min(ends, end) - max(begins, end - window_s)

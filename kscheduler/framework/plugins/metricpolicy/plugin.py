@@ -201,10 +201,7 @@ class MetricPolicy:
             return ""
         if found is None or found[1].plan_b is None or found[1].plan_b.action != "Profile":
             return ""
-        if not self._has_failed(found[1]):
-            return ""
-        self._telemetry.count("plan-b", found[0])
-        return found[1].plan_b.profile
+        return found[1].plan_b.profile if self._has_failed(found[1]) else ""
 
     # --- score ---
 

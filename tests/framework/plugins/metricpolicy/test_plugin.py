@@ -1,0 +1,330 @@
+"""The plugin by itself: what it says of pods and nodes, in all its forms, and what it asks others for."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kscheduler._fast import Scores, Verdicts
+from kscheduler.config.duration import Duration
+from kscheduler.config.metric_policy import (
+    FilterRule,
+    PlanB,
+    PolicySpec,
+    Range,
+    Relaxation,
+    ScoreRule,
+    SelfLoad,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.demands import NODE_ALONE
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.metricpolicy.plugin import NAME, MetricPolicy
+from kscheduler.framework.status import SKIP, Code, Status
+from kscheduler.framework.telemetry import POLICY_KEY
+from kscheduler.snapshot.node_copy import NodeCopy
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
+from tests.framework.plugins.metricpolicy.test_lanes_agree import by_node, metrics, policies
+
+BELOW_HALF = FilterRule(metric="load", operator="LessThan", value="500m")
+BALANCE = ScoreRule(metric="load", range=Range(), self_load=SelfLoad(resource="cpu"))
+
+
+async def _bind(pod: PodInfo, node_name: str) -> None:
+    raise AssertionError("nothing is bound here")
+
+
+class Bench:
+    """Nodes of ten cores, under the policy `p` by default."""
+
+    def __init__(self, policy: PolicySpec | None = None, nodes: int = 3) -> None:
+        self.table = NodeTable()
+        self.telemetry = FakeTelemetry(self.table)
+        self.retries: list[tuple[str, float]] = []
+        for number in range(nodes):
+            self.table.set_node(make_node(f"n{number}").capacity(cpu="10", memory="10Gi").obj())
+        handle = Handle(
+            table=self.table,
+            rng=random.Random(1),
+            bind=_bind,
+            telemetry=self.telemetry,
+            retry=lambda pod, seconds: self.retries.append((pod.key, seconds)),
+        )
+        self.plugin = MetricPolicy(handle)
+        if policy is not None:
+            self.telemetry.put("p", policy)
+            self.telemetry.default = "p"
+
+    def say(self, *values: float, metric: str = "load") -> None:
+        self.telemetry.set(metric, {f"n{number}": value for number, value in enumerate(values)})
+
+    def put(self, node: str, name: str, cpu: str) -> None:
+        info = self.table.get(node)
+        assert info is not None
+        self.table.add_pod(info, PodInfo(make_pod(name).req(cpu=cpu).obj()))
+
+    def cycle(self, pod: PodInfo | None = None) -> tuple[CycleState, PodInfo, Status | None]:
+        state, pod = CycleState(), pod or PodInfo(make_pod("x").req(cpu="1").obj())
+        _, status = self.plugin.pre_filter(state, pod)
+        return state, pod, status
+
+    def judge(self, state: CycleState, pod: PodInfo) -> list[str | int]:
+        """By node: why not, or how many points. All forms must say the same."""
+        table, verdicts, scores = self.table, Verdicts(), Scores()
+        verdicts.reset(table.columns)
+        scores.reset(table.columns)
+        self.plugin.score_table(state, pod, table, verdicts, scores)
+        self.plugin.filter_table(state, pod, table, verdicts, 3)
+        found: list[str | int] = []
+        for node in table:
+            status = self.plugin.filter(state, pod, node)
+            points, _ = self.plugin.score(state, pod, node)
+            assert points == scores.raw(node.row)
+            assert (status is None) == (verdicts.code(node.row) == 0)
+            if status is not None:
+                assert status == self.plugin.explain(state, pod, verdicts.detail(node.row))
+            found.append(points if status is None else status.message)
+        return found
+
+    def statuses(self, state: CycleState, pod: PodInfo, **others: Status) -> dict[str, Status]:
+        """Of a cycle in which no node was left."""
+        found = {node.name: self.plugin.filter(state, pod, node) for node in self.table}
+        return {name: (status or others[name]).of(NAME) for name, status in found.items()}
+
+    def post_filter(self, state: CycleState, pod: PodInfo, **others: Status) -> Code:
+        _, status = self.plugin.post_filter(state, pod, self.statuses(state, pod, **others))
+        assert status is not None
+        return status.code
+
+
+# --- filter and score ---
+
+
+def test_pods_without_a_policy_are_passed_over() -> None:
+    bench = Bench()
+    state, pod, status = bench.cycle()
+    assert status == SKIP
+    assert bench.plugin.pre_score(state, pod) == SKIP
+
+
+def test_a_policy_that_is_not_there_keeps_its_pods_waiting_and_says_its_name() -> None:
+    bench = Bench()
+    _, _, status = bench.cycle(PodInfo(make_pod("x").label(**{POLICY_KEY: "gone"}).obj()))
+    assert status is not None
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert status.message == 'there is no policy "gone"'
+
+
+def test_nodes_are_left_out_and_scored_by_their_values() -> None:
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,), score=(BALANCE,)))
+    bench.say(0.1, 0.75, math.nan)
+    state, pod, status = bench.cycle()
+    assert status is None
+    assert bench.judge(state, pod) == [90, "node(s) didn't satisfy metric rule load < 500m", 50]
+    assert bench.telemetry.counted == {"neutral": 1}
+
+
+def test_a_policy_that_only_scores_skips_the_filter_and_the_other_way_round() -> None:
+    scoring, filtering = Bench(PolicySpec(score=(BALANCE,))), Bench(PolicySpec(filter=(BELOW_HALF,)))
+    state, pod, status = scoring.cycle()
+    assert (status, scoring.plugin.pre_score(state, pod)) == (SKIP, None)
+    state, pod, status = filtering.cycle()
+    assert (status, filtering.plugin.pre_score(state, pod)) == (None, SKIP)
+
+
+def test_pods_placed_since_the_sample_count_until_a_sample_knows_of_them() -> None:
+    bench = Bench(PolicySpec(score=(BALANCE,)))
+    bench.say(0.1, 0.1, 0.1)
+    state, pod, _ = bench.cycle()
+    bench.put("n1", "there", "4")
+    assert bench.judge(state, pod) == [90, 50, 90]
+    bench.telemetry.time += 15.0
+    bench.say(0.1, 0.4, 0.1)
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [90, 60, 90]
+
+
+def test_what_if_pods_were_gone_their_use_would_be() -> None:
+    bench = Bench(PolicySpec(filter=(FilterRule(**{**_fields(BELOW_HALF), "self_load": SelfLoad(resource="cpu")}),)), 1)
+    bench.say(0.2)
+    bench.cycle()
+    bench.put("n0", "there", "4")
+    state, pod, _ = bench.cycle()
+    node = bench.table.at(0)
+    assert bench.plugin.filter(state, pod, node) is not None
+    imagined = NodeCopy(node, bench.table.request_of)
+    imagined.remove(node.pods["uid-default-there"])
+    assert bench.plugin.filter(state, pod, imagined) is None
+    assert bench.plugin.demands(state, pod) is None
+
+
+def test_rules_that_no_pod_changes_are_a_matter_of_the_node_alone() -> None:
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,)))
+    state, pod, _ = bench.cycle()
+    assert bench.plugin.demands(state, pod) is NODE_ALONE
+
+
+def test_the_last_good_value_counts_where_the_rule_says_so() -> None:
+    last_good = ScoreRule(**{**_fields(BALANCE), "fallback": "LastGood"})
+    bench = Bench(PolicySpec(score=(BALANCE, last_good)), 1)
+    bench.say(0.0)
+    bench.telemetry.expire("load")
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [75]
+
+
+def test_a_metric_that_nobody_knows_is_absent_everywhere() -> None:
+    bench = Bench(PolicySpec(score=(BALANCE,)), 1)
+    bench.telemetry.known = set()
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [50]
+
+
+def test_a_changed_policy_counts_from_the_next_cycle_on() -> None:
+    bench = Bench(PolicySpec(score=(BALANCE,)), 1)
+    bench.say(0.0)
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [100]
+    bench.telemetry.put("p", PolicySpec(score=(ScoreRule(metric="load", goal="Maximize", range=Range()),)))
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [0]
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(
+    policies,
+    st.dictionaries(metrics, by_node),
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["1", "5"])), max_size=4),
+)
+def test_all_forms_say_the_same(policy: PolicySpec, values: Any, placed: Any) -> None:
+    bench = Bench(policy)
+    for metric, found in values.items():
+        bench.telemetry.set(metric, {f"n{number}": value for number, value in found.items()})
+    state, pod, _ = bench.cycle()
+    for number, (node, cpu) in enumerate(placed):
+        bench.put(f"n{node}", f"p{number}", cpu)
+    bench.judge(state, pod)
+
+
+# --- waiting ---
+
+
+def test_pods_wait_while_no_node_has_a_value_and_are_tried_again_at_their_deadline() -> None:
+    rule = FilterRule(**{**_fields(BELOW_HALF), "fallback": "Requeue"})
+    bench = Bench(PolicySpec(filter=(rule,), decision_deadline=Duration.of_seconds(30)))
+    state, pod, status = bench.cycle()
+    assert status is not None
+    assert status.message == "no node had a fresh value of metric load"
+    assert bench.plugin.post_filter(state, pod, {})[1] == Status(Code.SUCCESS)
+    assert bench.retries == [("default/x", 30.0)]
+    bench.telemetry.time += 20.0
+    bench.cycle(pod)
+    assert bench.retries[-1] == ("default/x", 10.0)
+    bench.telemetry.time += 10.0
+    state, pod, status = bench.cycle(pod)
+    assert status is None
+    assert bench.judge(state, pod) == [0, 0, 0]
+    assert [reason for _, reason, _ in bench.telemetry.told] == ["MetricPolicyDeadline"]
+    assert bench.telemetry.counted["deadline"] == 1
+    assert bench.plugin.sign_pod(pod) is None, "it is judged otherwise than pods that look like it"
+
+
+def test_one_value_is_enough_and_nodes_without_are_left_out() -> None:
+    rule = FilterRule(**{**_fields(BELOW_HALF), "fallback": "Requeue"})
+    bench = Bench(PolicySpec(filter=(rule,)))
+    bench.say(math.nan, 0.2)
+    state, pod, status = bench.cycle()
+    assert status is None
+    missing = "node(s) had no fresh value of metric load"
+    assert bench.judge(state, pod) == [missing, 0, missing]
+
+
+# --- relaxation ---
+
+
+def relaxed(*after: float) -> PolicySpec:
+    """The last step drops all rules, those before it those on other metrics."""
+    steps = [Relaxation(after=Duration.of_seconds(seconds), drop=("heat",)) for seconds in after[:-1]]
+    steps.append(Relaxation(after=Duration.of_seconds(after[-1]), drop_all=True))
+    heat = FilterRule(metric="heat", operator="LessThan", value=100)
+    return PolicySpec(filter=(BELOW_HALF, heat), relaxation=tuple(steps))
+
+
+def test_the_first_step_that_helps_is_taken_in_its_time() -> None:
+    bench = Bench(relaxed(5.0, 10.0), 1)
+    bench.say(0.9)
+    state, pod, _ = bench.cycle()
+    assert bench.post_filter(state, pod) is Code.SUCCESS
+    assert bench.retries == [("default/x", 10.0)], "the one after five seconds would not help"
+    assert not bench.telemetry.told
+    bench.telemetry.time += 10.0
+    state, pod, _ = bench.cycle(pod)
+    assert bench.post_filter(state, pod) is Code.SUCCESS
+    assert bench.retries[-1] == ("default/x", 0.0)
+    assert bench.telemetry.told == [("default/x", "MetricPolicyRelaxed", "Metric policy p: relaxation step 2 is taken")]
+    assert bench.telemetry.counted["relaxed:2"] == 1
+    state, pod, status = bench.cycle(pod)
+    assert status == SKIP
+
+
+def test_where_others_left_the_nodes_out_preemption_goes_on() -> None:
+    bench = Bench(relaxed(5.0), 1)
+    bench.say(0.1)
+    state, pod, _ = bench.cycle()
+    assert (
+        bench.post_filter(state, pod, n0=Status(Code.UNSCHEDULABLE, ("Insufficient cpu",), "Fit")) is Code.UNSCHEDULABLE
+    )
+    assert not bench.retries
+
+
+def test_without_steps_preemption_goes_on() -> None:
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,)), 1)
+    bench.say(0.9)
+    state, pod, _ = bench.cycle()
+    assert bench.post_filter(state, pod) is Code.UNSCHEDULABLE
+
+
+def test_a_policy_of_another_name_begins_anew() -> None:
+    bench = Bench(relaxed(0.0), 1)
+    bench.say(0.9)
+    state, pod, _ = bench.cycle()
+    bench.post_filter(state, pod)
+    bench.telemetry.put("q", relaxed(0.0))
+    bench.telemetry.default = "q"
+    assert bench.cycle(pod)[2] is None
+
+
+# --- plan B ---
+
+
+def test_plan_b_begins_with_so_many_failures_and_ends_with_an_answer() -> None:
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,), plan_b=PlanB(after_failures=3)))
+    bench.telemetry.fail("load", 2)
+    assert bench.cycle()[2] is None
+    bench.telemetry.fail("load", 3)
+    assert bench.cycle()[2] == SKIP
+    bench.telemetry.fail("load", 0)
+    assert bench.cycle()[2] is None
+
+
+def test_plan_b_may_hand_pods_over() -> None:
+    plan = PlanB(after_failures=1, action="Profile", profile="other")
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,), plan_b=plan))
+    pod = PodInfo(make_pod("x").obj())
+    assert bench.plugin.hand_over(pod) == ""
+    bench.telemetry.fail("load", 1)
+    assert bench.plugin.hand_over(pod) == "other"
+    assert bench.plugin.hand_over(PodInfo(make_pod("x").label(**{POLICY_KEY: "gone"}).obj())) == ""
+
+
+def _fields(rule: Any) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in rule.__struct_fields__}
