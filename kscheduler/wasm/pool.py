@@ -33,8 +33,11 @@ from kscheduler.wasm.quarantine import Admission, Quarantine, QuarantineRules
 
 T = TypeVar("T")
 
-MAX_INSTANCES = 64  # of one plugin; with the default cap 4 GiB, were each full
+# Of one plugin. When the machine falls behind, some hundred pods bind at a time; with the default cap these are 16 GiB,
+# were each full, but guests are small as a rule.
+MAX_INSTANCES = 256
 MAX_IDLE = 8  # kept for later; more are only needed while many pods bind
+SPARE = 8  # not lent to pods for their binding, so that decisions go on; an eighth of them if they are few
 _WEIGHT = 0.1  # of the latest run in the typical one
 
 
@@ -143,9 +146,12 @@ class Pool:
             raise
 
     def hold(self, uid: str) -> None:
-        """Lend the pod an instance of its own until `release`; twice is fine. Unavailable if none is left."""
+        """Lend the pod an instance of its own until `release`; twice is fine. Unavailable if none can be spared."""
         if uid in self._held:
             return
+        most = self.options.max_instances
+        if len(self._held) >= most - min(SPARE, most // 8):
+            raise Unavailable(f"plugin {self.plugin}: {len(self._held)} pods that bind hold an instance each")
         try:
             self._check_admitted()
             instance = self._take(None)

@@ -205,6 +205,19 @@ def test_a_held_instance_survives_the_end_of_its_pool_until_it_is_released() -> 
     assert (scene.pool.instances, scene.module.open) == (0, 0)
 
 
+def test_pods_that_bind_leave_some_instances_for_decisions() -> None:
+    scene = Scene(max_instances=16)
+    for uid in range(14):
+        scene.pool.hold(str(uid))
+    with pytest.raises(Unavailable, match="14 pods that bind hold an instance each"):
+        scene.pool.hold("one more")
+    scene.pool.hold("3")  # it has one
+    assert scene.pool.run(number) == 14
+    scene.pool.release("3")
+    scene.pool.hold("one more")
+    assert scene.pool.holders == 14
+
+
 # --- quarantine ---
 
 
