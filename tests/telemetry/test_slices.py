@@ -15,11 +15,11 @@ async def test_items_come_in_their_order_so_many_at_a_time(count: int, slices: l
 
 
 async def test_others_run_between_two_slices() -> None:
-    turns: list[str] = []
+    turns: list[tuple[str, int]] = []
 
     async def take(name: str) -> None:
-        async for some in sliced(range(4), 2):
-            turns.append(f"{name}{some[0]}")
+        async for first, _ in sliced(range(4), 2):
+            turns.insert(len(turns), (name, first))  # at once, not when all have come
 
     await asyncio.gather(take("a"), take("b"))
-    assert turns == ["a0", "b0", "a2", "b2"]
+    assert turns == [("a", 0), ("b", 0), ("a", 2), ("b", 2)]
