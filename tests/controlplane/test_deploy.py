@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import http.client
 import itertools
 import re
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.controlplane.harness import (
     ApiserverOptions,
@@ -27,9 +29,18 @@ from tests.controlplane.harness import (
 from tests.controlplane.harness.kubeconfig import write_kubeconfig
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.ports import free_port
+from tests.controlplane.test_metric_policies import TAS_CRD, serves_policies
 from tests.deploy.audit import AuditLog
 from tests.deploy.lossy_proxy import LossyProxy
-from tests.deploy.manifests import KUSTOMIZATIONS, Object, pod_template, render, scheduler_config
+from tests.deploy.manifests import (
+    KUSTOMIZATIONS,
+    Object,
+    documents,
+    own_objects,
+    pod_template,
+    render,
+    scheduler_config,
+)
 from tests.deploy.replica import Replica, is_ours
 from tests.deploy.rules import Right, bound_roles, rights, without
 from tests.deploy.trial import LOST, STUCK, Account, LeaseName, Trial, asked_for
@@ -38,6 +49,8 @@ pytestmark = pytest.mark.slow
 
 BASE = render("base")
 RIGHTS = rights(bound_roles(BASE))
+POLICIES = own_objects("metric-policies")
+POLICY_RIGHTS = rights(bound_roles(POLICIES))
 NODES = 4
 SHORT_RETRY = "--leader-elect-retry-period=500ms"
 KUBE_SCHEDULER_LEASE = LeaseName("kube-system", "kube-scheduler")
@@ -85,7 +98,13 @@ class Stage:
             flags=case.flags,
             reader=self.reader,
             pods=pods,
+            follows_policies=case.follows_policies,
         )
+
+    def install_policies(self) -> None:
+        """The kinds of policies, served."""
+        self.api.apply(*POLICIES, *documents(TAS_CRD))
+        eventually(lambda: serves_policies(self.api), "the kinds are served")
 
     def config_flag(self, config: str) -> str:
         """The flag that names a file with this configuration."""
@@ -113,6 +132,7 @@ class Case:
     lease: LeaseName
     scheduler_name: str
     flags: tuple[str, ...]
+    follows_policies: bool = False
 
 
 def as_in_base(stage: Stage) -> Case:
@@ -120,6 +140,23 @@ def as_in_base(stage: Stage) -> Case:
     stage.api.apply(*BASE)
     config = stage.config_flag(scheduler_config(BASE))
     return Case(stage.service_account("kscheduler"), LeaseName("kscheduler", "kscheduler"), "kscheduler", (config,))
+
+
+def as_with_policies(stage: Stage) -> Case:
+    """The same with policies as objects, and the component that it takes."""
+    stage.install_policies()
+    case = as_in_base(stage)
+    config = stage.config_flag(_following_policies(scheduler_config(BASE)))
+    return dataclasses.replace(case, flags=(config,), follows_policies=True)
+
+
+def _following_policies(config: str) -> str:
+    """The configuration with the plugin that goes by them."""
+    document = yaml.safe_load(config)
+    [profile] = document["profiles"]
+    profile["plugins"] = {"multiPoint": {"enabled": [{"name": "MetricPolicy"}]}}
+    profile["pluginConfig"] = [{"name": "MetricPolicy", "args": {"policyObjects": True, "tasPolicies": True}}]
+    return yaml.safe_dump(document)
 
 
 def as_in_replacement(stage: Stage) -> Case:
@@ -141,20 +178,24 @@ def as_static_pod(stage: Stage) -> Case:
     return Case(account, KUBE_SCHEDULER_LEASE, "default-scheduler", flags)
 
 
-def without_right(stage: Stage, right: Right, namespace: str) -> Case:
+def without_right(stage: Stage, right: Right, namespace: str, *, follows_policies: bool = False) -> Case:
     """As in the base, but in another namespace, and less one right."""
     stage.control_plane.create_namespace(namespace)
-    stage.api.apply(*_roles_without(right, namespace))
+    objects = BASE + POLICIES if follows_policies else BASE
+    stage.api.apply(*_roles_without(right, namespace, objects))
     config = scheduler_config(BASE).replace("schedulerName: kscheduler", f"schedulerName: {namespace}")
     assert namespace in config
+    if follows_policies:
+        config = _following_policies(config)
     flags = (stage.config_flag(config), f"--leader-elect-resource-namespace={namespace}", SHORT_RETRY)
-    return Case(stage.service_account(namespace), LeaseName(namespace, "kscheduler"), namespace, flags)
+    lease = LeaseName(namespace, "kscheduler")
+    return Case(stage.service_account(namespace), lease, namespace, flags, follows_policies)
 
 
-def _roles_without(right: Right, namespace: str) -> list[Object]:
-    """The roles of the base and their bindings, renamed and moved, less one right."""
+def _roles_without(right: Right, namespace: str, objects: list[Object]) -> list[Object]:
+    """The roles and their bindings, renamed and moved, less one right."""
     moved = []
-    for role in bound_roles(BASE):
+    for role in bound_roles(objects):
         reduced = without(role, right)
         kind = reduced["kind"]
         metadata: Object = {"name": f"{namespace}-{role['metadata']['name']}"}
@@ -254,7 +295,7 @@ def _flow_schema(credentials: Credentials, path: str) -> str | None:
 # --- what it suffices for ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case_of", [as_in_base, as_in_replacement, as_static_pod])
+@pytest.mark.parametrize("case_of", [as_in_base, as_with_policies, as_in_replacement, as_static_pod])
 def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Stage], Case]) -> None:
     case = case_of(stage)
     trial = stage.trial(case_of.__name__.replace("_", "-"), case, pods=20)
@@ -268,7 +309,8 @@ def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Sta
         assert trial.end() == 0
         assert trial.holder() == "", "the lease is released"
         assert trial.refused() == []
-        assert [right for right in RIGHTS if not asked_for(trial.requests(), right)] == [], "rights nobody uses"
+        granted = RIGHTS + (POLICY_RIGHTS if case.follows_policies else [])
+        assert [right for right in granted if not asked_for(trial.requests(), right)] == [], "rights nobody uses"
     finally:
         trial.clean()
 
@@ -353,8 +395,18 @@ def _who_places(stage: Stage, name: str) -> str:
 
 @pytest.mark.parametrize("right", RIGHTS, ids=str)
 def test_each_right_is_missed_when_it_is_taken_away(stage: Stage, right: Right) -> None:
+    _miss(stage, right, follows_policies=False)
+
+
+@pytest.mark.parametrize("right", POLICY_RIGHTS, ids=str)
+def test_each_right_to_policies_is_missed_when_it_is_taken_away(stage: Stage, right: Right) -> None:
+    stage.install_policies()
+    _miss(stage, right, follows_policies=True)
+
+
+def _miss(stage: Stage, right: Right, *, follows_policies: bool) -> None:
     name = f"without-{re.sub('[^a-z]+', '-', str(right))}"
-    trial = stage.trial(name, without_right(stage, right, name))
+    trial = stage.trial(name, without_right(stage, right, name, follows_policies=follows_policies))
     try:
         trial.exercise(is_enough=lambda: asked_for(trial.refused(), right))
         refused = trial.refused()

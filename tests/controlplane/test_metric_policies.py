@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kscheduler.telemetry.policy_book import read_policy
 from tests.controlplane.harness import ControlPlane, RequestFailed
-from tests.controlplane.harness.api import KeptApi, Object
+from tests.controlplane.harness.api import Api, KeptApi, Object
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.workspace import Workspace
@@ -64,7 +64,7 @@ CONFIGURATION: dict[str, Any] = {
 def policies(control_plane: ControlPlane) -> Iterator[Policies]:
     control_plane.api.apply(*documents((DEPLOY / "metric-policies" / "crd.yaml").read_text()), *documents(TAS_CRD))
     made = Policies(control_plane)
-    eventually(made.is_served, "the kinds are served")
+    eventually(lambda: serves_policies(made.api), "the kinds are served")
     try:
         yield made
     finally:
@@ -73,19 +73,21 @@ def policies(control_plane: ControlPlane) -> Iterator[Policies]:
         control_plane.api.delete(f"{CRD_PATH.rpartition('/')[0]}/taspolicies.telemetry.intel.com")
 
 
+def serves_policies(api: Api) -> bool:
+    """Whether the kinds that were applied can be used yet."""
+    try:
+        api.get(f"/apis/{GROUP_VERSION}/metricpolicies")
+        api.get("/apis/telemetry.intel.com/v1alpha1/taspolicies")
+    except RequestFailed:
+        return False
+    return True
+
+
 class Policies:
     """Objects of the kind, in any namespace."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         self.api = KeptApi(control_plane.credentials)
-
-    def is_served(self) -> bool:
-        try:
-            self.api.get(f"/apis/{GROUP_VERSION}/metricpolicies")
-            self.api.get("/apis/telemetry.intel.com/v1alpha1/taspolicies")
-        except RequestFailed:
-            return False
-        return True
 
     def refusal(self, spec: object) -> str:
         """What the apiserver finds wrong with it; "" if nothing. Nothing is kept."""

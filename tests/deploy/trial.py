@@ -1,9 +1,9 @@
 """One replica under some account, led through everything it ever asks of the apiserver.
 
 The steps, each ended by something the apiserver confirms: it stands by while another holds the Lease; takes the
-deleted Lease and renews it; places pods, of which one binding's answer is lost and two have volumes to be bound first;
-says of a large pod that there is no room, and again after another pod has gone; drives out a pod for a critical one;
-and answers a reader of its metrics.
+deleted Lease and renews it; says of a policy that it is valid, if it follows policies; places pods, of which one
+binding's answer is lost and two have volumes to be bound first; says of a large pod that there is no room, and again
+after another pod has gone; drives out a pod for a critical one; and answers a reader of its metrics.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ class LeaseName:
     name: str
 
 
+Step = tuple[str, Callable[[], object], Callable[[], bool]]  # what it is, what we do, whether it is done
+
+
 class Trial:
     """`exercise` goes through the steps and may be cut short; `clean` leaves nothing behind."""
 
@@ -73,8 +76,12 @@ class Trial:
         flags: Iterable[str],
         reader: str,
         pods: int = 3,
+        follows_policies: bool = False,
     ) -> None:
-        """Pods go to a new namespace `trial-<name>`; `reader` is the token of someone who may read the metrics."""
+        """Pods go to a new namespace `trial-<name>`; `reader` is the token of someone who may read the metrics.
+
+        `follows_policies`: its configuration says so, and the kinds are installed.
+        """
         self.namespace = f"trial-{name}"
         self._api = control_plane.api
         self._audit = audit
@@ -89,6 +96,9 @@ class Trial:
         control_plane.create_namespace(self.namespace)
         self._create_lease()
         self._create_pods()
+        self._follows_policies = follows_policies
+        if follows_policies:
+            self._create_policy()
         self._volumes = TrialVolumes(self._api, self.namespace, scheduler_name)
         self.replica = Replica(control_plane, self.namespace, account.kubeconfig, flags)
 
@@ -120,11 +130,13 @@ class Trial:
 
     def exercise(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Go through all steps, or until `is_enough`."""
-        steps: list[tuple[str, Callable[[], object], Callable[[], bool]]] = [
+        steps: list[Step] = [
             ("it watches what groups pods", _nothing, lambda: all(self._asked(group, "watch") for group in GROUPS)),
             ("it watches storage", _nothing, lambda: all(self._asked(kind, "watch") for kind in STORAGE)),
+            *self._policies_listed(),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
+            *self._policies_reported(),
             ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST, VICTIM]))),
             ("a volume is promised", _nothing, lambda: self._asked("persistentvolumes", "patch")),
             ("a node is chosen for a volume", _nothing, lambda: self._asked("persistentvolumeclaims", "patch")),
@@ -144,6 +156,15 @@ class Trial:
                 return
             act()
             self._wait(what, is_done, is_enough)
+
+    def _policies_listed(self) -> list[Step]:
+        kinds = ("metricpolicies", "taspolicies")
+        step: Step = ("it watches policies", _nothing, lambda: all(self._asked(kind, "watch") for kind in kinds))
+        return [step] if self._follows_policies else []
+
+    def _policies_reported(self) -> list[Step]:
+        step: Step = ("a policy has its condition", _nothing, lambda: self._asked("metricpolicies/status", "patch"))
+        return [step] if self._follows_policies else []
 
     def end(self) -> int | None:
         """Stop it as a kubelet would; the exit code."""
@@ -174,6 +195,11 @@ class Trial:
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": OTHER, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
         self._api.create(self._leases_path, {"metadata": {"name": self._lease.name}, "spec": spec})
+
+    def _create_policy(self) -> None:
+        path = f"/apis/kscheduler.io/v1alpha1/namespaces/{self.namespace}/metricpolicies"
+        body = {"apiVersion": "kscheduler.io/v1alpha1", "kind": "MetricPolicy", "metadata": {"name": "any"}, "spec": {}}
+        self._api.create(path, body)
 
     def _free_lease(self) -> None:
         assert self.holder() == OTHER
