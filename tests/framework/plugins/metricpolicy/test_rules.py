@@ -83,7 +83,10 @@ def test_fallbacks_say_what_a_node_without_a_value_is() -> None:
 
 
 def test_a_pod_that_has_waited_long_enough_takes_what_there_is() -> None:
-    policy = {"filter": (below("load", 1, fallback="Requeue"),), "score": (ScoreRule(metric="x", fallback="Exclude"),)}
+    policy: dict[str, Any] = {
+        "filter": (below("load", 1, fallback="Requeue"),),
+        "score": (ScoreRule(metric="x", fallback="Exclude"),),
+    }
     rules = compiled(is_overdue=True, **policy)
     assert not rules.groups[0][0].fails_without
     assert not rules.goals[0].excludes
