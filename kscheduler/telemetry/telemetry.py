@@ -134,8 +134,9 @@ class LiveTelemetry:
             now = self._clock.now()
             at = min((column.expires_at for column in self._columns.values()), default=math.inf)
             self._sooner.clear()
-            if not await wait_event(self._sooner, min(max(at - now, EXPIRY_STEP_S), IDLE_S)):
-                self._refresh(column for column in self._columns.values() if column.expires_at <= self._clock.now())
+            await wait_event(self._sooner, min(max(at - now, EXPIRY_STEP_S), IDLE_S))
+            # Also when something came sooner: answers of one source must not keep another's values from growing old.
+            self._refresh(column for column in self._columns.values() if column.expires_at <= self._clock.now())
 
     # --- what pollers report ---
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.duration import Duration
-from kscheduler.config.metric_policy import Freshness, Metric, PlanB, PolicySpec, ScoreRule
+from kscheduler.config.metric_policy import Freshness, Metric, PlanB, PolicySpec, ScoreRule, Source
 from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.snapshot.node_table import NodeTable
@@ -18,7 +19,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.observer import NoTelemetryObserver
 from kscheduler.telemetry.telemetry import MAX_METRICS_OF_POLICIES, LiveTelemetry
 from kscheduler.testing.wrappers import make_node, make_pod
-from tests.telemetry.fakes import FakeSource, telemetry_of
+from tests.telemetry.fakes import SOURCE, FakeSource, telemetry_of
 
 MINUTE = Freshness(max_age=Duration.of_seconds(60))
 
@@ -91,6 +92,30 @@ def test_values_grow_old_while_the_source_fails_and_are_gone_when_their_time_is_
         assert told == [60.0]
 
     live(test)
+
+
+def test_values_of_a_dead_source_grow_old_however_often_others_answer() -> None:
+    async def main() -> None:
+        often = Source(name="often", resource_metrics={}, interval=Duration.of_seconds(0.1))
+        sources = {"fake": FakeSource(), "often": FakeSource()}
+        sources["fake"].values, sources["often"].values = {"load": {"a": 1.0}}, {"heat": {"a": 40.0}}
+        telemetry = LiveTelemetry(
+            table_of("a"),
+            [SOURCE, often],
+            [Metric(name="load", source="fake"), Metric(name="heat", source="often")],
+            lambda config: sources[config.name],
+            clock=LoopClock(asyncio.get_running_loop()),
+            rng=random.Random(1),
+        )
+        running = asyncio.ensure_future(telemetry.run())
+        await telemetry.wait_for_first_answers()
+        assert values(telemetry) == [1.0]
+        sources["fake"].fail()
+        await asyncio.sleep(62)
+        assert values(telemetry) == [None]
+        await cancel_and_wait(running)
+
+    run_virtual(main())
 
 
 def test_last_good_values_stay_as_long_as_the_source_fails() -> None:
