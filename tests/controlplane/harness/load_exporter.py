@@ -24,12 +24,14 @@ from aiohttp import web
 
 from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.certificates import KeyPair
+from tests.controlplane.harness.faults import StartFailed
 from tests.controlplane.harness.kubeconfig import Credentials
 from tests.controlplane.harness.mirror import Mirror
 
 NODE_CORES = 4.0
 STALE_S = 60.0  # how old the samples of a stale line are; Prometheus still hands them out, as of now
 SERIES = "node_cpu_share"
+START_S = 10.0
 
 
 class Fault(enum.Enum):
@@ -56,25 +58,25 @@ class LoadExporter:
         self._used = used
         self._tls = tls
         self._pods = Mirror(credentials, "/api/v1/pods", threading.Condition())
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="load-exporter", daemon=True)
-        self._runner: web.AppRunner | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="load-exporter", daemon=True)
+        self._serving = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the thread
+        self._ending: asyncio.Event | None = None
         self._ports: list[int] = []
 
     def __enter__(self) -> LoadExporter:
         self._pods.__enter__()
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result()
+        if not self._serving.wait(START_S):
+            raise StartFailed("the load exporter does not serve")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._runner is not None:
-            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._loop is not None and self._ending is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
         self._thread.join()
-        self._loop.close()
         self._pods.__exit__(kind, error, traceback)
 
     @property
@@ -111,14 +113,19 @@ class LoadExporter:
             application.router.add_get(f"/apis/{version}", _discovery)
         application.router.add_get("/apis/metrics.k8s.io/v1beta1/nodes", self._node_metrics)
         application.router.add_get(f"/apis/custom.metrics.k8s.io/v1beta2/nodes/*/{SERIES}", self._custom_metrics)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
         if self._tls is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(self._tls.public, self._tls.key)
-            await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
-        self._ports = [address[1] for address in self._runner.addresses]
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        self._ports = [address[1] for address in runner.addresses]
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._serving.set()
+        await self._ending.wait()
+        await runner.cleanup()
+        await asyncio.sleep(0)  # connections that were hung up on close in the next turn of the loop
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self.scrapes += 1
