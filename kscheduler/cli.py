@@ -71,13 +71,20 @@ def prepare(argv: Sequence[str] | None) -> Command:
 
 
 def validate(options: ValidateOptions) -> int:
+    from kscheduler.config.document import read_document
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import unimplemented_plugins
+    from kscheduler.config.routing import KIND as ROUTING
+    from kscheduler.config.routing_load import load_routing
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.running import refuse_unsupported
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
+    if read_document(options.file).get("kind") == ROUTING:
+        routing = load_routing(options.file)  # plans B are checked beside the profiles, at the start
+        print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
+        return 0
     guests = GuestPlugins()
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
     refuse_unsupported(config, options.file, guests)

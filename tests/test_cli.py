@@ -152,6 +152,18 @@ def test_a_valid_configuration_is_called_valid_and_what_is_missing_is_listed(
     assert all(line.startswith(f"{path}: ") for line in others)
 
 
+def test_a_routing_configuration_is_validated_too(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "apiVersion: kscheduler.io/v1alpha1\nkind: RoutingConfiguration\ncertFile: c\nkeyFile: k\n"
+    path = write("routing.yaml", head + "rules: [{name: a, schedulerName: b, planB: c}]\n")
+    assert answer_of(capsys, "config", "validate", path) == (0, f"{path}: valid, rules: a\n", "")
+    path = write("routing.yaml", head + "rules: [{name: a}]\n")
+    code, out, err = answer_of(capsys, "config", "validate", path)
+    assert (code, out) == (2, "")
+    assert_one_line(err, path, "rules[0].schedulerName: Required value")
+
+
 def test_show_prints_a_configuration_that_is_valid_again(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,20 +13,22 @@ from kscheduler.config.types import Profile
 from kscheduler.errors import ConfigError, InternalError
 
 
-def load_routing(path: str, profiles: Sequence[Profile] = ()) -> RoutingConfig:
-    """The configuration in a YAML or JSON file, complete and valid beside the scheduler's profiles.
+def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> RoutingConfig:
+    """The configuration in a YAML or JSON file, complete and valid; beside the scheduler's profiles, if given.
 
     ConfigError names the file and every fault.
     """
     return _checked(read_document(path), path, profiles)
 
 
-def parse_routing(text: str, profiles: Sequence[Profile] = (), source: str = "routing configuration") -> RoutingConfig:
+def parse_routing(
+    text: str, profiles: Sequence[Profile] | None = None, source: str = "routing configuration"
+) -> RoutingConfig:
     """As `load_routing`, from text."""
     return _checked(parse_document(text.encode(), source), source, profiles)
 
 
-def _checked(document: dict[str, Any], source: str, profiles: Sequence[Profile]) -> RoutingConfig:
+def _checked(document: dict[str, Any], source: str, profiles: Sequence[Profile] | None) -> RoutingConfig:
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(key) != expected:
             raise ConfigError(f'{source}: {key}: expected "{expected}", got {describe(document.get(key))}')
@@ -36,6 +38,9 @@ def _checked(document: dict[str, Any], source: str, profiles: Sequence[Profile])
         raise ConfigError(f"{source}: {error}") from error
     if config is None:
         raise InternalError(f"{source}: not read, and nothing says why")
-    if faults := validate_routing(config) + validate_plans_b(config, profiles):
+    faults = validate_routing(config)
+    if profiles is not None:
+        faults += validate_plans_b(config, profiles)
+    if faults:
         raise ConfigError(f"{source}: {aggregate(faults)}")
     return config

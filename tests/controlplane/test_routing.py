@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
-import contextlib
+import http.server
+import json
 import shutil
+import socket
+import socketserver
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +29,7 @@ from tests.deploy.manifests import DEPLOY, Object, documents
 
 LABEL = "kscheduler.io/routed"
 WEBHOOK_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kscheduler-routing"
-BOTH = {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "kscheduler"}]}
+BOTH: dict[str, Any] = {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "kscheduler"}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,11 @@ class Routing:
             shutil.copy(source, spare)
             spare.rename(target)
 
-    def start(self, name: str = "routing", **options: Any) -> KScheduler:
-        flags = (f"--routing-config={self.file}", "--seed=1")
-        return KScheduler(self.workspace.control_plane, name=name, configuration=BOTH, extra_flags=flags, **options)
+    def start(self, name: str = "routing", configuration: dict[str, Any] = BOTH, *, wait: bool = True) -> KScheduler:
+        flags = (f"--routing-config={self.file}",)
+        return KScheduler(
+            self.workspace.control_plane, name=name, configuration=configuration, extra_flags=flags, wait=wait
+        )
 
 
 @pytest.fixture
@@ -85,12 +91,52 @@ def scheduler_of(workspace: Workspace, name: str) -> str:
     return str(workspace.pod(name)["spec"]["schedulerName"])
 
 
-def is_routed(workspace: Workspace, pods: Iterator[int]) -> Callable[[], bool]:
+class Answers(socketserver.ThreadingTCPServer):
+    """A Prometheus that knows the load of one node, or fails."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.fails = False
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.port: int = self.server_address[1]
+
+    def __enter__(self) -> Answers:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Answers)
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        sample = {"metric": {"node": "node-0"}, "value": [time.time(), "0.5"]}
+        body = {"status": "success", "data": {"resultType": "vector", "result": [sample]}}
+        text = json.dumps(body).encode()
+        self.send_response(500 if self.server.fails else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def is_routed(workspace: Workspace, pods: Iterator[int], scheduler: str = "kscheduler") -> Callable[[], bool]:
     """Whether a new pod is: the apiserver takes a moment to notice a webhook, and to leave one that did not answer."""
 
     def ask() -> bool:
         name = workspace.create_pod(f"probe-{next(pods)}", scheduler_name="default-scheduler")
-        return scheduler_of(workspace, name) == "kscheduler"
+        return scheduler_of(workspace, name) == scheduler
 
     return ask
 
@@ -158,8 +204,6 @@ def test_without_the_webhook_pods_are_created_all_the_same_and_placed_by_default
 
 
 def test_a_webhook_that_accepts_and_never_answers_costs_a_second(routing: Routing) -> None:
-    import socket
-
     workspace = routing.workspace
     with socket.create_server(("127.0.0.1", routing.port)):
         time.sleep(2)  # the apiserver learns of webhook configurations by watching them
@@ -186,8 +230,41 @@ def test_a_renewed_certificate_is_served_without_a_restart(routing: Routing, tmp
     eventually(lambda: ssl.get_server_certificate(address).strip() == pair.public.read_text().strip(), "it is served")
     eventually(is_routed(workspace, numbers), "pods are routed by the new certificate")
     assert scheduler.process.is_running
-    with contextlib.suppress(ValueError):
-        assert "serving a renewed certificate" in scheduler.process.log_text()
+    assert "serving a renewed certificate" in scheduler.process.log_text()
+
+
+def test_under_plan_b_new_pods_are_given_the_other_scheduler(routing: Routing) -> None:
+    """On a replica that does not lead, too: it asks the sources itself."""
+    workspace = routing.workspace
+    with Answers() as prometheus:
+        source = {
+            "name": "prometheus",
+            "prometheus": {"url": f"http://127.0.0.1:{prometheus.port}"},
+            "interval": "200ms",
+            "timeout": "1s",
+            "breaker": {"failures": 100},
+        }
+        plan = {"afterFailures": 3}
+        args = {
+            "sources": [source],
+            "metrics": [{"name": "load", "source": "prometheus", "query": "load"}],
+            "policies": [{"name": "idle", "score": [{"metric": "load"}], "planB": plan}],
+            "defaultPolicy": "idle",
+        }
+        profile = {
+            "schedulerName": "kscheduler",
+            "plugins": {"multiPoint": {"enabled": [{"name": "MetricPolicy"}]}},
+            "pluginConfig": [{"name": "MetricPolicy", "args": args}],
+        }
+        routing.write(rules=[{"name": "idle", "schedulerName": "kscheduler", "planB": "fallback"}])
+        workspace.create_node("node-0")
+        routing.start(configuration={"profiles": [profile]})
+        numbers = count_up()
+        eventually(is_routed(workspace, numbers), "pods are routed")
+        prometheus.fails = True
+        eventually(is_routed(workspace, numbers, "fallback"), "plan B is in force")
+        prometheus.fails = False
+        eventually(is_routed(workspace, numbers), "the source answers again")
 
 
 def test_a_webhook_that_cannot_be_had_is_an_error_of_configuration(
