@@ -335,6 +335,7 @@ class Algorithm:
 
     def _run_pre_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> frozenset[str] | Status | None:
         """The node names left by all PreFilters (None: all nodes), or the rejection that ends the cycle."""
+        state.decider = self._profile
         names: frozenset[str] | None = None
         contributors: list[str] = []
         rejected: Status | None = None

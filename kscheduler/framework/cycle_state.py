@@ -14,14 +14,16 @@ class CycleState:
 
     `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that said Skip in this cycle at PreFilter, at
     PreScore and before PreBind. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
-    soon as this pod has its room, or, if they are named later, as soon as it is bound.
+    soon as this pod has its room, or, if they are named later, as soon as it is bound. `decider`: the scheduler name of
+    the profile whose plugins decide, which need not be the pod's own; "" before they do.
     """
 
-    __slots__ = ("_data", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("_data", "decider", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[str, object] = {}  # plugin name -> what it wrote
         self.pods_to_activate: dict[str, PodInfo] = {}
+        self.decider = ""
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: frozenset[str] = frozenset()
@@ -44,6 +46,7 @@ class CycleState:
         """For a what-if: values that have a method `clone` are cloned; all else that was written is shared."""
         other = CycleState()
         other._data = {key: _clone(value) for key, value in self._data.items()}
+        other.decider = self.decider
         other.pods_to_activate = self.pods_to_activate
         other.skip_filter = set(self.skip_filter)
         other.skip_score = set(self.skip_score)

@@ -225,3 +225,19 @@ def test_plan_b_decides_while_the_source_fails(plan: str, expected: str) -> None
             assert not node_of(world, "after")
 
     scenario()
+
+
+@in_virtual_time
+async def test_a_pod_that_was_handed_over_preempts_by_the_other_profiles_plugins() -> None:
+    source = source_of(0.9)
+    plan = "planB: {afterFailures: 1, action: Profile, profile: packing}"
+    async with world_of(f"{PLAN_B}, {plan}", source, further=OTHER) as world:
+        world.run_kubelets()
+        world.add_node("n0", cpu="1")
+        world.add_pod(pod("there").priority(1))
+        world.bind_elsewhere("there", "n0")
+        source.fail()
+        await world.sleep(15.0)
+        world.add_pod(pod("p").priority(100))
+        await world.until(lambda: "there" not in placed(world))
+        await world.until(world.all_bound)

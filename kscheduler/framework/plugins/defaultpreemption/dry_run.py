@@ -48,7 +48,7 @@ class WhatIfDryRun:
         lower = [other for other in node.pods.values() if other.priority < pod.priority]
         if not lower:
             return NO_VICTIMS
-        what_if = self._handle.profiles[pod.pod.spec.scheduler_name].what_if(state, pod, node.name)
+        what_if = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name].what_if(state, pod, node.name)
         # 1. Everybody of lower priority leaves.
         fault = _each(what_if.remove, lower)
         if fault is not None:

@@ -36,7 +36,7 @@ class CompiledDryRun:
 
     def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
         handle = self._handle
-        profile = handle.profiles[pod.pod.spec.scheduler_name]
+        profile = handle.profiles[state.decider or pod.pod.spec.scheduler_name]
         rules = rules_of(profile, state, pod, handle.table, self._verdicts)
         if rules is None:
             return self._what_ifs.search(state, pod, nodes, wanted)

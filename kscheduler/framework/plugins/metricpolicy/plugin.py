@@ -35,6 +35,7 @@ from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets, metrics_of
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from kscheduler.framework.telemetry import POLICY_KEY, TAS_KEY, PolicyRef
+from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -116,7 +117,7 @@ class MetricPolicy:
             return None, unschedulable()
         if cycle.waits:
             return None, Status(Code.SUCCESS)
-        rows = self._rows_of_ours(statuses)
+        rows = self._rows_of_ours(statuses) if _may_change(cycle.spec) else []
         if not rows:
             return None, unschedulable()
         may_help = self._relax(pod, cycle, rows)
@@ -125,6 +126,9 @@ class MetricPolicy:
 
     def _rows_of_ours(self, statuses: Mapping[str, Status]) -> list[int]:
         """Nodes that were left out here, by row."""
+        if isinstance(statuses, VerdictStatuses):  # a look at every node takes as long as all the rest
+            nodes = statuses.nodes_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            return [node.row for node in nodes if statuses[node.name].plugin == NAME]
         rows = (self._table.row_of(name) for name, status in statuses.items() if status.plugin == NAME)
         return [row for row in rows if row is not None]
 
@@ -262,6 +266,11 @@ class MetricPolicy:
             ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
             ClusterEvent(EventResource.POD, Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCALE_DOWN),
         )
+
+
+def _may_change(policy: PolicySpec) -> bool:
+    """May a pod that waits be judged otherwise later, on the same values?"""
+    return bool(policy.relaxation) or policy.decision_deadline.seconds > 0
 
 
 def _text(error: LookupError) -> str:

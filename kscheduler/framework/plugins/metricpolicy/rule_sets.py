@@ -26,14 +26,15 @@ class RuleSets:
         self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
         self._columns: dict[Values, MetricColumn | None] = {}
         self._versions: dict[Values, int] = {}  # of the columns, when sets were fed last
-        self._policies = -1
+        self._policies = (-1, 0)  # version of the policies, and how many resources there are
         self.version = 0  # grows when a class that was compiled may be judged otherwise than its rules say
         telemetry.watch(self._changed)
 
     def follow(self) -> int:
         """To be called before decisions are made. Returns the version."""
-        if self._telemetry.policies_version != self._policies:
-            self._policies = self._telemetry.policies_version
+        policies = self._telemetry.policies_version, len(self._table.resources.names)
+        if policies != self._policies:
+            self._policies = policies
             self._before = self._sets or self._before
             self._sets, self._columns, self._versions = {}, {}, {}
             self.version += 1
@@ -60,12 +61,15 @@ class RuleSets:
         Until then nothing is known of what was in use on nodes. Lanes that look ahead would begin to know it earlier.
         """
         key = (policy, 0, False)
-        found = self._sets.get(key) or self._before.get(key)
-        return self.find(policy, spec) if found is not None and _is_of(found, spec) else None
+        found = self._sets.get(key)
+        if found is not None:
+            return found if _is_of(found, spec) else None
+        before = self._before.get(key)
+        return self.find(policy, spec) if before is not None and _goes_on(before, spec) else None
 
     def _take_over(self, key: Key, spec: PolicySpec) -> RuleSet | None:
         found = self._before.pop(key, None)
-        return found if found is not None and _is_of(found, spec) else None
+        return found if found is not None and _goes_on(found, spec) else None
 
     def _make(self, key: Key, spec: PolicySpec) -> RuleSet:
         policy, step, is_overdue = key
@@ -117,6 +121,11 @@ COUNTED = {"Neutral": "neutral", "Exclude": "exclude", "LastGood": "last-good", 
 
 def _is_of(rules: RuleSet, spec: PolicySpec) -> bool:
     return rules.spec is spec or rules.spec == spec
+
+
+def _goes_on(rules: RuleSet, spec: PolicySpec) -> bool:
+    """Is it what would be made anew?"""
+    return _is_of(rules, spec) and not rules.rules.lacks_resource
 
 
 def metrics_of(spec: PolicySpec) -> set[str]:

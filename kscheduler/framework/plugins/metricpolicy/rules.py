@@ -83,6 +83,7 @@ class Rules:
         default_factory=list
     )  # each value that rules read, and without which...
     awaited: list[Values] = field(default_factory=list)  # while no node has one of these, pods wait
+    lacks_resource: bool = False  # no node has, and no pod asks for, a resource that counts as load: it is left out
 
     @property
     def filters(self) -> bool:
@@ -184,7 +185,10 @@ class _Compiler:
             return None
         if load.per_pod is not None:
             return Load(PODS, parse_double(load.per_pod), self._number(Baseline(PODS, values)))
-        resource = self._resources.column(load.resource)
+        resource = self._resources.find(load.resource)
+        if resource is None:  # a column for each name that policies make up would cost all nodes memory
+            self._rules.lacks_resource = True
+            return None
         return Load(resource, load.factor * load.per, self._number(Baseline(resource, values)))
 
     def _number(self, wanted: Input) -> int:

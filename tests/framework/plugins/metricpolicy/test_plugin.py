@@ -198,6 +198,21 @@ def test_a_changed_policy_counts_from_the_next_cycle_on() -> None:
     assert bench.judge(state, pod) == [0]
 
 
+def test_a_resource_that_nobody_has_is_no_load_until_somebody_has_it() -> None:
+    gpus = ScoreRule(metric="load", range=Range(), self_load=SelfLoad(resource="example.com/gpu"))
+    bench = Bench(PolicySpec(score=(gpus,)), 1)
+    bench.say(0.1)
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [90]
+    assert bench.table.resources.find("example.com/gpu") is None, "a column would cost every node memory"
+    bench.table.set_node(make_node("n0").capacity(cpu="10", memory="10Gi", **{"example.com/gpu": "10"}).obj())
+    bench.cycle()
+    node = bench.table.at(0)
+    bench.table.add_pod(node, PodInfo(make_pod("there").req(**{"example.com/gpu": "4"}).obj()))
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == [50]
+
+
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
