@@ -504,7 +504,7 @@ class Metrics:
         )
         self.metric_policy_fallbacks_total = self._counters(
             "kscheduler_metric_policy_fallbacks_total",
-            "Pods decided where a policy found no fresh value, by what it does then.",
+            "Times that a policy got to know new values and lacked some, by what it does then; not pods.",
             ("policy", "fallback"),
         )
         self.metric_policy_relaxations_total = self._counters(
