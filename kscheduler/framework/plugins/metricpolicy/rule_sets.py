@@ -14,6 +14,8 @@ from kscheduler.framework.telemetry import PolicyRef, Telemetry
 from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.node_table import NodeTable
 
+MAX_SETS = 128  # some 60 bytes a row each; those not asked for since there were so many are given up
+
 Key = tuple[PolicyRef, int, bool]  # policy, relaxation steps taken, is the time to wait for metrics over?
 
 
@@ -35,9 +37,7 @@ class RuleSets:
         policies = self._telemetry.policies_version, len(self._table.resources.names)
         if policies != self._policies:
             self._policies = policies
-            self._before = self._sets or self._before
-            self._sets, self._columns, self._versions = {}, {}, {}
-            self.version += 1
+            self._turn()
         if self._sets:
             self._history.note(self._telemetry.now(), decides=True)
             versions = self._versions
@@ -50,10 +50,18 @@ class RuleSets:
         key = (policy, step, is_overdue)
         found = self._sets.get(key)
         if found is None or not _is_of(found, spec):
+            if len(self._sets) >= MAX_SETS:
+                self._turn()
             found = self._sets[key] = self._take_over(key, spec) or self._make(key, spec)
             self._begin(found)
             self.version += 1
         return found
+
+    def _turn(self) -> None:
+        """Begin anew; what is asked for again is taken over, and what is not is given up at the next turn."""
+        self._before = self._sets or self._before
+        self._sets, self._columns, self._versions = {}, {}, {}
+        self.version += 1
 
     def known(self, policy: PolicyRef, spec: PolicySpec) -> RuleSet | None:
         """The same for pods at the beginning; None if no such pod was decided yet.

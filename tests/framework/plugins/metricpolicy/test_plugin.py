@@ -24,6 +24,7 @@ from kscheduler.config.metric_policy import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.metricpolicy import rule_sets
 from kscheduler.framework.plugins.metricpolicy.plugin import NAME, MetricPolicy
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.framework.telemetry import POLICY_KEY
@@ -196,6 +197,20 @@ def test_a_changed_policy_counts_from_the_next_cycle_on() -> None:
     bench.telemetry.put("p", PolicySpec(score=(ScoreRule(metric="load", goal="Maximize", range=Range()),)))
     state, pod, _ = bench.cycle()
     assert bench.judge(state, pod) == [0]
+
+
+def test_of_many_policies_those_in_use_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_sets, "MAX_SETS", 3)
+    bench = Bench(nodes=1)
+    bench.say(0.0)
+    for number in range(10):
+        bench.telemetry.policies[f"p{number}"] = PolicySpec(score=(BALANCE,))
+    bench.put("n0", "there", "1")
+    for number in range(40):
+        bench.telemetry.default = f"p{number * 3 % 10 if number % 2 else 0}"
+        state, pod, _ = bench.cycle()
+        assert bench.judge(state, pod) == [100]
+        assert len(bench.plugin._sets._sets) <= 3
 
 
 def test_a_resource_that_nobody_has_is_no_load_until_somebody_has_it() -> None:
