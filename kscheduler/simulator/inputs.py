@@ -23,6 +23,7 @@ from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.traces import GPU_NOTE, NODE_NOTE, Replay, read_arrivals, read_nodes
+from kscheduler.simulator.usage import node_usage, pod_usage
 from kscheduler.simulator.workload import (
     PodPlan,
     WorkloadSpec,
@@ -57,6 +58,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     spec = _spec(arguments)
     nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
     _check_names(nodes.nodes, pods.arrivals)
+    _check_usage(nodes.nodes, pods.arrivals)
     storage = _united(nodes.storage, pods.storage)
     parameters = dict(nodes.parameters + pods.parameters)
     if storage:
@@ -69,6 +71,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
         {**parameters, "seed": str(spec.seed)},
         list(dict.fromkeys(nodes.notes + pods.notes)),
         storage,
+        spec.metrics,
     )
 
 
@@ -80,7 +83,7 @@ def _spec(arguments: SimulateArguments) -> WorkloadSpec:
         plan = replace(plan, arrival=parse_arrival(arguments.arrival, "--arrival"))
     if arguments.duration is not None:
         plan = replace(plan, duration=parse_duration(arguments.duration, "--duration"))
-    return WorkloadSpec(spec.nodes, plan, spec.seed if arguments.seed is None else arguments.seed)
+    return replace(spec, pods=plan, seed=spec.seed if arguments.seed is None else arguments.seed)
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------
@@ -231,3 +234,11 @@ def _check_names(nodes: Iterable[Node], arrivals: Iterable[Arrival]) -> None:
         seen.add(pod.key)
         if pod.spec.node_name and pod.spec.node_name not in known:
             raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')
+
+
+def _check_usage(nodes: Iterable[Node], arrivals: Iterable[Arrival]) -> None:
+    for node in nodes:
+        node_usage(node)
+    for arrival in arrivals:
+        if arrival.pod.metadata.annotations:
+            pod_usage(arrival.pod)

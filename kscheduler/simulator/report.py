@@ -16,6 +16,7 @@ from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
 from kscheduler.simulator.reasons import kind_of
+from kscheduler.simulator.report_load import RealLoadReport, real_load_report
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.statistics import deviation, distribution, mean, percentile
@@ -167,6 +168,7 @@ class Report(_Part, frozen=True):
     series: Series
     node_utilisation: NodeUtilisation
     machine: Machine | None = None
+    real_load: RealLoadReport | None = None  # where pods or nodes declare what they use
 
 
 def build_report(
@@ -202,6 +204,7 @@ def build_report(
         series=_series(books, start_s),
         node_utilisation=_node_utilisation(books, last, busiest),
         machine=machine,
+        real_load=None if outcome.load is None else real_load_report(outcome.load, start_s),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from kscheduler.simulator.fragmentation import DEFINITION
 from kscheduler.simulator.report import Report, ResourceFigures
+from kscheduler.simulator.report_load_html import load_note, load_section
 from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 20
@@ -23,8 +24,7 @@ SHOWN_RESOURCES = 3  # in the summary, besides pods
 
 _MODEL_NOTES = (
     "Time is virtual. Requests to the apiserver take the latency given; the scheduler's own decisions take none.",
-    "Utilisation counts requests of pods that are bound and not finished, as the scheduler does; what processes really "
-    "use is not known.",
+    "Utilisation counts requests of pods that are bound and not finished, as the scheduler does.",
 )
 
 
@@ -37,6 +37,7 @@ def to_html(report: Report) -> str:
         verdict=_verdict(report),
         tiles="\n".join(_tiles(report)),
         utilisation_text=escape(_utilisation_text(report)),
+        load=load_section(report.real_load),
         pending_text=escape(_pending_text(report)),
         latency_text=escape(_latency_text(report)),
         nodes_text=escape(_nodes_text(report)),
@@ -45,7 +46,7 @@ def to_html(report: Report) -> str:
         reasons=_reasons_table(report),
         priorities=_priorities_table(report),
         parameters=_parameters_table(report),
-        notes=_list([*report.notes, *_MODEL_NOTES], "notes"),
+        notes=_list([*report.notes, *_MODEL_NOTES, load_note(report.real_load)], "notes"),
         version=escape(report.version),
         style=_asset("report.css"),
         script=_asset("report.js"),
@@ -67,6 +68,7 @@ def _data(report: Report) -> str:
         "busiest_s": report.busiest_s,
         "series": report.series,
         "latency": report.latency,
+        "load": report.real_load,
         "nodes": {
             "names": nodes.names,
             "resources": nodes.resources,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscheduler.simulator.report import Report, ResourceFigures
+from kscheduler.simulator.report_load import RealLoadReport
 from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 8
@@ -18,6 +19,7 @@ def to_text(report: Report) -> str:
         _pods(report),
         _times(report),
         _resources(report.resources),
+        _real_load(report.real_load),
         _nodes(report),
         _reasons(report),
         _machine(report),
@@ -67,6 +69,26 @@ def _resources(resources: Sequence[ResourceFigures]) -> list[str]:
             "-" if figures.fragmentation_busiest is None else percent(figures.fragmentation_busiest),
         ]
         for figures in resources
+    ]
+    return _table([header, *rows])
+
+
+def _real_load(load: RealLoadReport | None) -> list[str]:
+    if load is None:
+        return []
+    header = ["really used", "mean", "deviation", "highest node", "over 80 %", "over 90 %", "over 100 % (node-minutes)"]
+    rows = [
+        [
+            figures.name,
+            percent(figures.mean),
+            percent(figures.deviation),
+            percent(figures.max),
+            *(
+                f"{over / 60:,.0f}"
+                for over in (figures.over_80_node_s, figures.over_90_node_s, figures.over_100_node_s)
+            ),
+        ]
+        for figures in load.resources
     ]
     return _table([header, *rows])
 

@@ -26,7 +26,11 @@ from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.cluster import Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
+from kscheduler.simulator.load_history import LoadHistory
+from kscheduler.simulator.metrics_server import serve_metrics
+from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.usage import declare_usage
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.simulator.volume_controller import VolumeController
 
@@ -98,6 +102,7 @@ class Outcome:
     events: dict[str, int] = field(default_factory=dict)  # Events created, by reason
     violations: list[str] = field(default_factory=list)
     scheduler_names: frozenset[str] = frozenset()
+    load: LoadHistory | None = None  # where pods or nodes declare what they use
 
 
 def simulate_scenario(
@@ -120,6 +125,8 @@ class _Simulation:
         self._changed_s = 0.0  # when a pod last changed in any way
         self._poke: asyncio.Future[None] | None = None
         self._wanted_s = 0.0  # until when the player sleeps, unless poked
+        self._started_s = 0.0
+        self._load: RealLoad | None = None  # None until somebody wants to know it
 
     async def run(self) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -136,22 +143,29 @@ class _Simulation:
             cluster.create_storage(item)
         for node in self._scenario.nodes:
             cluster.create_node(node)
+        history = LoadHistory(self._real_load()) if self._declares_usage() else None
         self._create_existing()
         volumes.settle()
         # 2. The scheduler.
-        client = cluster.client(latency=self._settings.latency, faults=self._settings.faults, seed=self._settings.seed)
+        faults = self._settings.faults or Faults(self._settings.seed)
+        serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)
+        client = cluster.client(latency=self._settings.latency, faults=faults, seed=self._settings.seed)
         scheduler = self._make(client, clock, random.Random(f"{self._settings.seed} scheduler"))
         running = asyncio.ensure_future(scheduler.run())
         try:
             await _unless_ended(running, scheduler.wait_for_sync())
             # 3. and 4. Play.
-            started_s = loop.time()
+            started_s = self._started_s = loop.time()
+            if history is not None and self._accounting.start_s is None:
+                history.begin()
             ending = await _unless_ended(running, self._play(started_s))
             await asyncio.sleep(SETTLE_S)
         finally:
             await cancel_and_wait(running)
         # 5. The books.
         self._accounting.close()
+        if history is not None:
+            history.close(self._accounting.now_s)
         return Outcome(
             self._accounting,
             cluster,
@@ -160,7 +174,17 @@ class _Simulation:
             dict(sorted(cluster.event_counts.items())),
             self._violations(ending),
             self._settings.scheduler_names,
+            history,
         )
+
+    def _declares_usage(self) -> bool:
+        pods = (arrival.pod for arrival in self._scenario.arrivals)
+        return declare_usage(self._scenario.nodes) or declare_usage(pods)
+
+    def _real_load(self) -> RealLoad:
+        if self._load is None:
+            self._load = RealLoad(self._cluster)
+        return self._load
 
     # --- playing --------------------------------------------------------------------------------------------------
 
@@ -189,11 +213,13 @@ class _Simulation:
         if until is None:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
-            until = self._changed_s + QUIET_S
+            # Pods may wait for metrics that will come again.
+            changed_s = max(self._changed_s, started_s + self._scenario.metrics.last_outage_s)
+            until = changed_s + QUIET_S
             if now >= until:
                 if not self._unexplained():
                     return Ending.REST_UNSCHEDULABLE, now
-                until = self._changed_s + FORGOTTEN_S
+                until = changed_s + FORGOTTEN_S
                 if now >= until:
                     return Ending.FORGOTTEN, now
         return None, until if limit is None else min(until, started_s + limit)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
+from kscheduler.simulator.metrics_plan import MetricsPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,4 @@ class Scenario:
     parameters: dict[str, str] = field(default_factory=dict)  # what it was made from, for the report
     notes: list[str] = field(default_factory=list)  # what is not modelled, for the report
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
+    metrics: MetricsPlan = field(default_factory=MetricsPlan)

@@ -26,8 +26,10 @@ from kscheduler.api.objects import (
     Taint,
     Toleration,
 )
+from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.usage_laws import UsageLaw
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -42,6 +44,7 @@ class NodeShape:
     labels: dict[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     unschedulable: bool = False
+    annotations: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class PodShape:
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: Sequence[Toleration] = ()
     duration: DurationLaw | None = None  # instead of the workload's
+    limits: QuantityMap = field(default_factory=dict)
+    usage: UsageLaw | None = None  # what is really used; None: as requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class WorkloadSpec:
     nodes: NodePlan
     pods: PodPlan
     seed: int = 0
+    metrics: MetricsPlan = field(default_factory=MetricsPlan)
 
 
 _TAINTED = (Taint(key=GPU, value="present", effect="NoSchedule"),)
@@ -116,7 +122,8 @@ def default_workload(
 
 def generate(spec: WorkloadSpec) -> Scenario:
     """The scenario this spec describes; the same one every time."""
-    return Scenario(generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed), describe(spec))
+    nodes, arrivals = generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed)
+    return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics)
 
 
 def describe(spec: WorkloadSpec) -> dict[str, str]:
@@ -149,7 +156,7 @@ def generate_nodes(plan: NodePlan, seed: int) -> list[Node]:
 
 def generate_arrivals(plan: PodPlan, seed: int) -> list[Arrival]:
     times = plan.arrival.times(random.Random(f"{seed} arrivals"))
-    durations = random.Random(f"{seed} durations")
+    durations, usages = random.Random(f"{seed} durations"), random.Random(f"{seed} usage")
     chosen = _choices(plan.shapes, [shape.weight for shape in plan.shapes], random.Random(f"{seed} pods"))
     specs = {shape.name: _spec(shape) for shape in plan.shapes}
     labels = {shape.name: {"app": shape.name, **shape.labels} for shape in plan.shapes}
@@ -157,11 +164,18 @@ def generate_arrivals(plan: PodPlan, seed: int) -> list[Arrival]:
     arrivals = []
     for index, at_s, shape in zip(range(plan.count), times, chosen, strict=False):
         metadata = ObjectMeta(
-            name=f"{shape.name}-{index:0{width}}", namespace=plan.namespace, labels=labels[shape.name]
+            name=f"{shape.name}-{index:0{width}}",
+            namespace=plan.namespace,
+            labels=labels[shape.name],
+            annotations=_annotations(shape, usages),
         )
         runs_s = (shape.duration or plan.duration).draw(durations)
         arrivals.append(Arrival(at_s, Pod(metadata=metadata, spec=specs[shape.name]), runs_s))
     return arrivals
+
+
+def _annotations(shape: PodShape, source: random.Random) -> dict[str, str] | None:
+    return None if shape.usage is None else shape.usage.annotations(shape.requests, shape.limits, source)
 
 
 T = TypeVar("T")
@@ -178,7 +192,7 @@ def _node(name: str, shape: NodeShape, zone: str) -> Node:
     if zone:
         labels[ZONE_LABEL] = zone
     return Node(
-        metadata=ObjectMeta(name=name, labels=labels),
+        metadata=ObjectMeta(name=name, labels=labels, annotations=shape.annotations or None),
         spec=NodeSpec(unschedulable=shape.unschedulable, taints=list(shape.taints) or None),
         status=NodeStatus(
             capacity=shape.capacity, allocatable=shape.capacity, conditions=[NodeCondition("Ready", "True")]
@@ -187,7 +201,8 @@ def _node(name: str, shape: NodeShape, zone: str) -> Node:
 
 
 def _spec(shape: PodShape) -> PodSpec:
-    container = Container(name="main", image=shape.name, resources=ResourceRequirements(requests=shape.requests))
+    resources = ResourceRequirements(requests=shape.requests, limits=shape.limits or None)
+    container = Container(name="main", image=shape.name, resources=resources)
     return PodSpec(
         containers=[container],
         priority=shape.priority,

@@ -6,7 +6,8 @@
       zones: [a, b, c]
       shapes:
       - {name: small, weight: 3, capacity: {cpu: 16, memory: 64Gi}}
-      - {name: gpu, capacity: {cpu: 96, memory: 768Gi, example.com/gpu: 8}, taints: [{key: gpu, effect: NoSchedule}]}
+      - {name: gpu, capacity: {cpu: 96, memory: 768Gi, example.com/gpu: 8}, taints: [{key: gpu, effect: NoSchedule}],
+         usage: {cpu: 2}}                                     # beside its pods
     pods:
       count: 50000
       arrival: poisson:500
@@ -14,12 +15,19 @@
       shapes:
       - {name: web, weight: 9, requests: {cpu: 500m, memory: 1Gi}, priority: 1000, duration: forever}
       - {name: job, requests: {cpu: 4, memory: 8Gi}, nodeSelector: {node-shape: small}}
+      - {name: idle, requests: {cpu: 2}, limits: {cpu: 4}, usage: {cpu: "normal:0.2,0.05", memory: 0.5, ramp: 30}}
+    metrics:                                                 # metrics.k8s.io of this cluster
+      interval: 15
+      outages:
+      - {kind: unavailable, from: 600, until: 900}           # or hang; seconds since the first arrival
 
 What is left out takes the defaults of plain numbers on the command line. `pods: 110` is added to a node's capacity.
+`usage` of pods is a share of what they request, and at most their limit; without it they use what they request.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +38,10 @@ from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.amounts import check_quantity
+from kscheduler.simulator.metrics_plan import DEFAULT_INTERVAL_S, KINDS, MetricsPlan, Outage
 from kscheduler.simulator.processes import parse_arrival, parse_duration
+from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
+from kscheduler.simulator.usage_laws import ShareLaw, UsageLaw, parse_share
 from kscheduler.simulator.workload import (
     DEFAULT_NODE_SHAPES,
     DEFAULT_POD_SHAPES,
@@ -60,12 +71,19 @@ class _NodeShape(_Shape, frozen=True):
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     unschedulable: bool = False
+    usage: dict[str, Any] = {}
 
 
 class _Nodes(_Fields, frozen=True):
     count: int = 100
     zones: list[str] = msgspec.field(default_factory=lambda: list(DEFAULT_ZONES))
     shapes: list[_NodeShape] = []
+
+
+class _Usage(_Fields, frozen=True):
+    cpu: str | float | None = None
+    memory: str | float | None = None
+    ramp: float = 0.0
 
 
 class _PodShape(_Shape, frozen=True):
@@ -75,6 +93,8 @@ class _PodShape(_Shape, frozen=True):
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     duration: str = ""
+    limits: dict[str, Any] = {}
+    usage: _Usage | None = None
 
 
 class _Pods(_Fields, frozen=True):
@@ -85,10 +105,22 @@ class _Pods(_Fields, frozen=True):
     shapes: list[_PodShape] = []
 
 
+class _Outage(_Fields, frozen=True):
+    kind: str = ""
+    start: float = msgspec.field(default=0.0, name="from")
+    until: float = 0.0
+
+
+class _Metrics(_Fields, frozen=True):
+    interval: float = DEFAULT_INTERVAL_S
+    outages: list[_Outage] = []
+
+
 class _Workload(_Fields, frozen=True):
     seed: int = 0
     nodes: _Nodes = _Nodes()
     pods: _Pods = _Pods()
+    metrics: _Metrics = _Metrics()
 
 
 def read_workload(path: str) -> WorkloadSpec:
@@ -99,7 +131,8 @@ def read_workload(path: str) -> WorkloadSpec:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     assert workload is not None  # without a list for faults, decode raises them
-    return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed)
+    metrics = _metrics(f"{path}: metrics", workload.metrics)
+    return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed, metrics)
 
 
 def _nodes(path: str, nodes: _Nodes) -> NodePlan:
@@ -115,7 +148,17 @@ def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
         if taint.effect not in _EFFECTS:
             expected = ", ".join(_EFFECTS)
             raise ConfigError(f'{where}.taints[{index}].effect: expected one of {expected}, got "{taint.effect}"')
-    return NodeShape(shape.name, capacity, shape.weight, shape.labels, shape.taints, shape.unschedulable)
+    used = _node_usage(f"{where}.usage", shape.usage)
+    return NodeShape(shape.name, capacity, shape.weight, shape.labels, shape.taints, shape.unschedulable, used)
+
+
+def _node_usage(where: str, usage: dict[str, Any]) -> dict[str, str]:
+    """As annotations."""
+    keys = {"cpu": USAGE_CPU, "memory": USAGE_MEMORY}
+    for name in usage:
+        if name not in keys:
+            raise ConfigError(f'{where}: expected cpu or memory, got "{name}"')
+    return {keys[name]: str(value) for name, value in _quantities(where, usage).items()}
 
 
 def _pods(path: str, pods: _Pods) -> PodPlan:
@@ -137,7 +180,34 @@ def _pod_shape(where: str, shape: _PodShape) -> PodShape:
         shape.node_selector,
         shape.tolerations,
         parse_duration(shape.duration, f"{where}.duration") if shape.duration else None,
+        _quantities(f"{where}.limits", shape.limits),
+        None if shape.usage is None else _pod_usage(f"{where}.usage", shape.usage),
     )
+
+
+def _pod_usage(where: str, usage: _Usage) -> UsageLaw:
+    def share(name: str, written: str | float | None) -> ShareLaw | None:
+        return None if written is None else parse_share(written, f"{where}.{name}")
+
+    if not 0 <= usage.ramp < math.inf:
+        raise ConfigError(f"{where}.ramp: expected seconds, 0 or more, got {usage.ramp:g}")
+    return UsageLaw(share("cpu", usage.cpu), share("memory", usage.memory), usage.ramp)
+
+
+def _metrics(where: str, metrics: _Metrics) -> MetricsPlan:
+    if not 0 < metrics.interval < math.inf:
+        raise ConfigError(f"{where}.interval: expected seconds above zero, got {metrics.interval:g}")
+    return MetricsPlan(
+        metrics.interval, [_outage(f"{where}.outages[{index}]", each) for index, each in enumerate(metrics.outages)]
+    )
+
+
+def _outage(where: str, outage: _Outage) -> Outage:
+    if outage.kind not in KINDS:
+        raise ConfigError(f'{where}.kind: expected one of {", ".join(KINDS)}, got "{outage.kind}"')
+    if not 0 <= outage.start < outage.until < math.inf:
+        raise ConfigError(f"{where}: expected until after from, got from {outage.start:g} until {outage.until:g}")
+    return Outage(outage.kind, outage.start, outage.until)
 
 
 def _check_count(where: str, count: int) -> None:

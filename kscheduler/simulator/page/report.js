@@ -117,6 +117,14 @@ function steps(times, values, end, px, py) {
   return path + `H${px(end).toFixed(1)}`;
 }
 
+// The area between two step functions: along one, back along the other.
+function between(times, low, high, end, px, py) {
+  let path = steps(times, high, end, px, py);
+  for (let i = times.length - 1; i >= 0; i--)
+    path += `V${py(low[i]).toFixed(1)}H${px(times[i]).toFixed(1)}`;
+  return path + "Z";
+}
+
 function indexAt(times, time) {
   let low = 0, high = times.length - 1;
   while (low < high) {
@@ -126,12 +134,13 @@ function indexAt(times, time) {
   return low;
 }
 
-function overTime(id, height, lines, high, yTicks, say, fill) {
-  const holder = document.getElementById(id), times = data.series.time_s, end = data.simulated_s;
+function overTime(id, height, lines, high, yTicks, say, fill, times = data.series.time_s, band = null) {
+  const holder = document.getElementById(id), end = data.simulated_s;
   if (!times.length || end <= 0) { nothing(holder, "No virtual time passed."); return; }
   const { ticks, unit } = timeTicks(end, holder.clientWidth < 600 ? 5 : 9);
   const plot = frame(holder, height, ticks, yTicks, (t) => t / end, (v) => v / high, `virtual time, ${unit}`);
   let svg = plot.svg;
+  if (band) svg += `<path class="area" fill="${band.color}" d="${between(times, band.low, band.high, end, plot.px, plot.py)}"/>`;
   for (const line of lines) {
     const path = steps(times, line.values, end, plot.px, plot.py);
     if (fill) svg += `<path class="area" fill="${line.color}" d="${path}V${plot.box.bottom}H${plot.box.left}Z"/>`;
@@ -145,22 +154,55 @@ function overTime(id, height, lines, high, yTicks, say, fill) {
 
 const colorOf = (index) => `var(--s${Math.min(index, 5)})`;
 
-function drawUtilisation() {
-  const names = Object.keys(data.series.used);
-  const lines = names.map((name, index) => ({ name, values: data.series.used[name], color: colorOf(index) }));
-  document.getElementById("utilisation-legend").innerHTML = "";
+function legend(id, lines) {
+  const holder = document.getElementById(id);
+  holder.innerHTML = "";
   for (const line of lines) {
     const entry = document.createElement("span"), swatch = document.createElement("i");
     swatch.style.background = line.color;
     entry.append(swatch, line.name);
-    document.getElementById("utilisation-legend").append(entry);
+    holder.append(entry);
   }
+}
+
+function drawUtilisation() {
+  const names = Object.keys(data.series.used);
+  const lines = names.map((name, index) => ({ name, values: data.series.used[name], color: colorOf(index) }));
+  legend("utilisation-legend", lines);
   const most = Math.max(0.001, ...lines.map((line) => Math.max(0, ...line.values)));
   // The whole scale, unless hardly anything is used: then a flat line would tell nothing.
   const step = most > 0.4 ? 0.2 : niceStep(most, 4), high = most > 0.4 ? Math.max(1, most) : Math.ceil(most / step - 1e-9) * step;
   const digits = step < 0.001 ? 2 : step < 0.01 ? 1 : 0, ticks = [];
   for (let i = 0; i * step <= high * 1.0001; i++) ticks.push([i * step, percent(i * step, digits)]);
   overTime("utilisation", 300, lines, high, ticks, (v) => percent(v, most < 0.1 ? 2 : 1), lines.length === 1);
+}
+
+// Where pods declare what they use: how it lies on the nodes.
+const loadView = { resource: data.load ? Object.keys(data.load.series)[0] : "" };
+
+function drawLoad() {
+  if (!data.load) return;
+  const series = data.load.series[loadView.resource], times = data.load.time_s;
+  const lines = [
+    { name: "highest node", values: series.max, color: "var(--s2)" },
+    { name: "mean", values: series.mean, color: "var(--s0)" },
+    { name: "requested, mean", values: series.requested, color: "var(--s5)" },
+  ];
+  const around = (sign) => series.mean.map((v, i) => Math.max(0, v + sign * series.deviation[i]));
+  const band = { low: around(-1), high: around(1), color: "var(--s0)" };
+  legend("load-legend", lines);
+  const most = Math.max(0.001, ...series.max, ...series.requested, ...band.high);
+  const step = niceStep(most, 5), high = Math.ceil(most / step - 1e-9) * step;
+  const ticks = linearTicks(high, Math.round(high / step)).map((v) => [v, percent(v, step < 0.01 ? 1 : 0)]);
+  overTime("load", 300, lines, high, ticks, percent, false, times, band);
+  const over = [
+    { name: "above 80 %", values: series.over_80, color: "var(--s2)" },
+    { name: "above 100 %", values: series.over_100, color: "var(--s4)" },
+  ];
+  legend("loaded-legend", over);
+  const many = Math.max(0.05, ...series.over_80), part = niceStep(many, 4), top = Math.ceil(many / part - 1e-9) * part;
+  const parts = linearTicks(top, Math.round(top / part)).map((v) => [v, percent(v, part < 0.01 ? 1 : 0)]);
+  overTime("loaded", 180, over, top, parts, percent, true, times);
 }
 
 function drawPending() {
@@ -251,7 +293,7 @@ function drawScale(values, colors, none) {
   if (without) add(none, "has none", without);
 }
 
-function segments(id, entries, chosen, choose) {
+function segments(id, entries, chosen, choose, redraw = drawHeat) {
   const holder = document.getElementById(id);
   entries.forEach(([value, label]) => {
     const button = document.createElement("button");
@@ -261,7 +303,7 @@ function segments(id, entries, chosen, choose) {
     button.onclick = () => {
       for (const other of holder.children) other.setAttribute("aria-pressed", String(other === button));
       choose(value);
-      drawHeat();
+      redraw();
     };
     holder.append(button);
   });
@@ -289,10 +331,13 @@ heat.onpointerleave = hideTip;
 
 segments("heat-resource", nodes.resources.map((name, index) => [index, name]), 0, (value) => { view.resource = value; });
 segments("heat-moment", moments, "busiest", (value) => { view.moment = value; });
+if (data.load)
+  segments("load-resource", Object.keys(data.load.series).map((name) => [name, name]), loadView.resource, (value) => { loadView.resource = value; }, drawLoad);
 document.getElementById("heat-sort").onchange = (event) => { view.sorted = event.target.checked; drawHeat(); };
 
 function draw() {
   drawUtilisation();
+  drawLoad();
   drawPending();
   drawLatency();
   drawHeat();

@@ -1,0 +1,97 @@
+"""How evenly real load lay on the nodes over time: samples for plots, and means over the whole time.
+
+Samples are taken as in `timeline`: before a change, of the state since the last one; nothing ticks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kscheduler.simulator.node_load import LEVELS
+from kscheduler.simulator.real_load import RealLoad
+from kscheduler.simulator.statistics import deviation, mean
+from kscheduler.simulator.usage import RESOURCES
+
+MAX_SAMPLES = 600
+FIRST_INTERVAL_S = 5.0  # a sample looks at every node
+
+
+class Spread(NamedTuple):
+    """One resource over all nodes, as shares of what each has."""
+
+    requested: float  # mean
+    requested_deviation: float
+    mean: float
+    deviation: float
+    max: float
+    over: tuple[float, ...]  # share of nodes above each of LEVELS
+
+
+class LoadSample(NamedTuple):
+    at_s: float  # from then on
+    spreads: tuple[Spread, ...]  # by RESOURCES
+
+
+class LoadHistory:
+    """`close` it at the end, then read."""
+
+    def __init__(self, load: RealLoad) -> None:
+        self.samples: list[LoadSample] = []
+        self.sampled_s = 0.0  # the time that the integrals cover
+        self.integrals = [[0.0] * 4 for _ in RESOURCES]  # of the first four of a Spread, over time
+        self.highest = [0.0 for _ in RESOURCES]  # of any node in any sample
+        self._load = load
+        self._interval_s = FIRST_INTERVAL_S
+        self._changed_s = self._last_s = load.clock.now()
+        load.before_change.append(self._before_change)
+
+    def begin(self) -> None:
+        """Forget what came before the first pod."""
+        self._load.settle()
+        self._changed_s = self._last_s = self._load.clock.now()
+        self.samples.clear()
+        self.sampled_s = 0.0
+        self.integrals = [[0.0] * 4 for _ in RESOURCES]
+        self.highest = [0.0 for _ in RESOURCES]
+        for node in self._load.nodes:
+            for load in node.loads:
+                load.over_s = [0.0] * len(LEVELS)
+
+    def close(self, now: float) -> None:
+        for node in self._load.nodes:
+            for load in node.loads:
+                load.settle(now)
+        self._sample(now)
+
+    def over_s(self, resource: int) -> list[float]:
+        """Seconds above each of LEVELS, added up over nodes."""
+        return [sum(node.loads[resource].over_s[level] for node in self._load.nodes) for level in range(len(LEVELS))]
+
+    def _before_change(self, now: float) -> None:
+        if now - self._last_s >= self._interval_s:
+            self._sample(now)
+            if len(self.samples) > MAX_SAMPLES:
+                del self.samples[1::2]
+                self._interval_s *= 2
+        self._changed_s = now
+
+    def _sample(self, now: float) -> None:
+        spreads = tuple(self._spread(resource, now) for resource in range(len(RESOURCES)))
+        passed = max(0.0, now - self._last_s)
+        self.sampled_s += passed
+        for index, spread in enumerate(spreads):
+            self.highest[index] = max(self.highest[index], spread.max)
+            for field, value in enumerate(spread[:4]):
+                self.integrals[index][field] += value * passed
+        self.samples.append(LoadSample(self._changed_s, spreads))
+        self._last_s = now
+
+    def _spread(self, resource: int, now: float) -> Spread:
+        loads = [node.loads[resource] for node in self._load.nodes if node.loads[resource].capacity]
+        shares = [load.share(now) for load in loads]
+        requests = [load.requested / load.capacity for load in loads]
+        count = max(1, len(shares))
+        over = tuple(sum(share > level for share in shares) / count for level in LEVELS)
+        return Spread(
+            mean(requests), deviation(requests), mean(shares), deviation(shares), max(shares, default=0.0), over
+        )

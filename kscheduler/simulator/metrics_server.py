@@ -1,0 +1,136 @@
+"""metrics.k8s.io/v1beta1 nodes of a simulated cluster, from what its nodes really use, as metrics-server gives them.
+
+It looks at all nodes every so often. CPU is the mean between the last two looks, memory what it was at the last one,
+both at most what the node has; the timestamp is that of the last look. A node is shown once there were two.
+Nodes that are there at the first question are taken to have been as they are for a while.
+Nothing ticks: looks that are due are caught up with before a load changes, and when somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from kscheduler.errors import APIError, NotFound
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.faults import FaultKind, Faults, Verb
+from kscheduler.simulator.metrics_plan import HANG, UNAVAILABLE, MetricsPlan
+from kscheduler.simulator.real_load import RealLoad
+from kscheduler.simulator.timestamps import rfc3339
+
+API = "/apis/metrics.k8s.io/v1beta1"
+NODES = f"{API}/nodes"
+_NANO = 1_000_000  # in a thousandth
+_KIB = 1024
+
+
+class _Look(NamedTuple):
+    at_s: float
+    cpu: list[float]  # row -> thousandths × seconds, since the node came
+    memory: list[float]  # row -> bytes
+
+
+class MetricsServer:
+    def __init__(self, load: Callable[[], RealLoad], interval_s: float) -> None:
+        self._make_load = load
+        self._interval_s = interval_s
+        self._load: RealLoad | None = None  # None until somebody asks
+        self._start_s = 0.0
+        self._number = 0  # of the last look
+        self._before = self._last = _Look(0.0, [], [])
+        self._answer = b""  # b"": to be written
+
+    def answer(self) -> bytes:
+        """A NodeMetricsList."""
+        load = self._load or self._begin()
+        self._catch_up(load.clock.now())
+        if not self._answer:
+            self._answer = self._write(load)
+        return self._answer
+
+    def _begin(self) -> RealLoad:
+        load = self._load = self._make_load()
+        now = self._start_s = load.clock.now()
+        self._last = look = self._look(now)
+        steady = [
+            known - node.loads[0].at(now) * self._interval_s for known, node in zip(look.cpu, load.nodes, strict=True)
+        ]
+        self._before = _Look(now - self._interval_s, steady, look.memory)
+        load.before_change.append(self._catch_up)
+        return load
+
+    def _catch_up(self, now: float) -> None:
+        number = math.floor((now - self._start_s) / self._interval_s)
+        if number <= self._number:
+            return
+        # Loads have not changed since the last look that was due at a change: older looks can be had now as well.
+        self._before = self._last if number == self._number + 1 else self._look_at(number - 1)
+        self._last = self._look_at(number)
+        self._number = number
+        self._answer = b""
+
+    def _look_at(self, number: int) -> _Look:
+        return self._look(self._start_s + number * self._interval_s)
+
+    def _look(self, at_s: float) -> _Look:
+        assert self._load is not None
+        nodes = self._load.nodes
+        cpu = [node.loads[0].integral_until(at_s) for node in nodes]
+        return _Look(at_s, cpu, [node.loads[1].at(at_s) for node in nodes])
+
+    def _write(self, load: RealLoad) -> bytes:
+        wall = load.clock.wall() - load.clock.now()
+        window_s = self._last.at_s - self._before.at_s
+        timestamp = rfc3339(wall + self._last.at_s)
+        items = []
+        for node, since, cpu, memory in zip(
+            load.nodes, self._before.cpu, self._last.cpu, self._last.memory, strict=False
+        ):
+            if node.gone:
+                continue
+            of_cpu, of_memory = node.loads
+            used_milli = min((cpu - since) / window_s, of_cpu.capacity)
+            usage = {
+                "cpu": f"{round(used_milli * _NANO)}n",
+                "memory": f"{round(min(memory, of_memory.capacity) / _KIB)}Ki",
+            }
+            items.append(
+                {
+                    "metadata": {"name": node.name, "creationTimestamp": timestamp},
+                    "timestamp": timestamp,
+                    "window": f"{window_s:g}s",
+                    "usage": usage,
+                }
+            )
+        return msgspec.json.encode(
+            {"kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items}
+        )
+
+
+def serve_metrics(
+    cluster: Cluster, load: Callable[[], RealLoad], plan: MetricsPlan, faults: Faults, played_s: Callable[[], float]
+) -> None:
+    """Put the API where clients of the cluster find it. `played_s`: the time by which outages go."""
+    server = MetricsServer(load, plan.interval_s)
+
+    def answer(path: str) -> bytes:
+        if path != NODES:
+            raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
+        if plan.fails(UNAVAILABLE, played_s()):
+            said = "the server is currently unable to handle the request"
+            raise APIError(said, status=503, reason="ServiceUnavailable")
+        return server.answer()
+
+    cluster.aggregated[API] = answer
+    for outage in plan.outages:
+        if outage.kind == HANG:
+            faults.add(
+                FaultKind.TIMEOUT,
+                Verb.GET_AGGREGATED,
+                resource=NODES,
+                delay_s=outage.until_s - outage.from_s,
+                matches=lambda _, outage=outage: outage.holds(played_s()),  # type: ignore[misc]
+            )
