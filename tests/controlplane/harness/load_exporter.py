@@ -16,7 +16,7 @@ import enum
 import ssl
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
@@ -91,7 +91,7 @@ class LoadExporter:
 
     def shares(self) -> dict[str, float]:
         """Node -> the share of its CPU in use now, whatever its line says."""
-        asked = Counter[str]()  # node -> cores
+        asked: defaultdict[str, float] = defaultdict(float)  # node -> cores
         for pod in self._pods.objects():
             if node := pod["spec"].get("nodeName"):
                 asked[node] += _cores(pod)
