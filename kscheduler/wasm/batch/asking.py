@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -19,8 +20,9 @@ from kscheduler.wasm.batch.metric_feed import LiveColumns, MetricFeed
 from kscheduler.wasm.batch.pods import Document, PodView
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.batch.table_feed import TableFeed
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import Instance
-from kscheduler.wasm.pool import Pool
+from kscheduler.wasm.pool import Outcome, Pool
 
 T = TypeVar("T")
 
@@ -42,6 +44,30 @@ class Question:
         if rows is None:
             return self._about_all
         return self._before_rows + (_SHORT_BIN[len(rows)] + rows if len(rows) < len(_SHORT_BIN) else _encode(rows))
+
+
+class Turn:
+    """Of the calls about one pod on other threads: one at a time, and each that has begun is made to its end.
+
+    So nobody touches an instance that another thread is at, and a guest hears of nodes in order.
+    """
+
+    def __init__(self) -> None:
+        self._call: asyncio.Task[Any] | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        return self._call is not None and not self._call.done()
+
+    async def wait(self) -> None:
+        """For a call that nobody else waits for any more."""
+        while self._call is not None and self.is_taken:
+            await asyncio.wait([self._call])
+
+    async def take(self, call: Coroutine[Any, Any, T]) -> T:
+        """Its result. If the caller is cancelled, the call goes on."""
+        self._call = asyncio.get_running_loop().create_task(call)
+        return await asyncio.shield(self._call)
 
 
 class Asker:
@@ -70,13 +96,13 @@ class Asker:
         *,
         rows: bytes | None = None,
         what_if: NodeInfo | None = None,
-        uid: str | None = None,
+        holder: str | None = None,
         **more: Any,
     ) -> T:
         """What `read` makes of the answer about one pod; it is given how many rows were asked about.
 
         `read` raises GuestFault for what the ABI does not allow. `rows`: packed, for points that answer by row; None
-        for all. `what_if`: a node as it might be, which is among the rows. `uid`: of a pod that may hold an instance.
+        for all. `what_if`: a node as it might be, which is among the rows. `holder`: who may hold an instance.
         """
         question: dict[str, Any] = {"pods": [self.view.show(pod, state)]}
         if rows is not None:
@@ -93,7 +119,49 @@ class Asker:
             except GuestError as error:  # the instance is sound
                 return error
 
-        return _said(point, self.pool.run(work, uid))
+        return _said(point, self.pool.run(work, holder))
+
+    async def ask_apart(
+        self,
+        threads: BindingThreads,
+        point: Point,
+        pod: PodInfo,
+        read: Callable[[PodAnswer, int], T],
+        state: bytes | None,
+        *,
+        holder: str,
+        turn: Turn,
+        **more: Any,
+    ) -> T:
+        """The same about one pod that binds, on another thread; it is given an instance if it holds none.
+
+        `turn`: the holder's. What the guest is told of nodes is put together here, since the table is the loop's.
+        """
+        message = _encode({"pods": [self.view.show(pod, state)], **more})
+        self.pool.hold(holder)
+        told = self.pool.attempt(lambda instance: self._feed.messages(_guest_of(instance).mirror), holder)
+        if told.fault is not None:
+            self.pool.report(told)
+            raise told.fault
+        tables = told.value or []
+
+        def work(instance: Instance) -> T | GuestError:
+            guest = _guest_of(instance)
+            guest.take_table(tables)
+            try:
+                return read(guest.ask_one(point, message, 0, pod), 0)
+            except GuestError as error:
+                return error
+
+        async def run() -> Outcome[T | GuestError]:
+            outcome = await threads.run(lambda: self.pool.attempt(work, holder))
+            self.pool.report(outcome)
+            return outcome
+
+        outcome = await turn.take(run())
+        if outcome.fault is not None:
+            raise outcome.fault
+        return _said(point, cast("T | GuestError", outcome.value))
 
     def question(self, pod: PodInfo, state: bytes | None) -> Question:
         """For `ask_rows`; the same for pods that the guest cannot tell apart."""
@@ -136,10 +204,15 @@ class Asker:
         return self._columns.rows if rows is None else len(rows) // 4
 
     def _up_to_date(self, instance: Instance) -> BatchGuest:
-        guest = instance.data
-        assert isinstance(guest, BatchGuest)
+        guest = _guest_of(instance)
         guest.take_table(self._feed.messages(guest.mirror))
         return guest
+
+
+def _guest_of(instance: Instance) -> BatchGuest:
+    guest = instance.data
+    assert isinstance(guest, BatchGuest)
+    return guest
 
 
 def _said(point: Point, answer: T | GuestError) -> T:

@@ -1,20 +1,24 @@
-"""The points of a pod's binding cycle: from Reserve to PostBind one instance of the guest serves the pod."""
+"""The points of a pod's binding cycle: from Reserve to PostBind one instance of the guest serves the pod.
+
+Reserve and Permit are part of the decision, and asked there. The others are asked on threads of their own, if there are
+any, so that a slow guest holds up its pod alone.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import PodAnswer, status_of, wait_of
-from kscheduler.wasm.batch.plugin import BatchPlugin, status_reader
+from kscheduler.wasm.batch.asking import Asker
+from kscheduler.wasm.batch.plugin import FAULTS, BatchPlugin, Cycle, status_reader, with_state
 from kscheduler.wasm.batch.points import Point
-from kscheduler.wasm.engine import GuestFault
-from kscheduler.wasm.pool import Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +26,7 @@ T = TypeVar("T")
 
 
 _Permission = tuple[Status | None, float]
+_numbers = itertools.count()  # of bindings
 
 
 class BindingPoint(BatchPlugin):
@@ -29,7 +34,8 @@ class BindingPoint(BatchPlugin):
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         def work() -> Status | None:
-            self.pool.hold(pod.uid)
+            cycle = self._binding(state, pod)
+            _asker_of(cycle).pool.hold(cycle.holder)
             return self._say(Point.RESERVE, state, pod, node_name, status_reader(Point.RESERVE), None)
 
         return self._policy(Point.RESERVE, pod, work, None)
@@ -52,21 +58,75 @@ class BindingPoint(BatchPlugin):
         """`instead` if the guest does not have the point."""
         if point not in self._described.points:
             return instead
+        return self._ask(point, state, pod, read, holder=self._binding(state, pod).holder, **self._place(node_name))
+
+    async def _say_apart(
+        self,
+        point: Point,
+        state: CycleState,
+        pod: PodInfo,
+        node_name: str,
+        read: Callable[[PodAnswer, int], T],
+        instead: T,
+    ) -> T:
+        """The same on another thread, if there are any."""
+        cycle, threads = self._binding(state, pod), self.around.threads
+        await cycle.turn.wait()
+        if threads is None or point not in self._described.points:
+            return self._say(point, state, pod, node_name, read, instead)
+        found, said = await _asker_of(cycle).ask_apart(
+            threads,
+            point,
+            pod,
+            with_state(read),
+            cycle.state,
+            holder=cycle.holder,
+            turn=cycle.turn,
+            **self._place(node_name),
+        )
+        if said is not None:
+            cycle.state = said
+        return found
+
+    def _binding(self, state: CycleState, pod: PodInfo) -> Cycle:
+        """Of this attempt: the pod may be tried again while its last attempt is taken back."""
+        cycle = self._cycle(state)
+        if cycle.asker is None:
+            cycle.asker, cycle.holder = self._asker, f"{pod.uid}/{next(_numbers)}"
+        return cycle
+
+    def _place(self, node_name: str) -> dict[str, Any]:
+        """The node as a question names it."""
         row = self._table.row_of(node_name)
-        place: dict[str, Any] = {"node": node_name} if row is None else {"node": node_name, "row": row}
-        return self._ask(point, state, pod, read, uid=pod.uid, **place)
+        return {"node": node_name} if row is None else {"node": node_name, "row": row}
 
     def _finish(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """The last word about the pod; nobody can act on a fault any more."""
-        try:
+        """The last word about the pod, which nobody waits for."""
+        threads = self.around.threads
+        if threads is not None and (point in self._described.points or self._cycle(state).turn.is_taken):
+            threads.tell(self._finish_apart(point, state, pod, node_name))
+            return
+        with self._last_word(point, state, pod):
             self._say(point, state, pod, node_name, _read_nothing, None)
-        except (GuestFault, Unavailable, PluginError) as error:
+
+    async def _finish_apart(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        with self._last_word(point, state, pod):
+            await self._say_apart(point, state, pod, node_name, _read_nothing, None)
+
+    @contextlib.contextmanager
+    def _last_word(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
+        """Nobody can act on a fault any more. Afterwards the pod's instance is free."""
+        try:
+            yield
+        except FAULTS as error:
             log.warning(
                 "plugin failed",
                 extra={"plugin": self.name, "point": point.word, "pod": pod.key, "err": str(error)},
             )
         finally:
-            self.pool.release(pod.uid)
+            cycle = self._binding(state, pod)
+            if not cycle.turn.is_taken:  # it is only if the program ends meanwhile
+                _asker_of(cycle).pool.release(cycle.holder)
 
 
 class PermitPoint(BindingPoint):
@@ -84,10 +144,18 @@ class PermitPoint(BindingPoint):
 
 class PreBindPoint(BindingPoint):
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        def work() -> Status | None:
-            return self._say(Point.PRE_BIND, state, pod, node_name, status_reader(Point.PRE_BIND), None)
+        read = status_reader(Point.PRE_BIND)
+        try:
+            return await self._say_apart(Point.PRE_BIND, state, pod, node_name, read, None)
+        except FAULTS as error:
+            if not self._is_ignored(Point.PRE_BIND, pod, error):
+                raise
+            return None
 
-        return self._policy(Point.PRE_BIND, pod, work, None)
+
+def _asker_of(cycle: Cycle) -> Asker:
+    assert cycle.asker is not None
+    return cycle.asker
 
 
 def _read_nothing(answer: PodAnswer, rows: int) -> None:

@@ -21,7 +21,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import PodAnswer, read_marks, status_of
-from kscheduler.wasm.batch.asking import Asker
+from kscheduler.wasm.batch.asking import Asker, Turn
 from kscheduler.wasm.batch.class_terms import GuestTerms
 from kscheduler.wasm.batch.kept_answers import KeptAnswers
 from kscheduler.wasm.batch.metric_feed import LiveColumns, TelemetryColumns
@@ -34,15 +34,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FAULTS = GuestFault, Unavailable, PluginError  # of a guest: what asking it may raise
+
 
 class Cycle:
     """What a plugin remembers of one pod's cycle."""
 
-    __slots__ = ("reasons", "state")
+    __slots__ = ("asker", "holder", "reasons", "state", "turn")
 
     def __init__(self) -> None:
         self.state: bytes | None = None  # the guest's
         self.reasons: list[Status] = []  # behind the details of its verdicts
+        self.asker: Asker | None = None  # that the binding began with: a new version of the guest is for other pods
+        self.holder = ""  # the binding, as it holds an instance
+        self.turn = Turn()  # of calls beside the event loop
 
 
 class BatchPlugin:
@@ -145,30 +150,29 @@ class BatchPlugin:
         """The work's result, or `instead` if the guest fails and its policy is to be ignored then."""
         try:
             return work()
-        except (GuestFault, Unavailable, PluginError) as error:
-            if self._version.options.policy is FailurePolicy.FAIL:
+        except FAULTS as error:
+            if not self._is_ignored(point, pod, error):
                 raise
-            log.warning(
-                "plugin failed and is ignored",
-                extra={"plugin": self.name, "point": point.word, "pod": pod.key, "err": str(error)},
-            )
             return instead
+
+    def _is_ignored(self, point: Point, pod: PodInfo, error: Exception) -> bool:
+        if self._version.options.policy is FailurePolicy.FAIL:
+            return False
+        log.warning(
+            "plugin failed and is ignored",
+            extra={"plugin": self.name, "point": point.word, "pod": pod.key, "err": str(error)},
+        )
+        return True
 
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
         """What `read` makes of the answer; what it says to remember is remembered."""
         cycle = self._cycle(state)
-        said: list[bytes | None] = []
-
-        def read_all(answer: PodAnswer, rows: int) -> T:
-            found = read(answer, rows)
-            said.append(answer.state)
-            return found
-
-        found = self._asker.ask(point, pod, read_all, cycle.state, **more)
-        if said[0] is not None:
-            cycle.state = said[0]
+        asker = cycle.asker or self._asker
+        found, said = asker.ask(point, pod, with_state(read), cycle.state, **more)
+        if said is not None:
+            cycle.state = said
         return found
 
 
@@ -244,6 +248,11 @@ def _prepared(point: Point) -> Callable[[PodAnswer, int], _Prepared]:
 
 def _integers(packed: bytes | memoryview) -> list[int]:
     return list(memoryview(packed).cast("B").cast("q"))
+
+
+def with_state(read: Callable[[PodAnswer, int], T]) -> Callable[[PodAnswer, int], tuple[T, bytes | None]]:
+    """What `read` makes of an answer, and what the guest says to remember."""
+    return lambda answer, rows: (read(answer, rows), answer.state)
 
 
 def status_reader(point: Point) -> Callable[[PodAnswer, int], Status | None]:

@@ -13,6 +13,7 @@ from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.guest import BatchGuest
 from kscheduler.wasm.batch.host_functions import MODULE, CallContext, RecordEvent, host_functions, record_nothing
 from kscheduler.wasm.batch.metric_feed import LiveColumns
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import Instance, Limits, Module, Wasi
 from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
 
@@ -35,6 +36,7 @@ class Surroundings:
     observer: PoolObserver | None = None
     record: RecordEvent = record_nothing
     metrics: LiveColumns | None = None  # None: those of the scheduler's own sources
+    threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
 
 
 class BatchVersion:

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -134,11 +135,26 @@ class Lender:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
-        """Events of a version that is tried out in a worker thread are left out: nothing has happened yet."""
-        if self._recorder is not None and threading.get_ident() == self._thread:
-            self._recorder.record(
-                regarding, type=type, reason=reason, action=action, note=note, controller=controller, related=related
-            )
+        """By the scheduler's thread; one that a guest binds on hands the Event over to it.
+
+        Those of a version that is tried out, in another thread yet, are left out: nothing has happened.
+        """
+        if self._recorder is None:
+            return
+        recording = partial(
+            self._recorder.record,
+            regarding,
+            type=type,
+            reason=reason,
+            action=action,
+            note=note,
+            controller=controller,
+            related=related,
+        )
+        if threading.get_ident() == self._thread:
+            recording()
+        elif self.threads is not None and self.threads.is_one_current:
+            self.threads.hand_over(recording)
 
     def record_of_pod(self, pod: PodInfo, kind: str, reason: str, note: str) -> None:
         self.record(pod.pod, type=kind, reason=reason, action=BATCH_EVENT_ACTION, note=note)
@@ -155,7 +171,7 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
         from kscheduler.wasm.batch.plugin_class import plugin_class as batch_class
         from kscheduler.wasm.batch.version import Surroundings as BatchSurroundings
 
-        around = BatchSurroundings(clock=lender, observer=lender, record=lender.record_of_pod)
+        around = BatchSurroundings(clock=lender, observer=lender, record=lender.record_of_pod, threads=lender.threads)
         return lambda guest: batch_class(guest, around)
     from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
     from kscheduler.wasm.extension.plugin import plugin_class as extension_class

@@ -162,16 +162,16 @@ async def test_one_instance_serves_a_pod_from_reserve_to_post_bind() -> None:
         return {}
 
     made = make(answer, points=["reserve", "unreserve", "permit", "preBind", "postBind"])
-    other, state = info(make_pod("other")), CycleState()
+    other, state, others = info(make_pod("other")), CycleState(), CycleState()
     made.plugin.reserve(state, POD, "a")
     first = made.guest
-    made.plugin.reserve(CycleState(), other, "b")
+    made.plugin.reserve(others, other, "b")
     assert made.guest is not first
     made.plugin.permit(state, POD, "a")
     assert await made.plugin.pre_bind(state, POD, "a") is None
     made.plugin.post_bind(state, POD, "a")
     assert [point for point, _ in first.calls] == [Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.POST_BIND]
-    made.plugin.unreserve(CycleState(), other, "b")
+    made.plugin.unreserve(others, other, "b")
     assert [point for point, _ in made.guest.calls] == [Point.RESERVE, Point.UNRESERVE]
     assert made.plugin.pool.holders == 0
 

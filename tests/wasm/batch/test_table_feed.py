@@ -157,13 +157,14 @@ def test_every_instance_has_a_table_of_its_own() -> None:
     guest = ListGuest(["permit"], {"depends": ["usage"], "table": ["usage"]})
     made = make(guest=guest)
     one, other = info(make_pod("one")), info(make_pod("other"))
-    made.plugin.reserve(CycleState(), one, "a")
-    made.plugin.permit(CycleState(), one, "a")
+    states = {pod.uid: CycleState() for pod in (one, other)}
+    made.plugin.reserve(states[one.uid], one, "a")
+    made.plugin.permit(states[one.uid], one, "a")
     first = made.guest
     made.table.add_pod(made.table.at(2), other)
-    made.plugin.reserve(CycleState(), other, "a")
-    made.plugin.permit(CycleState(), other, "a")
+    made.plugin.reserve(states[other.uid], other, "a")
+    made.plugin.permit(states[other.uid], other, "a")
     assert [row["pods_n"] for row in first.rows] == [0, 0, 0]
     assert [row["pods_n"] for row in made.guest.rows] == [0, 0, 1]
-    made.plugin.permit(CycleState(), one, "a")
+    made.plugin.permit(states[one.uid], one, "a")
     assert [row["pods_n"] for row in first.rows] == [0, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.client.protocol import Regarding
+from kscheduler.clock import ManualClock
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
+from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.hosts import Lender, host_of
+from kscheduler.wasm.pool import Pool, PoolOptions
+from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
 POD = PodInfo(make_pod("p").obj())
 
@@ -86,6 +91,65 @@ def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(to
     thread.start()
     thread.join()
     assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+
+
+async def test_events_of_guests_that_bind_beside_the_loop_are_recorded_by_its_thread(told: Told) -> None:
+    lender = Lender(has_threads=True)
+    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    threads, recorded_on = lender.threads, []
+    assert threads is not None
+    record = told.record
+
+    def noting(*args: Any, **fields: Any) -> None:
+        recorded_on.append(threading.get_ident())
+        record(*args, **fields)
+
+    told.record = noting  # type: ignore[method-assign]
+    await threads.run(lambda: use(lender))
+    await asyncio.to_thread(use, lender)  # as a version on trial: left out
+    await asyncio.sleep(0)
+    threads.close()
+    assert [what for what, _ in told.calls if what in ("x-y", "p")] == ["x-y", "p"]
+    assert recorded_on == [threading.get_ident()] * 2
+
+
+def test_an_event_from_beside_a_loop_that_has_ended_is_nobodys(told: Told) -> None:
+    lender = Lender(has_threads=True)
+    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    threads, has_begun, has_ended = lender.threads, threading.Event(), threading.Event()
+    assert threads is not None
+
+    def work() -> None:
+        has_begun.set()
+        assert has_ended.wait(10.0)
+        use(lender)
+
+    async def begin() -> None:
+        asked = asyncio.ensure_future(threads.run(work))
+        await asyncio.to_thread(has_begun.wait, 10.0)
+        asked.cancel()
+
+    asyncio.run(begin())
+    has_ended.set()
+    threads.close()
+    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+
+
+async def test_a_quarantine_that_begins_while_a_pod_binds_is_an_event(told: Told) -> None:
+    lender = Lender(has_threads=True)
+    lender.attach(clock=ManualClock(), observer=told, recorder=told, nodes={})
+    pool = Pool("X", FakeModule(ListGuest()), PoolOptions(setup=_fail), lender, lender)
+    assert lender.threads is not None
+    for _ in range(3):
+        with pytest.raises(GuestFault):
+            await lender.threads.run(lambda: pool.hold("p"))
+    await asyncio.sleep(0)
+    lender.threads.close()
+    assert told.calls[-1] == ("x", ("Warning", "PluginQuarantined", "plugin X: no"))
+
+
+def _fail(instance: Instance) -> None:
+    raise GuestFault(FaultKind.TRAP, "no")
 
 
 def test_what_became_of_a_new_version_is_an_event_of_the_plugin(told: Told) -> None:
