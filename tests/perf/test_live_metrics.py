@@ -1,0 +1,41 @@
+"""The bench of a Prometheus that dies in mid-run: its sums are right, and its configuration is one."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from kscheduler.config import parse_config
+from kscheduler.framework.plugins.registry import known_plugins
+from perf.live_metrics import ALIVE, Result, configuration, halves, longest_pause, stale_nodes, table
+
+
+def test_either_half_has_its_own_rate() -> None:
+    first = [number / 100 for number in range(1000)]
+    second = [10 + number / 50 for number in range(1000)]
+    assert halves(first + second) == pytest.approx((100.0, 50.0))
+
+
+def test_a_pause_before_the_fault_does_not_count() -> None:
+    assert longest_pause([0.0, 5.0, 5.1, 6.1, 6.2], since=5.0) == pytest.approx(1.0)
+    assert longest_pause([0.0], since=5.0) == 0.0
+
+
+def test_nodes_with_old_values_are_read_from_the_schedulers_metrics() -> None:
+    page = (
+        'kscheduler_metric_nodes{metric="cpu",state="fresh"} 3\nkscheduler_metric_nodes{metric="cpu",state="stale"} 7\n'
+    )
+    assert stale_nodes(page) == 7
+
+
+def test_ratios_are_compared_to_the_run_of_the_same_round_in_which_nothing_happened() -> None:
+    alive, killed = Result(ALIVE, 100.0, 50.0, 0.1, 0), Result("killed", 100.0, 25.0, 0.2, 9)
+    lines = table([{ALIVE: alive, "killed": killed}]).splitlines()
+    assert lines[1].split()[3:11] == ["0.50", "(0.50", "..", "0.50)", "1.00", "(1.00", "..", "1.00)"]
+    assert lines[2].split()[3:11] == ["0.25", "(0.25", "..", "0.25)", "0.50", "(0.50", "..", "0.50)"]
+
+
+def test_its_configuration_is_valid() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    text = yaml.safe_dump({**head, **configuration("http://127.0.0.1:9090")})
+    assert parse_config(text, find_plugins=known_plugins).profiles
