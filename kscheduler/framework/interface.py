@@ -220,8 +220,9 @@ class SigningPlugin(Plugin, Protocol):
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """What PreFilter, Filter, PreScore and Score go by; None to have this pod decided by itself.
 
-        It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners. A plugin
-        with an attribute `signs_metadata = False` says that it and the class follow from the spec alone.
+        It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners, or from
+        what the plugin adds to these (`signatures.FarSightedPlugin`). A plugin with an attribute
+        `signs_metadata = False` says that it and the class follow from the spec alone.
         """
         ...
 

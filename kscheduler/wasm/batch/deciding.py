@@ -88,6 +88,13 @@ class Measuring(BatchPlugin):
         return self._asker.metrics.follow(self._table.columns.rows)
 
 
+class FarSighted(BatchPlugin):
+    """Sees more of pods than the scheduler itself goes by. Makes it a FarSightedPlugin."""
+
+    def look_beyond(self, pod: PodInfo) -> bytes:
+        return self._asker.view.beyond(pod)
+
+
 class PreScorePoint(BatchPlugin):
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         def work() -> Status | None:

@@ -10,6 +10,7 @@ from kscheduler.framework.interface import Handle
 from kscheduler.wasm.batch.binding import BindingPoint, PermitPoint, PreBindPoint
 from kscheduler.wasm.batch.deciding import (
     DefaultNormalizing,
+    FarSighted,
     FilterPoint,
     GuestNormalizing,
     Measuring,
@@ -20,6 +21,7 @@ from kscheduler.wasm.batch.deciding import (
 )
 from kscheduler.wasm.batch.description import Description
 from kscheduler.wasm.batch.plugin import BatchPlugin
+from kscheduler.wasm.batch.pods import UNKNOWN
 from kscheduler.wasm.batch.points import DEFAULT, GUEST, METRICS, NO_NORMALIZING, REVERSE, Point
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
@@ -54,6 +56,8 @@ def make_class(name: str, version: BatchVersion, around: Surroundings | None = N
         kinds.append(_SCORING[described.normalize])
     if METRICS in described.depends:
         kinds.append(Measuring)
+    if described.pod & UNKNOWN:
+        kinds.append(FarSighted)
     kinds = list(dict.fromkeys(kinds))
     bases = [kind for kind in kinds if not any(kind is not other and issubclass(other, kind) for other in kinds)]
     return type(name, tuple(bases), {"name": name, "version": version, "around": around or Surroundings()})

@@ -12,9 +12,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 Document = dict[str, Any]
 
 # Parts that belong to one pod alone: pods cannot be told to be alike by them.
-PERSONAL = frozenset({"name", "annotations"})
-# Parts that follow from more than the pod's spec.
-METADATA = frozenset({"namespace", "labels", "owners"})
+PERSONAL = frozenset({"name"})
+# Parts with something that the scheduler does not know to tell pods apart by.
+UNKNOWN = frozenset({"annotations", "spec"})
 
 
 def _add_name(into: Document, pod: PodInfo) -> None:
@@ -100,7 +100,7 @@ class PodView:
         self._writers = [write for part, write in _WRITERS if part in parts]
         self._is_personal = bool(parts & PERSONAL)
         self._has_spec = "spec" in parts
-        self.reads_metadata = bool(parts & METADATA)
+        self._has_annotations = "annotations" in parts
 
     def show(self, pod: PodInfo, state: bytes | None = None) -> Document:
         """For a question. `state` is what the guest said last in this pod's cycle."""
@@ -121,6 +121,12 @@ class PodView:
         if self._is_personal or (self._has_spec and pod.pod.spec.volumes):  # volumes have names of the pod's own
             return None
         return _encode(self.show(pod))
+
+    def beyond(self, pod: PodInfo) -> bytes:
+        """What tells the pod from others for this guest, and is unknown to the scheduler. b"" for nothing."""
+        volumes = b"v" if self._has_spec and pod.pod.spec.volumes else b""
+        annotations = self._has_annotations and pod.pod.metadata.annotations
+        return volumes + _encode(dict(sorted(annotations.items()))) if annotations else volumes
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -106,8 +106,10 @@ def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:
     sign = made.plugin.sign_pod
     assert sign(POD) == sign(info(make_pod("other").label(app="web").req(cpu="1"))) is not None
     assert sign(POD) != sign(info(make_pod("other").label(app="db")))
-    for parts in (["name"], ["annotations"]):
-        assert make(depends=["pod"], pod=parts).plugin.sign_pod(POD) is None
+    assert make(depends=["pod"], pod=["name"]).plugin.sign_pod(POD) is None
+    sign = make(depends=["pod"], pod=["annotations"]).plugin.sign_pod
+    assert sign(POD) == sign(info(make_pod("other"))) is not None
+    assert sign(POD) != sign(info(make_pod("other").annotation("a", "b")))
     for word in ("usage", "metrics"):
         assert make(depends=["pod", word], pod=["labels"]).plugin.sign_pod(POD) is not None
     for word in ("pods", "other"):
