@@ -15,6 +15,8 @@ Each form runs on a cluster in memory with the default plugins beside it, in tur
     py-node      a Python plugin that is asked for each node
     batch-...    a guest of the batch ABI, the examples label_score and gpu_packing, with the library of a language
     extension    a guest of kube-scheduler-wasm-extension's interface in C, which is asked for each node
+    ext-parallel the same, its nodes shared out among several instances where it takes long enough (parallel: true)
+    ext-pure     the same, its answers kept (pure: true)
     http         an extender on this machine that is sent the nodes whole, as extenders are by default
     http-names   one that is sent names, and knows the nodes by itself (nodeCacheCapable)
 
@@ -251,6 +253,7 @@ class Form:
     config: str = ""
     extender: bool | None = None  # True: it is sent names
     shrinks: bool = True
+    more: str = ""  # an argument of the plugin that is to be true
 
     def pods_for(self, nodes: int, scale: float) -> int:
         return max(20, int(scale * (self.pods * 500 / max(nodes, 500) if self.shrinks else self.pods)))
@@ -306,6 +309,8 @@ FORMS = (
     Form(LABEL_POLICY, "py-table", 1_500, f"{_HERE}:PythonLabelTable"),
     Form(LABEL_POLICY, "py-node", 700, f"{_HERE}:PythonLabel"),
     Form(LABEL_POLICY, "extension", 1_000, "Guest", extension_guest),
+    Form(LABEL_POLICY, "ext-parallel", 1_000, "Guest", extension_guest, more="parallel"),
+    Form(LABEL_POLICY, "ext-pure", 20_000, "Guest", extension_guest, shrinks=False, more="pure"),
     Form(LABEL_POLICY, "http-names", 300, extender=True),
     Form(LABEL_POLICY, "http", 150, extender=False),
     Form(PACKING, "native", 20_000, FIT, shrinks=False),
@@ -342,7 +347,9 @@ def document(form: Form, port: int) -> dict[str, Any]:
     if form.guest is not None:
         made_of = form.guest()
         assert made_of is not None
-        args = {"guestURL": made_of.as_uri(), "deadline": "1s", "guestConfig": form.config}
+        args: dict[str, Any] = {"guestURL": made_of.as_uri(), "deadline": "1s", "guestConfig": form.config}
+        if form.more:
+            args[form.more] = True
         profile["pluginConfig"] = [{"name": form.plugin, "args": args}]
     made["profiles"] = [profile]
     return made
@@ -479,6 +486,7 @@ GOALS = (
     ("a guest that depends on usage, of a kernel", PACKING, "batch-c", "kernel", 0.6),
     ("the same, of what only the compiled core can do", PACKING, "batch-c", "native", 0.6),
     ("a guest of the extension interface, of an extender", LABEL_POLICY, "extension", "http", 5.0),
+    ("the same, declared as pure, of native", LABEL_POLICY, "ext-pure", "native", 0.9),
 )
 
 

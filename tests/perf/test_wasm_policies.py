@@ -44,7 +44,7 @@ def test_all_forms_of_a_policy_place_pods_as_well(policy: str) -> None:
     for name, result in found.items():
         tolerance = 8 if name.startswith("http") else 3  # extenders score in tens
         assert abs(result.mean_score - native) <= tolerance, name
-        assert (result.guest_calls > 0) is name.startswith(("batch", "extension"))
+        assert (result.guest_calls > 0) is name.startswith(("batch", "ext"))
 
 
 @pytest.mark.slow
@@ -52,6 +52,8 @@ def test_a_pure_guest_is_asked_once_for_all_pods_that_look_alike_and_one_that_re
     label, packing = (next(f for f in forms(policy) if f.name == "batch-c") for policy in ("label", "packing"))
     assert asyncio.run(run(label, NODES, PODS, 0, 0)).guest_calls == 1
     assert asyncio.run(run(packing, NODES, PODS, 0, 0)).guest_calls == PODS
+    pure = next(form for form in forms("label") if form.name == "ext-pure")
+    assert asyncio.run(run(pure, NODES, PODS, 0, 0)).guest_calls == 1
 
 
 def test_an_extender_scores_the_nodes_it_is_sent_or_named() -> None:
