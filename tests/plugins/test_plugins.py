@@ -39,7 +39,7 @@ def check_patch(text: str) -> None:
 def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: Path) -> None:
     guide = PLUGINS / "README.md"
     plugin, test, *_ = blocks(guide, "python")
-    config, patch = blocks(guide, "yaml")
+    config, patch, *_ = blocks(guide, "yaml")
     check_patch(patch)
     (commands,) = blocks(guide, "console")
     for text in (plugin, test):

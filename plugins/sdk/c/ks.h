@@ -56,7 +56,8 @@ void ks_want_names(void);
 void ks_want_part(const char *part);              /* "usage" and so on, for the columns below */
 ks_numbers *ks_want_allocatable(ks_bytes resource);
 ks_numbers *ks_want_used(ks_bytes resource);
-ks_numbers *ks_want_metric(ks_bytes metric);
+ks_numbers *ks_want_metric(ks_bytes metric); /* thousandths; KS_NO_METRIC where there is no value */
+#define KS_NO_METRIC INT64_MIN
 ks_numbers *ks_want_number(const char *part, const char *column); /* "usage", "pods_n" and the like */
 ks_indexed *ks_want_label(ks_bytes key);
 ks_indexed *ks_want_annotation(ks_bytes key);
