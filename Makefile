@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-wasm guests test test-fast check lint types stubs contracts format bench profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests test test-fast check lint types stubs contracts format bench profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,9 @@ debug: $(VENV)/.dependencies ## compile the kernels with every check on, and ann
 
 demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and write report.html
 	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --arrival poisson:500 --seed 1 --html report.html --output report.json
+
+demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
+	$(BIN)/python -m perf.real_load
 
 demo-wasm: build ## compile a plugin in C, serve it by http, and schedule with it
 	$(BIN)/python plugins/demo_wasm.py

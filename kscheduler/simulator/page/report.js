@@ -192,7 +192,7 @@ function drawLoad() {
   const band = { low: around(-1), high: around(1), color: "var(--s0)" };
   legend("load-legend", lines);
   const most = Math.max(0.001, ...series.max, ...series.requested, ...band.high);
-  const step = niceStep(most, 5), high = Math.ceil(most / step - 1e-9) * step;
+  const step = niceStep(most, 6), high = Math.ceil(most / step - 1e-9) * step;
   const ticks = linearTicks(high, Math.round(high / step)).map((v) => [v, percent(v, step < 0.01 ? 1 : 0)]);
   overTime("load", 300, lines, high, ticks, percent, false, times, band);
   const over = [
