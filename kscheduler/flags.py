@@ -134,10 +134,11 @@ class ValidateOptions:
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """`kscheduler config show FILE [--expanded]`."""
+    """`kscheduler config show FILE [--expanded] [--secrets]`."""
 
     file: str
     expanded: bool = False  # with the plugins of each extension point, in order and with weights
+    secrets: bool = False  # as they stand in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,8 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="print a configuration file with all defaults")
     show.add_argument("file", metavar="FILE")
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
-    show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded))
+    show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
+    show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded, namespace.secrets))
 
 
 def _add_plugin(parser: argparse.ArgumentParser) -> None:
@@ -351,7 +353,10 @@ def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--master", default="", metavar="URL", help="the apiserver, in place of the kubeconfig's")
     group.add_argument(
-        "--write-config-to", default="", metavar="FILE", help="write the configuration in force to FILE, and exit"
+        "--write-config-to",
+        default="",
+        metavar="FILE",
+        help="write the configuration in force to FILE, secrets too, and exit",
     )
     group.add_argument(
         "--pod-max-in-unschedulable-pods-duration",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import socket
 import time
 import uuid
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -26,6 +26,7 @@ from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
 from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.routing_load import load_routing
+from kscheduler.config.secrets import has_secrets, without_secrets
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
@@ -98,10 +99,17 @@ def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugin
 
 
 def write_config(config: SchedulerConfig, path: str) -> None:
+    """Complete, so that it can be used; a new file with secrets is for its owner only."""
     try:
-        Path(path).write_text(to_yaml(config), encoding="utf-8")
+        opener = _open_for_owner if has_secrets(config) else None
+        with open(path, "w", encoding="utf-8", opener=opener) as file:
+            file.write(to_yaml(config))
     except OSError as error:
         raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 async def serve(
@@ -210,7 +218,7 @@ def build_server(
         Listen(options.bind_address, options.secure_port, tls),
         metrics=metrics,
         health=health,
-        config=lambda: {"componentconfig": to_v1(config)},
+        config=lambda: {"componentconfig": to_v1(without_secrets(config))},
         authorizer=DelegatedAuthorizer(client.token_review, client.subject_access_review, clock),
         always_allow=options.always_allow_paths,
     )

@@ -177,6 +177,34 @@ def test_show_prints_a_configuration_that_is_valid_again(
     assert (code, shown_again) == (0, shown)
 
 
+SECRET = (
+    HEAD
+    + """profiles:
+- plugins: {score: {enabled: [{name: TargetLoadPacking}]}}
+  pluginConfig:
+  - name: TargetLoadPacking
+    args: {metricProvider: {type: Prometheus, address: "http://p:9090", token: s3cret}}
+"""
+)
+
+
+def test_show_hides_secrets_unless_it_is_told_otherwise(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("scheduler.yaml", SECRET)
+    assert "token: <hidden>\n" in answer_of(capsys, "config", "show", path)[1]
+    assert "token: s3cret\n" in answer_of(capsys, "config", "show", path, "--secrets")[1]
+
+
+def test_a_written_configuration_with_secrets_is_whole_and_for_its_owner_only(
+    write: Callable[[str, str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "written.yaml"
+    answer_of(capsys, "run", "--config", write("scheduler.yaml", SECRET), "--write-config-to", str(written))
+    assert "token: s3cret\n" in written.read_text()
+    assert written.stat().st_mode & 0o777 == 0o600
+
+
 def test_show_expanded_adds_the_plugins_of_each_point_in_order_with_weights(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,7 @@
-"""A configuration as the document it could have been read from: for /configz, `config show` and --write-config-to."""
+"""A configuration as the document it could have been read from: for /configz, `config show` and --write-config-to.
+
+What is shown to people goes through `secrets.without_secrets` first.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class Endpoint(ConfigStruct, frozen=True):
     key_file: str = ""
     server_name: str = ""
     insecure_skip_verify: bool = False
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)  # name -> value
+    header_files: dict[str, str] = msgspec.field(default_factory=dict)  # name -> file with a secret value
 
 
 class Breaker(ConfigStruct, frozen=True):

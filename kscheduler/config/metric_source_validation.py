@@ -138,15 +138,33 @@ def validate_endpoint(path: str, endpoint: Endpoint) -> list[str]:
     if bool(endpoint.cert_file) != bool(endpoint.key_file):
         missing = "keyFile" if endpoint.cert_file else "certFile"
         faults.append(required(f"{path}.{missing}", "certFile and keyFile go together"))
+    return faults + _header_faults(path, endpoint)
+
+
+def _header_faults(path: str, endpoint: Endpoint) -> list[str]:
+    faults: list[str] = []
+    given = {name.lower() for name in endpoint.headers}
     for name, value in endpoint.headers.items():
         child = f"{path}.headers[{name}]"
-        if not _HEADER_NAME.fullmatch(name):
-            faults.append(invalid(child, name, "must be the name of an HTTP header"))
-        elif name.lower() == "authorization" and (endpoint.bearer_token_file or endpoint.username):
-            faults.append(forbidden(child, "must not be given beside bearerTokenFile and username"))
-        elif not _HEADER_VALUE.fullmatch(value):
+        faults += _header_name_faults(child, name, endpoint)
+        if not _HEADER_VALUE.fullmatch(value):
             faults.append(forbidden(child, "must not have control characters"))  # the value may be a secret
+    for name, file in endpoint.header_files.items():
+        child = f"{path}.headerFiles[{name}]"
+        faults += _header_name_faults(child, name, endpoint)
+        if not file:
+            faults.append(required(child, "the path of a file"))
+        if name.lower() in given:
+            faults.append(forbidden(child, "must not be given beside headers of that name"))
     return faults
+
+
+def _header_name_faults(path: str, name: str, endpoint: Endpoint) -> list[str]:
+    if not _HEADER_NAME.fullmatch(name):
+        return [invalid(path, name, "must be the name of an HTTP header")]
+    if name.lower() == "authorization" and (endpoint.bearer_token_file or endpoint.username):
+        return [forbidden(path, "must not be given beside bearerTokenFile and username")]
+    return []
 
 
 def url_faults(path: str, url: str) -> list[str]:

@@ -27,6 +27,7 @@ class MetricProvider(ConfigStruct, frozen=True):
     type: str = ""  # KubernetesMetricsServer if there is no watcherAddress either
     address: str = ""
     token: str = ""
+    token_file: str = ""  # ours: instead of a token that stands in the configuration
     insecure_skip_verify: bool | None = None  # true for Prometheus
 
 

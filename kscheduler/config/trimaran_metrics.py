@@ -31,6 +31,8 @@ def trimaran_metrics(args: TrimaranArgs) -> TrimaranMetrics:
         source = "/".join(filter(None, ("trimaran", provider.type, provider.address)))
         if provider.token:  # another token may see other values; the name must not give it away
             source += "/" + hashlib.sha256(provider.token.encode()).hexdigest()[:12]
+        elif provider.token_file:
+            source += f"/token:{provider.token_file}"
     return TrimaranMetrics(
         source, f"{source}/cpu", f"{source}/cpu-deviation", f"{source}/memory", f"{source}/memory-deviation"
     )

@@ -56,4 +56,6 @@ def _validate_provider(path: str, args: TrimaranArgs) -> list[str]:
     faults = url_faults(f"{child}.address", provider.address) if provider.address else []
     if any(not char.isprintable() for char in provider.token):
         faults.append(forbidden(f"{child}.token", "must not have control characters"))
+    if provider.token and provider.token_file:
+        faults.append(forbidden(f"{child}.tokenFile", "must not be given beside token"))
     return faults

@@ -98,6 +98,7 @@ class EndpointClient:
     def _headers(self) -> dict[str, str]:
         config = self._config
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", **config.headers}
+        headers |= {name: _read_secret(file) for name, file in config.header_files.items()}
         if config.bearer_token_file:
             headers["Authorization"] = f"Bearer {_read_secret(config.bearer_token_file)}"
         elif config.username:

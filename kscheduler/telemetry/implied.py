@@ -59,6 +59,7 @@ def _add(implied: Implied, args: TrimaranArgs) -> None:
             prometheus=Endpoint(
                 url=provider.address or DEFAULT_PROMETHEUS,
                 headers={"Authorization": f"Bearer {provider.token}"} if provider.token else {},
+                bearer_token_file=provider.token_file,
                 insecure_skip_verify=bool(provider.insecure_skip_verify),
             ),
             interval=INTERVAL,

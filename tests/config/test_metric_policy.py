@@ -166,6 +166,18 @@ SOURCES = {  # case -> source, message after the source's path
         '{name: s, prometheus: {url: "http://p", headers: {a: "secret\\nb: c"}}}',
         ".prometheus.headers[a]: Forbidden: must not have control characters",
     ),
+    "header from a file, and inline": (
+        "{name: s, prometheus: {url: 'http://p', headers: {X-Key: a}, headerFiles: {x-key: f}}}",
+        ".prometheus.headerFiles[x-key]: Forbidden: must not be given beside headers of that name",
+    ),
+    "header from no file": (
+        "{name: s, prometheus: {url: 'http://p', headerFiles: {X-Key: ''}}}",
+        ".prometheus.headerFiles[X-Key]: Required value: the path of a file",
+    ),
+    "header that says again who asks": (
+        "{name: s, prometheus: {url: 'http://p', bearerTokenFile: t, headerFiles: {authorization: f}}}",
+        ".prometheus.headerFiles[authorization]: Forbidden: must not be given beside bearerTokenFile and username",
+    ),
 }
 
 

@@ -115,6 +115,17 @@ async def test_a_rotated_token_is_read_again(tmp_path: Path) -> None:
         assert [request.headers["authorization"] for request in server.requests] == ["Bearer first", "Bearer second"]
 
 
+async def test_headers_may_come_from_files_which_are_read_again(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    async with http_server(answering(b"{}")) as server:
+        client = EndpointClient(Endpoint(url=server.url, header_files={"X-Key": str(key)}), 5.0)
+        for secret in ("first\n", "second\n"):
+            key.write_text(secret)
+            await client.ask("/api", {}, LIMIT)
+        await client.close()
+        assert [request.headers["x-key"] for request in server.requests] == ["first", "second"]
+
+
 @pytest.mark.parametrize("content", [None, b"", b"two\nlines", b"\xff\xfe", b"a\r\nX-Injected: yes"])
 async def test_a_token_that_cannot_be_used_is_never_sent_nor_shown(tmp_path: Path, content: bytes | None) -> None:
     token = tmp_path / "token"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.config.load import parse_config
 from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, TrimaranArgs
@@ -61,6 +62,16 @@ def test_prometheus_is_asked_for_the_mixins_rules_with_the_token_given() -> None
     metric = implied.metrics[trimaran_metrics(args).cpu_deviation]
     assert metric.query == "100 * stddev_over_time(instance:node_cpu:ratio[15m])"
     assert (metric.node_label, metric.window.seconds) == ("instance", 900.0)
+
+
+def test_a_token_may_stand_in_a_file() -> None:
+    provider = MetricProvider(type="Prometheus", address="https://prometheus:9090", token_file="/run/token")
+    args = TargetLoadPackingArgs(metric_provider=provider)
+    [source] = implied_by(args).sources.values()
+    assert source.prometheus is not None
+    assert source.prometheus.bearer_token_file == "/run/token"
+    other = replace(args, metric_provider=replace(provider, token_file="/run/other"))
+    assert len(implied_by(args, other).sources) == 2  # another token may see other values
 
 
 def test_profiles_with_one_provider_share_its_source() -> None:
