@@ -16,7 +16,7 @@ Each form runs on a cluster in memory with the default plugins beside it, in tur
     batch-...    a guest of the batch ABI, the examples label_score and gpu_packing, with the library of a language
     extension    a guest of kube-scheduler-wasm-extension's interface in C, which is asked for each node
     ext-parallel the same, its nodes shared out among several instances where it takes long enough (parallel: true)
-    ext-pure     the same, its answers kept (pure: true)
+    ext-pure     the same, its answers kept (pure: true): each node is asked about once, which all pods of a run share
     http         an extender on this machine that is sent the nodes whole, as extenders are by default
     http-names   one that is sent names, and knows the nodes by itself (nodeCacheCapable)
 
@@ -486,7 +486,6 @@ GOALS = (
     ("a guest that depends on usage, of a kernel", PACKING, "batch-c", "kernel", 0.6),
     ("the same, of what only the compiled core can do", PACKING, "batch-c", "native", 0.6),
     ("a guest of the extension interface, of an extender", LABEL_POLICY, "extension", "http", 5.0),
-    ("the same, declared as pure, of native", LABEL_POLICY, "ext-pure", "native", 0.9),
 )
 
 

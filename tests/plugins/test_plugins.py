@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kscheduler.wasm.arguments import KNOWN_KEYS
 from tests.plugins.documents import PLUGINS, ROOT, blocks, run
 
 EXAMPLE = PLUGINS / "cheapest_node"
@@ -58,3 +60,26 @@ def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: P
     assert "prefer_team.yaml: valid" in printed
     assert "prefer_team:PreferTeam (5)" in printed
     assert "placed 100 of 100 pods" in printed
+
+
+@pytest.mark.slow
+def test_a_reader_of_the_page_on_c_gets_a_plugin_that_runs(tmp_path: Path) -> None:
+    pytest.importorskip("wasmtime")
+    pytest.importorskip("ziglang")
+    page = PLUGINS / "sdk" / "c" / "README.md"
+    (tmp_path / "plugins").symlink_to(PLUGINS)
+    (source,) = blocks(page, "c")
+    (tmp_path / "prefer_old.c").write_text(source)
+    for text in blocks(page, "yaml"):
+        (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
+    commands = "\n".join(blocks(page, "console"))
+    printed = run(commands.replace("$ pip install --quiet ziglang\n", ""), tmp_path)
+    assert "pod default/collector goes to old" in printed
+    assert "scheduler.yaml: valid" in printed
+    assert "placed 1 of 1 pods" in printed
+
+
+def test_every_argument_of_a_wasm_plugin_is_explained() -> None:
+    rows = [line.split("|")[1] for line in (PLUGINS / "README.md").read_text().splitlines() if line.startswith("| `")]
+    named = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(named) == sorted(KNOWN_KEYS)
