@@ -1,8 +1,9 @@
-"""Pods, nodes and storage from files, as kubectl prints them: YAML (any number of documents) or JSON; lists or not.
+"""Pods, nodes, storage and metric policies from files, as kubectl prints them.
 
-`kubectl get nodes,pods -A -o json` is read as it is. Objects of other kinds are counted and left out. Everything is
-checked on the way in, and the first fault is reported with file, document, item, object, field and value. Nothing is
-defaulted here. Large clusters should be saved as JSON: it is read some forty times faster than YAML.
+YAML (any number of documents) or JSON, lists or not: `kubectl get nodes,pods -A -o json` is read as it is. Objects of
+other kinds are counted and left out. Everything but a policy's spec is checked on the way in, and the first fault is
+reported with file, document, item, object, field and value. Nothing is defaulted here. Large clusters should be
+saved as JSON: it is read some forty times faster than YAML.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 import yaml
 
 from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
+from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import (
     CSIDriver,
@@ -52,6 +54,11 @@ _STORAGE: dict[tuple[str, str], tuple[type[Any], Callable[[Any], None]]] = {
     (_STORAGE_V1, "VolumeAttachment"): (VolumeAttachment, _sound),
 }
 
+_POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
+    ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
+    ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
+}
+
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -61,6 +68,7 @@ class Manifests:
     nodes: tuple[Node, ...]
     others_skipped: dict[str, int]  # kind -> how many
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
+    policies: tuple[PolicyObject, ...] = ()  # the same
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -85,6 +93,7 @@ def load_manifests(path: str | Path) -> Manifests:
     pods: list[Pod] = []
     nodes: list[Node] = []
     storage: list[StorageObject] = []
+    policies: list[PolicyObject] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -93,9 +102,11 @@ def load_manifests(path: str | Path) -> Manifests:
             nodes.append(_read(found, Node, check_node))
         elif (found.api_version, found.kind) in _STORAGE:
             storage.append(_read(found, *_STORAGE[found.api_version, found.kind]))
+        elif (found.api_version, found.kind) in _POLICIES:
+            policies.append(_read(found, _POLICIES[found.api_version, found.kind], _sound))
         else:
             others[found.kind] += 1
-    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage))
+    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies))
 
 
 def _read(found: _Found, kind: type[T], check: Callable[[T], None]) -> T:

@@ -49,7 +49,7 @@ from kscheduler.client.protocol import (
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
-from kscheduler.simulator.defaulting import PodDefaults, storage_with_defaults
+from kscheduler.simulator.defaulting import PodDefaults, policy_with_defaults, storage_with_defaults
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
@@ -298,7 +298,7 @@ class Cluster:
     # --- policies: nothing here validates them ----------------------------------------------------------------------
 
     def create_policy(self, item: PolicyObject) -> Any:
-        return self._create(self.store(POLICIES[type(item)]), item)
+        return self._create(self.store(POLICIES[type(item)]), policy_with_defaults(item))
 
     def update_policy(self, item: PolicyObject) -> Any:
         return self._update(self.store(POLICIES[type(item)]), item)

@@ -1,4 +1,4 @@
-"""What the apiserver adds to pods and storage objects when they are created; once for all pods that share a spec."""
+"""What the apiserver adds to objects when they are created; to pods once for all that share a spec."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE, with_defaults
+from kscheduler.api.metric_policies import PolicyObject
 from kscheduler.api.objects import ObjectMeta, Pod, PodCondition, PodSpec
 from kscheduler.api.storage import (
     IMMEDIATE,
@@ -51,6 +52,10 @@ class PodDefaults:
             self._specs.clear()
         self._specs[id(pod.spec)] = (pod.spec, spec)
         return spec
+
+
+def policy_with_defaults(item: PolicyObject) -> PolicyObject:
+    return replace(item, metadata=_in_a_namespace(item.metadata))
 
 
 def storage_with_defaults(item: StorageObject, classes: Iterable[StorageClass]) -> StorageObject:

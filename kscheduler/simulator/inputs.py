@@ -1,6 +1,7 @@
 """From options to a scenario: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
 
-Storage (volumes, claims, classes, what drivers say) is taken from either list; it is there from the start.
+Storage (volumes, claims, classes, what drivers say) and policies over live metrics are taken from either list; they
+are there from the start.
 
 A flag beats the workload file, the file beats the defaults. Pods of a list that have a node are there from the
 start; the others arrive as `--arrival` says, in the order of the file. A trace brings its own times.
@@ -13,9 +14,11 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.manifest import Manifests, load_manifests
+from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
 from kscheduler.errors import ConfigError
@@ -34,6 +37,10 @@ from kscheduler.simulator.workload import (
     generate_nodes,
 )
 from kscheduler.simulator.workload_file import read_workload
+from kscheduler.telemetry.policy_book import read_policy
+from kscheduler.telemetry.tas_policies import translate
+
+NamedT = TypeVar("NamedT", bound=StorageObject | PolicyObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -47,6 +54,7 @@ class _Part:
     parameters: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     storage: tuple[StorageObject, ...] = ()
+    policies: tuple[PolicyObject, ...] = ()
 
 
 def seed_of(arguments: SimulateArguments) -> int:
@@ -60,9 +68,13 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     _check_names(nodes.nodes, pods.arrivals)
     _check_usage(nodes.nodes, pods.arrivals)
     storage = _united(nodes.storage, pods.storage)
+    policies = _united(nodes.policies, pods.policies)
+    _check_policies(policies)
     parameters = dict(nodes.parameters + pods.parameters)
     if storage:
         parameters["storage"] = _counted(storage)
+    if policies:
+        parameters["policies"] = _counted(policies)
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
@@ -72,6 +84,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
         list(dict.fromkeys(nodes.notes + pods.notes)),
         storage,
         spec.metrics,
+        policies,
     )
 
 
@@ -98,17 +111,18 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
     assert source is not None
     notes: tuple[str, ...] = ()
     storage: tuple[StorageObject, ...] = ()
+    policies: tuple[PolicyObject, ...] = ()
     if _is_csv(source):
         nodes: tuple[Node, ...] = tuple(read_nodes(source, arguments.gpu_resource))
         notes = (NODE_NOTE, GPU_NOTE)
     else:
         manifests = load_manifests(source)
         nodes, notes = manifests.nodes, _skipped(source, manifests, "pods", len(manifests.pods))
-        storage = manifests.storage
+        storage, policies = manifests.storage, manifests.policies
     if not nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
     parameters = (("nodes", f"{len(nodes):,} from {os.path.basename(source)}"),)
-    return _Part(nodes=nodes, parameters=parameters, notes=notes, storage=storage)
+    return _Part(nodes=nodes, parameters=parameters, notes=notes, storage=storage, policies=policies)
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
@@ -151,6 +165,7 @@ def _listed(source: str, spec: WorkloadSpec) -> _Part:
         parameters=parameters,
         notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
         storage=manifests.storage,
+        policies=manifests.policies,
     )
 
 
@@ -164,12 +179,12 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     ]
 
 
-# --- storage ------------------------------------------------------------------------------------------------------
+# --- storage and policies -----------------------------------------------------------------------------------------
 
 
-def _united(*parts: Iterable[StorageObject]) -> list[StorageObject]:
+def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
     """The objects of all parts: both flags may name the same file, so what is the same in each is one object."""
-    found: dict[tuple[type, str], StorageObject] = {}
+    found: dict[tuple[type, str], NamedT] = {}
     for part in parts:
         here: set[tuple[type, str]] = set()
         for item in part:
@@ -177,15 +192,27 @@ def _united(*parts: Iterable[StorageObject]) -> list[StorageObject]:
             name = f"{DEFAULT_NAMESPACE}{item.key}" if item.key.startswith("/") else item.key
             key = (kind, name)
             if key in here or found.get(key, item) != item:
-                raise ConfigError(f'{kind.__name__} "{name}": the name is used twice')
+                raise ConfigError(f'{_kind(item)} "{name}": the name is used twice')
             here.add(key)
             found[key] = item
     return list(found.values())
 
 
-def _counted(storage: Iterable[StorageObject]) -> str:
-    counts = Counter(type(item).__name__ for item in storage)
+def _counted(items: Iterable[StorageObject | PolicyObject]) -> str:
+    counts = Counter(_kind(item) for item in items)
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
+
+
+def _kind(item: StorageObject | PolicyObject) -> str:
+    return type(item).__name__.removesuffix("Object")
+
+
+def _check_policies(policies: Iterable[PolicyObject]) -> None:
+    """What an apiserver would refuse. Whether the configuration has the metrics is for the scheduler to find."""
+    for item in policies:
+        faults = read_policy(item.spec)[0] if isinstance(item, MetricPolicyObject) else translate(item.spec)[1]
+        if faults:
+            raise ConfigError(f'{_kind(item)} "{item.key}": {faults[0]}')
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run the scheduler on a cluster in memory, in virtual time, and report what it did. "
         "Nodes and pods are generated, read from CSV traces, or read from Kubernetes YAML or JSON lists; volumes, "
-        "claims, storage classes and what drivers say of their nodes are read from these lists too."
+        "claims, storage classes, what drivers say of their nodes, and objects MetricPolicy and TASPolicy are read "
+        "from these lists too."
     )
     _add_input(parser.add_argument_group("nodes and pods"))
     _add_scheduler(parser.add_argument_group("scheduler"))

@@ -1,6 +1,6 @@
 """One simulation: a cluster in memory, a scheduler on it, and pods that come and go, in virtual time.
 
-    1. Create storage, nodes and the pods that have a node already.  2. Start the scheduler and wait till it watches.
+    1. Create all that is there from the start.  2. Start the scheduler and wait till it watches.
     3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and hand over the books.
 
 The scheduler is whatever runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
@@ -141,6 +141,8 @@ class _Simulation:
         # 1. What is there from the start.
         for item in in_order_of_use(self._scenario.storage):
             cluster.create_storage(item)
+        for policy in self._scenario.policies:
+            cluster.create_policy(policy)
         for node in self._scenario.nodes:
             cluster.create_node(node)
         history = LoadHistory(self._real_load()) if self._declares_usage() else None

@@ -1,9 +1,10 @@
-"""What a simulation plays: nodes and storage that are there from the start, and pods that come and go."""
+"""What a simulation plays: nodes, storage and policies that are there from the start, and pods that come and go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kscheduler.api.metric_policies import PolicyObject
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
@@ -27,3 +28,4 @@ class Scenario:
     notes: list[str] = field(default_factory=list)  # what is not modelled, for the report
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
+    policies: list[PolicyObject] = field(default_factory=list)  # over live metrics

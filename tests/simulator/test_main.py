@@ -23,6 +23,7 @@ from kscheduler.simulator.options import SimulateArguments, add_arguments, read_
 from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import RunSettings, simulate_scenario
+from tests.config.documents import read
 from tests.simulator.test_traces import NODES, PODS
 
 LIST = """
@@ -175,6 +176,68 @@ def test_storage_in_two_files_must_agree(tmp_path: Path) -> None:
     assert len(build_scenario(arguments("--nodes", path, "--pods", path)).storage) == 5
     with pytest.raises(ConfigError, match='PersistentVolume "on-n1": the name is used twice'):
         build_scenario(arguments("--nodes", path, "--pods", other))
+
+
+POLICIES = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n0, labels: {heat: "9"}}, status: {allocatable: {pods: "9"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {heat: "1"}}, status: {allocatable: {pods: "9"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2, labels: {heat: "5"}}, status: {allocatable: {pods: "9"}}}
+- apiVersion: kscheduler.io/v1alpha1
+  kind: MetricPolicy
+  metadata: {name: hot}
+  spec: {filter: [{metric: heat, operator: GreaterThan, value: 8}]}
+- apiVersion: telemetry.intel.com/v1alpha1
+  kind: TASPolicy
+  metadata: {name: cool, namespace: default}
+  spec: {strategies: {dontschedule: {rules: [{metricname: heat, operator: GreaterThan, target: 4}]}}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: hot, labels: {kscheduler.io/metric-policy: hot}}
+  spec: {containers: [{name: c}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: cool, labels: {telemetry-policy: cool}}
+  spec: {containers: [{name: c}]}
+"""
+FOLLOWS = """
+profiles:
+- plugins: {multiPoint: {enabled: [{name: MetricPolicy}]}}
+  pluginConfig:
+  - name: MetricPolicy
+    args:
+      sources: [{name: nodes, nodeFields: {}}]
+      metrics: [{name: heat, source: nodes, label: heat}]
+      policyObjects: true
+      tasPolicies: true
+"""
+
+
+def test_policies_in_a_list_are_objects_in_the_cluster(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", POLICIES)
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path))
+    assert scenario.parameters["policies"] == "1 MetricPolicy, 1 TASPolicy"
+    outcome = simulate_scenario(scenario, real_scheduler(read(FOLLOWS), Options()), RunSettings())
+    assert {pod.metadata.name: pod.spec.node_name for pod in outcome.cluster.pods.values()} == {
+        "hot": "n0",
+        "cool": "n1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("value: 8", "value: much", r'MetricPolicy "/hot": spec\.filter\[0\]\.value: .*much'),
+        ("operator: GreaterThan, target: 4", "operator: Above, target: 4", r'TASPolicy "default/cool": spec\..*Above'),
+        ("name: hot}\n  spec: {filter", "namespace: x}\n  spec: {filter", r"metadata\.name: expected a name"),
+    ],
+)
+def test_an_invalid_policy_in_a_list_is_refused_by_field(tmp_path: Path, before: str, after: str, fault: str) -> None:
+    path = write(tmp_path, "all.yaml", POLICIES.replace(before, after))
+    with pytest.raises(ConfigError, match=fault):
+        build_scenario(arguments("--nodes", path, "--pods", "1"))
 
 
 def test_a_trace_is_played_with_its_gpus(tmp_path: Path) -> None:
