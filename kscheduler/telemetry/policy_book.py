@@ -66,6 +66,7 @@ class PolicyBook:
         self._brought: dict[tuple[Kind, str, str], list[str]] = {}  # the same -> metrics that only it names
         self._watchers: list[Callable[[], object]] = []
         self._on_verdict = on_verdict
+        self._is_held = self._changed_while_held = False
         self.version = 0
 
     @property
@@ -79,6 +80,16 @@ class PolicyBook:
     def watch(self, changed: Callable[[], object]) -> None:
         """From now on call this after `version` has grown."""
         self._watchers.append(changed)
+
+    def hold(self) -> None:
+        """Until `release` changes are not told of: what many objects bring at once is one change."""
+        self._is_held = True
+
+    def release(self) -> None:
+        self._is_held = False
+        if self._changed_while_held:
+            self._changed_while_held = False
+            self._changed()
 
     # --- what a pod is under ---
 
@@ -188,6 +199,9 @@ class PolicyBook:
         return _Entry(None if faults else policy, faults, notes)
 
     def _changed(self) -> None:
+        if self._is_held:
+            self._changed_while_held = True
+            return
         self.version += 1
         for watcher in self._watchers:
             watcher()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,17 +45,28 @@ class PolicyObjects:
             Informer(client, resource, _Entries(self.book), clock=clock, rng=rng, may_be_unknown=True)
             for resource in wanted
         )
+        self._listed = asyncio.Event()  # all are, or the time for it is over
+        if self.informers:
+            self.book.hold()  # many objects at once are one change
+        else:
+            self._listed.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         if self.informers:
-            await run_together(self._reports.run(), *(informer.run() for informer in self.informers))
+            listening = (informer.run() for informer in self.informers)
+            await run_together(self._reports.run(), self._open_book(), *listening)
 
     async def wait_for_sync(self) -> None:
         """Until the objects are listed, but not long: pods that name a policy wait for it anyway."""
+        await wait_event(self._listed, FIRST_LISTS_S)
+
+    async def _open_book(self) -> None:
         until = self._clock.now() + FIRST_LISTS_S
         for informer in self.informers:
             await wait_event(informer.synced, max(until - self._clock.now(), 0.0))
+        self.book.release()
+        self._listed.set()
 
 
 class _Entries:

@@ -14,7 +14,7 @@ import yaml
 from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import METRIC_POLICIES, Regarding
+from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
@@ -100,6 +100,33 @@ def test_policies_are_in_force_as_they_are_in_the_cluster() -> None:
         await asyncio.sleep(1)
         with pytest.raises(LookupError):
             world.objects.book.policy_of(pod(policy="mine"))
+
+    simulate(scenario)
+
+
+def test_many_policies_that_are_there_at_the_start_are_one_change() -> None:
+    async def scenario(world: World) -> None:
+        book = world.objects.book
+        told: list[int] = []
+        book.watch(lambda: told.append(sum(book.states().values())))
+        for number in range(1_200):  # more than a page
+            world.create(GOOD, f"p{number}")
+        await world.objects.wait_for_sync()
+        assert (told, book.version) == ([1_200], 1)
+        world.create(GOOD, "late")
+        await asyncio.sleep(1)
+        assert (told, book.version) == ([1_200, 1_201], 2)
+
+    simulate(scenario)
+
+
+def test_without_the_right_to_list_one_kind_the_other_is_in_force_after_a_moment() -> None:
+    async def scenario(world: World) -> None:
+        world.client.faults.add(FaultKind.SERVER_ERROR, Verb.LIST, count=1000, resource=TAS_POLICIES.plural)
+        world.create(GOOD)
+        await world.objects.wait_for_sync()
+        assert world.objects.book.version == 1
+        assert world.objects.book.policy_of(pod(policy="mine")) is not None
 
     simulate(scenario)
 
