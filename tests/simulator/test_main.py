@@ -351,3 +351,14 @@ def test_a_plugin_that_cannot_be_made_is_a_fault_of_the_file(tmp_path: Path, mon
     )
     with pytest.raises(ConfigError, match=rf'{config}: .*plugin "failing_plugin:P": RuntimeError: no licence'):
         simulate(namespace("--config", str(config), "--nodes", "1", "--pods", "1"))
+
+
+def test_a_usage_that_cannot_be_read_is_named_before_anything_runs(tmp_path: Path) -> None:
+    text = """
+kind: Pod
+apiVersion: v1
+metadata: {name: a, annotations: {kscheduler.io/usage-cpu: lots}}
+spec: {containers: [{name: c}]}
+"""
+    with pytest.raises(ConfigError, match=r'annotation kscheduler.io/usage-cpu: .* got "lots"'):
+        build_scenario(arguments("--nodes", "1", "--pods", write(tmp_path, "pods.yaml", text)))

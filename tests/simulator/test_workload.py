@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.metrics_plan import MetricsPlan, Outage
+from kscheduler.simulator.usage import USAGE_CPU, USAGE_RAMP
+from kscheduler.simulator.usage_laws import UsageLaw, parse_share
 from kscheduler.simulator.workload import default_workload, generate
 from kscheduler.simulator.workload_file import read_workload
 
@@ -35,6 +38,18 @@ pods:
     requests: {cpu: 4, memory: 0.5Gi}
     nodeSelector: {kind: gpu}
     tolerations: [{key: gpu, operator: Exists}]
+"""
+
+USED = """
+nodes: {count: 1, shapes: [{name: small, capacity: {cpu: 16}, usage: {cpu: 300m}}]}
+pods:
+  count: 20
+  shapes:
+  - {name: job, requests: {cpu: 1}, limits: {cpu: 1500m}, usage: {cpu: 1.8, ramp: 30}}
+  - {name: honest, requests: {cpu: 1}}
+metrics:
+  interval: 20
+  outages: [{kind: hang, from: 60, until: 90}]
 """
 
 
@@ -86,6 +101,26 @@ def test_a_file_says_everything_about_nodes_and_pods(tmp_path: Path) -> None:
     assert scenario.arrivals[10].at_s == 1.0
 
 
+def test_a_file_says_what_is_really_used_and_when_nobody_tells(tmp_path: Path) -> None:
+    scenario = generate(read_workload(write(tmp_path, USED)))
+    assert scenario.nodes[0].metadata.annotations == {USAGE_CPU: "300m"}
+    by_shape = {(arrival.pod.metadata.labels or {})["app"]: arrival.pod for arrival in scenario.arrivals}
+    job, honest = by_shape["job"], by_shape["honest"]
+    assert job.metadata.annotations == {USAGE_CPU: "1500m", USAGE_RAMP: "30"}
+    assert job.spec.containers[0].resources is not None
+    assert job.spec.containers[0].resources.limits == {"cpu": "1500m"}
+    assert honest.metadata.annotations is None
+    assert scenario.metrics == MetricsPlan(20.0, [Outage("hang", 60.0, 90.0)])
+
+
+def test_what_pods_use_changes_neither_which_come_nor_when() -> None:
+    plain = default_workload(pods=200, arrival="poisson:1", duration="exp:60", seed=3)
+    law = UsageLaw(cpu=parse_share("uniform:0,2", "cpu"))
+    used = replace(plain, pods=replace(plain.pods, shapes=[replace(shape, usage=law) for shape in plain.pods.shapes]))
+    pairs = zip(generate(plain).arrivals, generate(used).arrivals, strict=True)
+    assert all((a.at_s, a.runs_s, a.pod.key) == (b.at_s, b.runs_s, b.pod.key) for a, b in pairs)
+
+
 def test_what_a_file_leaves_out_takes_the_defaults(tmp_path: Path) -> None:
     spec = read_workload(write(tmp_path, "pods: {count: 3}"))
     assert (spec.nodes.count, spec.pods.count, spec.pods.arrival.text, spec.seed) == (100, 3, "now", 0)
@@ -111,6 +146,15 @@ def test_what_a_file_leaves_out_takes_the_defaults(tmp_path: Path) -> None:
         ("pods: {shapes: [{name: a, nodeselector: {}}]}", r'unknown field "pods\.shapes\[0\]\.nodeselector"'),
         ("pods: {shapes: [{name: a, requests: {cpu: 1}, duration: soon}]}", r"shapes\[0\]\.duration: expected forever"),
         ("pods: {arrival: poison:5}", r'pods\.arrival: expected now.*got "poison:5"'),
+        ("nodes: {shapes: [{name: a, usage: {gpu: 1}}]}", r'shapes\[0\]\.usage: expected cpu or memory, got "gpu"'),
+        ("nodes: {shapes: [{name: a, usage: {cpu: -1}}]}", r"usage\[cpu\]: expected an amount of 0 or more"),
+        ("pods: {shapes: [{name: a, usage: {cpu: high}}]}", r'shapes\[0\]\.usage\.cpu: expected NUMBER.*got "high"'),
+        ("pods: {shapes: [{name: a, usage: {ramp: -1}}]}", r"shapes\[0\]\.usage\.ramp: expected seconds.*got -1"),
+        ("pods: {shapes: [{name: a, usage: {disk: 1}}]}", r'unknown field "pods\.shapes\[0\]\.usage\.disk"'),
+        ("pods: {shapes: [{name: a, limits: {cpu: 1x}}]}", r'shapes\[0\]\.limits\[cpu\]: .*got "1x"'),
+        ("metrics: {interval: 0}", r"metrics\.interval: expected seconds above zero, got 0"),
+        ("metrics: {outages: [{kind: slow, until: 1}]}", r"outages\[0\]\.kind: expected one of unavailable, hang"),
+        ("metrics: {outages: [{kind: hang, from: 2, until: 1}]}", r"outages\[0\]: expected until after from.*from 2"),
         ("pods: [", "expected YAML or JSON"),
         ("- a", "expected a mapping"),
     ],
