@@ -7,13 +7,11 @@ import yaml
 
 from kscheduler.config import parse_config
 from kscheduler.framework.plugins.registry import known_plugins
-from perf.live_metrics import ALIVE, Result, configuration, halves, longest_pause, stale_nodes, table
+from perf.live_metrics import ALIVE, Half, Mark, Result, configuration, half, longest_pause, stale_nodes, table
 
 
-def test_either_half_has_its_own_rate() -> None:
-    first = [number / 100 for number in range(1000)]
-    second = [10 + number / 50 for number in range(1000)]
-    assert halves(first + second) == pytest.approx((100.0, 50.0))
+def test_a_half_is_what_happened_between_two_marks() -> None:
+    assert half(Mark(10.0, 100, 1.0), Mark(14.0, 500, 1.5)) == Half(pods_per_s=100.0, cpu_us_per_pod=1250.0)
 
 
 def test_a_pause_before_the_fault_does_not_count() -> None:
@@ -28,11 +26,13 @@ def test_nodes_with_old_values_are_read_from_the_schedulers_metrics() -> None:
     assert stale_nodes(page) == 7
 
 
-def test_ratios_are_compared_to_the_run_of_the_same_round_in_which_nothing_happened() -> None:
-    alive, killed = Result(ALIVE, 100.0, 50.0, 0.1, 0), Result("killed", 100.0, 25.0, 0.2, 9)
+def test_ratios_are_compared_to_those_of_the_run_of_the_same_round_in_which_nothing_happened() -> None:
+    alive = Result(ALIVE, Half(100.0, 300.0), Half(50.0, 300.0), 0.1, 0)
+    killed = Result("killed", Half(100.0, 300.0), Half(25.0, 200.0), 0.2, 9)
     lines = table([{ALIVE: alive, "killed": killed}]).splitlines()
-    assert lines[1].split()[3:11] == ["0.50", "(0.50", "..", "0.50)", "1.00", "(1.00", "..", "1.00)"]
-    assert lines[2].split()[3:11] == ["0.25", "(0.25", "..", "0.25)", "0.50", "(0.50", "..", "0.50)"]
+    assert lines[1].split()[3:7] == ["1.00", "(1.00", "..", "1.00)"]
+    words = "killed 100 25 0.50 (0.50 .. 0.50) 300 200 1.50 (1.50 .. 1.50) 0.20 s 9"
+    assert lines[2].split() == words.split()
 
 
 def test_its_configuration_is_valid() -> None:
