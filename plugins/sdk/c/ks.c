@@ -1,9 +1,5 @@
-/* The ABI's side of ks.h: memory, msgpack, the node table, and the exports. */
+/* The ABI's side of ks.h: memory, the node table, questions, and the exports. Messages are ks_msgpack.h's. */
 #include "ks.h"
-
-#ifdef __wasm_simd128__
-#include "ks_pair.h"
-#endif
 
 #define EXPORT(name) __attribute__((export_name(name)))
 #define IMPORT(name) __attribute__((import_module("kscheduler"), import_name(name)))
@@ -20,7 +16,6 @@ IMPORT("now") int64_t host_now(void);
 
 extern uint8_t __heap_base;
 static uintptr_t heap;
-
 
 static void *take(uint32_t size) {
     if (!heap)
@@ -58,160 +53,7 @@ static void add(buffer *b, const void *from, uint32_t size) {
     b->size += size;
 }
 
-/* --- bytes --------------------------------------------------------------------------------------------------------- */
-
-ks_bytes ks_text(const char *text) {
-    uint32_t n = 0;
-    while (text[n])
-        n++;
-    return (ks_bytes){(const uint8_t *)text, n};
-}
-
-int ks_equal(ks_bytes a, ks_bytes b) {
-    if (a.size != b.size || !a.at || !b.at)
-        return 0;
-    for (uint32_t i = 0; i < a.size; i++)
-        if (a.at[i] != b.at[i])
-            return 0;
-    return 1;
-}
-
-int ks_parse_int(ks_bytes text, int64_t *number) {
-    uint32_t i = text.size && text.at[0] == '-';
-    int64_t sum = 0;
-    if (i == text.size || text.size > 18)
-        return 0;
-    for (uint32_t at = i; at < text.size; at++) {
-        if (text.at[at] < '0' || text.at[at] > '9')
-            return 0;
-        sum = sum * 10 + (text.at[at] - '0');
-    }
-    *number = i ? -sum : sum;
-    return 1;
-}
-
-/* --- reading msgpack ------------------------------------------------------------------------------------------------- */
-
-static uint64_t big(const uint8_t *at, int n) {
-    uint64_t value = 0;
-    while (n--)
-        value = value << 8 | *at++;
-    return value;
-}
-
-typedef struct {
-    char kind;          /* 'i' 's' 'l' 'm' 'o' (other), 0 for what cannot be read */
-    int64_t number;     /* an integer, or a truth */
-    uint32_t size;      /* bytes of a text, items of a list, pairs of a map */
-    const uint8_t *body; /* after the header */
-} head;
-
-static head read_head(ks_value v) {
-    head none = {0, 0, 0, NULL}, h = none;
-    if (!v.at || v.at >= v.end)
-        return none;
-    uint8_t c = *v.at;
-    uint32_t left = (uint32_t)(v.end - v.at), n = 0; /* bytes of the header after the first */
-    h.kind = 'o';
-    if (c < 0x80 || c >= 0xe0) h.kind = 'i', h.number = (int8_t)c;
-    else if (c < 0x90) h.kind = 'm', h.size = c & 15;
-    else if (c < 0xa0) h.kind = 'l', h.size = c & 15;
-    else if (c < 0xc0) h.kind = 's', h.size = c & 31;
-    else if (c == 0xc2 || c == 0xc3) h.number = c & 1;
-    else if (c >= 0xc4 && c <= 0xc6) h.kind = 's', n = 1u << (c - 0xc4);
-    else if (c >= 0xcc && c <= 0xcf) h.kind = 'i', n = 1u << (c - 0xcc);
-    else if (c >= 0xd0 && c <= 0xd3) h.kind = 'i', n = 1u << (c - 0xd0);
-    else if (c >= 0xd9 && c <= 0xdb) h.kind = 's', n = 1u << (c - 0xd9);
-    else if (c == 0xdc || c == 0xdd) h.kind = 'l', n = c == 0xdc ? 2 : 4;
-    else if (c == 0xde || c == 0xdf) h.kind = 'm', n = c == 0xde ? 2 : 4;
-    else if (c != 0xc0) return none; /* floats and extensions are not in the ABI */
-    if (left < 1 + n)
-        return none;
-    if (n) {
-        uint64_t value = big(v.at + 1, (int)n);
-        if (h.kind != 'i') h.size = (uint32_t)value;
-        else if (c < 0xd0) h.number = (int64_t)value;
-        else h.number = n == 8 ? (int64_t)value : (int64_t)(value << (64 - 8 * n)) >> (64 - 8 * n);
-    }
-    h.body = v.at + 1 + n;
-    if (h.kind == 's' && h.size > left - 1 - n)
-        return none;
-    return h;
-}
-
-static ks_value skip(ks_value v) {
-    uint64_t values = 1; /* still to be passed */
-    while (values--) {
-        head h = read_head(v);
-        if (!h.kind)
-            return (ks_value){NULL, NULL};
-        values += h.kind == 'l' ? h.size : h.kind == 'm' ? 2ull * h.size : 0;
-        v.at = h.body + (h.kind == 's' ? h.size : 0);
-    }
-    return v;
-}
-
-ks_value ks_next(ks_value item) { return skip(item); }
-
-uint32_t ks_count(ks_value v) {
-    head h = read_head(v);
-    return h.kind == 'l' || h.kind == 'm' ? h.size : 0;
-}
-
-ks_value ks_first(ks_value v) {
-    head h = read_head(v);
-    return (h.kind == 'l' || h.kind == 'm') && h.size ? (ks_value){h.body, v.end} : (ks_value){NULL, NULL};
-}
-
-ks_value ks_item(ks_value list, uint32_t index) {
-    ks_value item = index < ks_count(list) ? ks_first(list) : (ks_value){NULL, NULL};
-    while (index--)
-        item = skip(item);
-    return item;
-}
-
-ks_bytes ks_str(ks_value v) {
-    head h = read_head(v);
-    return h.kind == 's' ? (ks_bytes){h.body, h.size} : (ks_bytes){NULL, 0};
-}
-
-int64_t ks_int(ks_value v, int64_t otherwise) {
-    head h = read_head(v);
-    return h.kind == 'i' || h.kind == 'o' ? h.number : otherwise;
-}
-
-static ks_value get(ks_value map, ks_bytes key) {
-    head h = read_head(map);
-    ks_value at = {h.body, map.end};
-    for (uint32_t i = 0; h.kind == 'm' && i < h.size && at.at; i++) {
-        ks_value value = skip(at);
-        if (ks_equal(ks_str(at), key))
-            return value;
-        at = skip(value);
-    }
-    return (ks_value){NULL, NULL};
-}
-
-ks_value ks_get(ks_value map, const char *key) { return get(map, ks_text(key)); }
-
-/* --- writing msgpack --------------------------------------------------------------------------------------------------- */
-
-static buffer out;
-
-static void put(uint8_t first, uint64_t value, int n) {
-    uint8_t packed[9] = {first};
-    for (int i = n; i; i--, value >>= 8)
-        packed[i] = (uint8_t)value;
-    add(&out, packed, (uint32_t)n + 1);
-}
-
-static void put_map(uint32_t n) { put(0xde, n, 2); }
-static void put_list(uint32_t n) { put(0xdc, n, 2); }
-static void put_int(int64_t value) { put(0xd3, (uint64_t)value, 8); }
-static void put_bin(const void *at, uint32_t size) { put(0xc6, size, 4); add(&out, at, size); }
-static void put_str(ks_bytes text) { put(0xdb, text.size, 4); add(&out, text.at, text.size); }
-static void put_key(const char *key) { put_str(ks_text(key)); }
-static int64_t answer(void) { return out.size ? (int64_t)((uint64_t)(uintptr_t)out.at << 32 | out.size) : 0; }
+#include "ks_msgpack.h"
 
 /* --- what the plugin wants ------------------------------------------------------------------------------------------------ */
 
@@ -366,9 +208,10 @@ static void take_names(ks_value list, ks_bytes at) {
         uint32_t row = i, place[2] = {name_text.size, ks_str(name).size};
         if (at.at)
             memcpy(&row, at.at + 4 * i, 4);
+        if (row >= rows || ks_equal(ks_node_name(row), ks_str(name)))
+            continue; /* most changes are not of names, whose text is kept until the next full table */
         add(&name_text, ks_str(name).at, place[1]);
-        if (row < rows)
-            memcpy(names.at + 8 * row, place, 8);
+        memcpy(names.at + 8 * row, place, 8);
     }
 }
 
@@ -442,86 +285,7 @@ int64_t ks_pod_request(const ks_question *q, const char *resource) {
     return ks_int(ks_get(ks_get(q->pod, "requests"), resource), 0);
 }
 
-/* --- percentages ----------------------------------------------------------------------------------------------------------------- */
-
-enum { PIECE = 64 }; /* rows that are looked at together */
-
-static int64_t sum_of(int64_t a, int64_t b) {
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
-}
-
-static int64_t less(int64_t a, int64_t b) {
-    int64_t left;
-    return __builtin_sub_overflow(a, b, &left) ? (a < 0 ? INT64_MIN : INT64_MAX) : left;
-}
-
-static int64_t percent_of(int64_t part, int64_t whole) {
-    uint64_t left = 0, percent = 0, all = (uint64_t)whole;
-    if (whole <= 0 || part <= 0)
-        return 0;
-    if (part >= whole)
-        return 100;
-    if (part <= INT64_MAX / 100)
-        return part * 100 / whole;
-    /* A hundredfold bit by bit: doubled, or doubled and once more, and what fills the whole is a percent. */
-    for (uint32_t bit = 64; bit; bit >>= 1) {
-        left *= 2, percent *= 2;
-        if (left >= all)
-            left -= all, percent++;
-        left += 100 & bit ? (uint64_t)part : 0;
-        if (left >= all)
-            left -= all, percent++;
-    }
-    return (int64_t)percent;
-}
-
-/* The leading rows, two at a time; returns how many. None if some amount is too large for that. */
-static uint32_t percents_of_pairs(const int64_t *whole, const int64_t *used, int64_t more, int free, int64_t *out, uint32_t n) {
-#ifdef __wasm_simd128__
-    const int64_t most = (int64_t)1 << KS_PAIR_BITS;
-    const ks_pair half = wasm_i64x2_splat(most), added = wasm_i64x2_splat(more), all = wasm_f64x2_splat(100.0);
-    ks_pair wide = wasm_i64x2_splat(0);
-    if (more < -most || more >= most)
-        return 0;
-    for (uint32_t i = 0; i + 2 <= n; i += 2) {
-        const ks_pair wholes = ks_load(whole + i), before = ks_load(used + i), after = wasm_i64x2_add(before, added);
-        const ks_pair percent = ks_percent(free ? wasm_i64x2_sub(wholes, after) : after, wholes);
-        ks_store(out + i, ks_integers(wasm_v128_and(wasm_f64x2_pmin(all, percent), ks_above_zero(wholes))));
-        wide = wasm_v128_or(wide, wasm_v128_or(wasm_i64x2_add(wholes, half), wasm_i64x2_add(before, half)));
-    }
-    return wasm_v128_any_true(wasm_u64x2_shr(wide, KS_PAIR_BITS + 1)) ? 0 : n & ~1u;
-#else
-    (void)whole, (void)used, (void)more, (void)free, (void)out, (void)n;
-    return 0;
-#endif
-}
-
-static void percents(const ks_question *q, const ks_numbers *of, const ks_numbers *in_use, int64_t more, int free, int64_t *out) {
-    const int64_t *whole = ks_numbers_of(of), *used = ks_numbers_of(in_use);
-    int64_t wholes[PIECE], amounts[PIECE];
-    for (uint32_t start = 0; start < q->count; start += PIECE, out += PIECE) {
-        uint32_t n = q->count - start < PIECE ? q->count - start : PIECE;
-        const int64_t *w = whole + start, *u = used + start;
-        if (q->rows) {
-            for (uint32_t i = 0; i < n; i++)
-                wholes[i] = whole[ks_row(q, start + i)], amounts[i] = used[ks_row(q, start + i)];
-            w = wholes, u = amounts;
-        }
-        for (uint32_t i = percents_of_pairs(w, u, more, free, out, n); i < n; i++) {
-            int64_t after = sum_of(u[i], more);
-            out[i] = percent_of(free ? less(w[i], after) : after, w[i]);
-        }
-    }
-}
-
-void ks_used_percents(const ks_question *q, const ks_numbers *whole, const ks_numbers *used, int64_t more, int64_t *out) {
-    percents(q, whole, used, more, 0, out);
-}
-
-void ks_free_percents(const ks_question *q, const ks_numbers *whole, const ks_numbers *used, int64_t more, int64_t *out) {
-    percents(q, whole, used, more, 1, out);
-}
+#include "ks_percents.h"
 
 /* --- what a plugin need not have -------------------------------------------------------------------------------------------------- */
 
@@ -543,55 +307,49 @@ static void clear_column(uint32_t size) {
     column.size = size;
 }
 
-static void put_filtered(const ks_question *q) {
-    clear_column(q->count);
-    ks_on_filter(q, column.at);
-    if (failure) {
-        put_error();
-        return;
-    }
+static void put_verdicts(void) {
     put_map(2);
-    put_key("verdicts");
-    put_bin(column.at, column.size);
-    put_key("reasons");
-    put_list(n_reasons);
+    put_key("verdicts"), put_bin(column.at, column.size);
+    put_key("reasons"), put_list(n_reasons);
     for (uint32_t i = 0; i < n_reasons; i++) {
         put_list(2);
-        put_int(reasons[i].code);
-        put_key(reasons[i].text);
+        put_int(reasons[i].code), put_key(reasons[i].text);
     }
 }
 
-static void put_scored(const ks_question *q, ks_bytes raw) {
-    clear_column(8 * q->count);
-    if (raw.size == column.size)
-        memcpy(column.at, raw.at, raw.size);
-    ks_on_score(q, (int64_t *)column.at);
-    if (failure) {
-        put_error();
-        return;
-    }
+static void put_scores(void) {
     put_map(1);
-    put_key("scores");
-    put_bin(column.at, column.size);
+    put_key("scores"), put_bin(column.at, column.size);
 }
 
-static void put_status(const ks_question *q) {
-    int code = ks_on_status(q);
-    if (failure) {
-        put_error();
-        return;
-    }
+static void put_status(int code) {
     put_map(1 + (uint32_t)remembers + (wait > 0));
-    put_key("status");
-    put_list(said ? 2 : 1);
-    put_int(code);
+    put_key("status"), put_list(said ? 2 : 1), put_int(code);
     if (said)
         put_key(said);
     if (remembers)
         put_key("state"), put_bin(state.at, state.size);
     if (wait)
         put_key("wait_ms"), put_int(wait);
+}
+
+/* About one pod; `raw`: the scores to be normalised. */
+static void ask(const ks_question *q, ks_bytes raw) {
+    int filters = q->point == KS_FILTER, scores = q->point == KS_SCORE || q->point == KS_NORMALIZE_SCORE, code = 0;
+    failure = said = NULL, n_reasons = wait = 0, remembers = 0;
+    if (filters || scores)
+        clear_column(q->count * (filters ? 1 : 8));
+    if (scores && raw.size == column.size)
+        memcpy(column.at, raw.at, raw.size);
+    /* 1. Ask the plugin. */
+    if (filters) ks_on_filter(q, column.at);
+    else if (scores) ks_on_score(q, (int64_t *)column.at);
+    else code = ks_on_status(q);
+    /* 2. Write what it said. */
+    if (failure) put_error();
+    else if (filters) put_verdicts();
+    else if (scores) put_scores();
+    else put_status(code);
 }
 
 /* --- exports --------------------------------------------------------------------------------------------------------------------------- */
@@ -657,13 +415,7 @@ EXPORT("ks_call") int64_t ks_call(int32_t point, const uint8_t *at, uint32_t siz
     put_list(n);
     for (uint32_t i = 0; i < n; i++, pod = skip(pod)) {
         ks_question q = {pod, question, point, asked.at ? asked.size / 4 : rows, asked.at};
-        failure = said = NULL, n_reasons = wait = 0, remembers = 0;
-        if (point == KS_FILTER)
-            put_filtered(&q);
-        else if (point == KS_SCORE || point == KS_NORMALIZE_SCORE)
-            put_scored(&q, ks_str(ks_item(scores, i)));
-        else
-            put_status(&q);
+        ask(&q, ks_str(ks_item(scores, i)));
     }
     return answer();
 }

@@ -55,6 +55,22 @@ def test_a_pod_prefers_nodes_with_its_number() -> None:
     assert made.plugin.pre_score(CycleState(), info(make_pod("p"))) == SKIP
 
 
+def test_a_node_takes_the_name_of_the_row_it_gets_and_one_that_changes_costs_no_memory() -> None:
+    made = load("nodenumber", make_table(make_node("n1"), make_node("n2"), make_node("n" + 200 * "x" + "3")))
+    state = CycleState()
+    made.plugin.pre_score(state, info(make_pod("p2")))
+    assert score_all(made, state) == [0, 10, 0]
+    (instance,) = made.plugin.pool._idle
+    before = instance.memory_bytes
+    for number in range(1500):
+        made.table.set_node(make_node("n" + 200 * "x" + "3").label("a", str(number)).obj())
+        score_all(made, state)
+    assert instance.memory_bytes == before
+    made.table.remove_node("n1")
+    made.table.set_node(make_node("n22").obj())
+    assert score_all(made, state) == [10, 10, 0]
+
+
 def test_a_configuration_that_is_not_understood_is_refused() -> None:
     with pytest.raises(PluginError, match=r"refuses its configuration: .*expected"):
         load("nodenumber", make_table(), "reverse")
