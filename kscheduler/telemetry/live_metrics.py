@@ -40,7 +40,7 @@ class LiveMetrics:
         """For a log: what each source said last, and what is known of each metric."""
         pollers = self.telemetry.pollers.values()
         return {
-            "sources": {poller.name: poller.last_error or "answers" for poller in pollers},
+            "sources": {poller.name: poller.describe() for poller in pollers},
             "metrics": [state._asdict() for state in self.telemetry.states()],
         }
 

@@ -59,6 +59,13 @@ class Poller:
         self._interval_s = max(config.interval.seconds, MIN_INTERVAL_S)
         self._timeout_s = config.timeout.seconds or self._interval_s
 
+    def describe(self) -> str:
+        """For people."""
+        if not self.last_error:
+            return "answers" if self.first_answer.is_set() else "not asked yet"
+        state = self.breaker.state.name.lower().replace("_", "-")
+        return f"{self.breaker.failures} failures in a row, breaker {state}: {self.last_error}"
+
     async def run(self) -> None:
         """Until cancelled."""
         try:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.protocol import METRIC_POLICIES
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.metric_policy import Freshness, Source
 from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
 from kscheduler.framework.telemetry import NoTelemetry
 from kscheduler.metrics import Metrics
+from kscheduler.replica import Replica
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.serving.health import Health
 from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock
 from kscheduler.telemetry.live_metrics import LiveMetrics
 from kscheduler.telemetry.source import MakeSource
@@ -45,11 +50,12 @@ class Bench:
     def __init__(self, config: str = CONFIG, make_source: MakeSource | None = None) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
+        self.client = self.cluster.client()
         self.metrics = Metrics(process=False)
         for name in ("a", "b"):
             self.cluster.create_node(make_node(name).capacity(cpu=4, memory="8Gi", pods=10).obj())
         self.scheduler = Scheduler(
-            self.cluster.client(),
+            self.client,
             parse_config(config),
             clock=self.clock,
             rng=random.Random(1),
@@ -92,6 +98,12 @@ class Bench:
 def hanging(config: Source) -> FakeSource:
     source = FakeSource()
     source.hangs = True
+    return source
+
+
+def failing(config: Source) -> FakeSource:
+    source = FakeSource()
+    source.fail()
     return source
 
 
@@ -165,6 +177,40 @@ async def test_what_is_seen_of_sources_is_in_the_metrics_and_the_dump() -> None:
     assert 'kscheduler_metric_samples_refused_total{metric="load",reason="unknown_node"}' in text
     assert 'kscheduler_metric_source_breaker_state{source="cluster"} 0.0' in text
     assert bench.live.describe()["sources"] == {"cluster": "answers"}
+    await bench.end()
+
+
+@in_virtual_time
+@pytest.mark.parametrize(("make_source", "fault"), [(hanging, "no answer within 5 s"), (failing, "told to")])
+async def test_a_source_that_fails_for_ever_never_makes_the_pod_unhealthy_and_the_dump_tells_of_it(
+    make_source: MakeSource, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(make_source=make_source)
+    replica = Replica(bench.scheduler, clock=bench.clock, make_server=None)
+    health = Health()
+    replica.add_checks(health, "kube-scheduler", 15.0)
+    assert bench.live.describe()["sources"] == {"cluster": "not asked yet"}
+    bench.lead()
+    for _ in range(10):
+        await asyncio.sleep(60)
+        assert all(health.ask(endpoint).ok for endpoint in health.endpoints)
+    with caplog.at_level("INFO"):
+        replica.dump()
+    (dumped,) = (record.__dict__ for record in caplog.records if record.message == "dump of live metrics")
+    assert re.fullmatch(rf"\d+ failures in a row, breaker (half-)?open: {fault}", dumped["sources"]["cluster"])
+    assert dumped["metrics"][0] == {"metric": "load", "age_s": None, "fresh": 0, "stale": 0, "absent": 2}
+    await bench.end()
+
+
+@in_virtual_time
+async def test_without_the_right_to_policies_the_pod_is_ready_too() -> None:
+    bench = Bench(CONFIG + "      policyObjects: true\n")
+    bench.client.faults.add(FaultKind.SERVER_ERROR, Verb.LIST, resource=METRIC_POLICIES.plural, count=1000)
+    health = Health()
+    Replica(bench.scheduler, clock=bench.clock, make_server=None).add_checks(health, "kube-scheduler", 15.0)
+    await asyncio.sleep(60)
+    assert not bench.live.policies.informers[0].synced.is_set()
+    assert health.ask("readyz", verbose=True).text == "[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
     await bench.end()
 
 
