@@ -24,6 +24,7 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Options, check_supported
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import build_scenario, seed_of
+from kscheduler.simulator.metric_sources import check_metric_sources
 from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_scheduler import real_scheduler
@@ -69,6 +70,7 @@ def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
     config = load_config(path, find_plugins=partial(find_plugins, guests=guests))
     try:
         check_supported(config, guests)
+        check_metric_sources(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config
