@@ -21,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from kscheduler.client.auth_library import AuthLibrary, auth_library
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
+from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
 
@@ -208,15 +209,12 @@ def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "")
     if not configuration.host.startswith("https:"):
         return None
     try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        context = verifying_context(configuration.ssl_ca_cert)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"{ca_field}: not a PEM file of certificates: {error}") from error
-    # New in Python 3.13, and refused by it: cluster CAs without key identifiers, which Go accepts.
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     context.set_alpn_protocols(["http/1.1"])
     if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        trust_anybody(context)
     _load_client_certificate(context, configuration, certificate_field)
     return context
 

@@ -21,6 +21,7 @@ from yarl import URL
 
 from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
+from kscheduler.client.bounded_body import BodyTooLong, read_bounded
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.connections import Connection, ConnectionPool, open_connection
 from kscheduler.client.credentials import Credentials
@@ -35,7 +36,6 @@ OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the
 
 # The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
 KEEPALIVE_S = 60.0
-READ_BYTES = 1 << 16
 # What can happen to a stream.
 _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent)
 
@@ -207,10 +207,12 @@ class Transport:
                 headers = _headers(header, accept, content_type if body is not None else "")
                 async with self._ask(verb, path, timeout, headers, body) as response:
                     retry_after = response.headers.get("Retry-After", "")
-                    content = await _read_bounded(response, limit_bytes) if limit_bytes else await response.read()
+                    content = await read_bounded(response, limit_bytes) if limit_bytes else await response.read()
                     answer = Answer(response.status, content, retry_after, True)
             code = str(answer.status)
             return answer
+        except BodyTooLong as error:
+            raise APIError(f"{verb} {path.partition('?')[0]}: {error}") from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer) as error:
             raise self._unreachable(verb, path, error) from error
         finally:
@@ -403,18 +405,6 @@ def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: fl
     words = (f"{verb} {path.partition('?')[0]}", f"{code} {status.reason}".rstrip(), status.message)
     text = ": ".join(word for word in words if word)
     return _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
-
-
-async def _read_bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_chunked(READ_BYTES):
-        size += len(chunk)
-        if size > limit_bytes:
-            response.close()
-            raise APIError(f"GET {response.url.path}: expected an answer of at most {limit_bytes} bytes, got more")
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _read_status(body: bytes) -> APIStatus:

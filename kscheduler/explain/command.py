@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import ipaddress
 import json
 import ssl
 import urllib.error
@@ -19,6 +18,8 @@ from typing import Any
 
 from kscheduler.client.credentials import from_kubeconfig
 from kscheduler.client.kube import KubeClient
+from kscheduler.client.loopback import is_loopback
+from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, Forbidden, KSchedulerError, NotFound, Unreachable
 from kscheduler.explain.endpoint import PATH
@@ -152,18 +153,13 @@ async def _kubeconfig_token(kubeconfig: str, clock: Clock) -> str:
 
 def _tls(options: ExplainOptions) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=options.certificate_authority or None)
+        context = verifying_context(options.certificate_authority)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"--certificate-authority {options.certificate_authority}: {error}") from error
     if options.insecure_skip_tls_verify or (not options.certificate_authority and _is_here(options.server)):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        trust_anybody(context)
     return context
 
 
 def _is_here(server: str) -> bool:
-    host = urllib.parse.urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(urllib.parse.urlsplit(server).hostname or "")

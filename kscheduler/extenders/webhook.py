@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ipaddress
 import ssl
 import tempfile
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from kscheduler.client.bounded_body import read_bounded
+from kscheduler.client.loopback import is_loopback
+from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
@@ -23,7 +25,6 @@ from kscheduler.errors import ConfigError, PluginError
 # An honest answer repeats what it was asked about, with a message for each node; more than this is not read.
 MIN_ANSWER_LIMIT = 1 << 20
 ANSWER_PER_QUESTION = 4
-_CHUNK = 1 << 16
 DEFAULT_TIMEOUT_S = 5.0
 
 
@@ -41,7 +42,7 @@ class Webhook:
         uses_tls = parts.scheme == "https" or config.tls_config is not None
         self.ssl_context = _ssl_context(config, path) if uses_tls else None
         self._server_name = config.tls_config.server_name if config.tls_config else ""
-        self._asks_proxies = not _is_local(parts.hostname or "")
+        self._asks_proxies = not is_loopback(parts.hostname or "")
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes) -> bytes:
@@ -59,7 +60,7 @@ class Webhook:
             ) as response:
                 if response.status != 200:
                     raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
-                return await _read(response, limit, url)
+                return await read_bounded(response, limit)
         except asyncio.TimeoutError as error:
             raise PluginError(f"extender at URL {url}: no answer within {self.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -86,28 +87,6 @@ def answer_limit(question: bytes) -> int:
     return max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
 
 
-def _is_local(host: str) -> bool:
-    """As Go has it: no proxy is asked for these."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-async def _read(response: aiohttp.ClientResponse, limit: int, url: str) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_chunked(_CHUNK):
-        size += len(chunk)
-        if size > limit:
-            response.close()
-            raise PluginError(f"extender at URL {url}: expected an answer of at most {limit} bytes, got more")
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
 # --- TLS ---------------------------------------------------------------------------------------------------------
 
 
@@ -117,15 +96,12 @@ def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:
     path = f"{path}.tlsConfig"
     authority = _decoded(tls.ca_data, f"{path}.caData").decode("latin-1")
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=authority or None)
+        context = verifying_context(tls.ca_file, authority)
     except (ssl.SSLError, OSError) as error:
         field = f"{path}.caFile" if tls.ca_file else f"{path}.caData"
         raise ConfigError(f"{field}: expected certificates in PEM: {error}") from error
-    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     if tls.insecure or (config.enable_https and not tls.ca_file and not tls.ca_data):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        trust_anybody(context)
     _load_client_certificate(context, tls, path)
     return context
 

@@ -7,7 +7,6 @@ credentials elsewhere. Whatever goes wrong is a SourceError, in whose text no se
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import ssl
 from base64 import b64encode
@@ -18,11 +17,13 @@ from typing import NamedTuple
 import aiohttp
 from yarl import URL
 
+from kscheduler.client.bounded_body import read_bounded
+from kscheduler.client.loopback import is_loopback
+from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
 from kscheduler.telemetry.source import SourceError
 
-_CHUNK = 1 << 16
 MAX_SECRET_BYTES = 1 << 16
 MAX_REASON = 200  # of what a server says of itself
 LONG_QUESTION = 2_000  # beyond this a question is posted: servers limit the length of URLs
@@ -76,18 +77,7 @@ class EndpointClient:
                 raise SourceError(f"{self._shown}: expected an answer, got a redirect, which is not followed")
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise SourceError(f"{self._shown}: expected an answer as it is, got a compressed one")
-            return Answer(response.status, await self._read(response, limit_bytes))
-
-    async def _read(self, response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in response.content.iter_chunked(_CHUNK):
-            size += len(chunk)
-            if size > limit_bytes:
-                response.close()
-                raise SourceError(f"{self._shown}: expected an answer of at most {limit_bytes} bytes, got more")
-            chunks.append(chunk)
-        return b"".join(chunks)
+            return Answer(response.status, await read_bounded(response, limit_bytes))
 
     @property
     def _shown(self) -> str:
@@ -120,7 +110,7 @@ class EndpointClient:
                 connector=aiohttp.TCPConnector(ssl=context),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # a small answer could become a huge one
-                trust_env=not _is_local(self._url.host or ""),
+                trust_env=not is_loopback(self._url.host or ""),
             )
         return self._session
 
@@ -138,14 +128,11 @@ def _checked(text: str) -> URL:
 def ssl_context(config: Endpoint) -> ssl.SSLContext:
     """Raises SourceError for files that cannot be used."""
     try:
-        context = ssl.create_default_context(cafile=config.ca_file or None)
+        context = verifying_context(config.ca_file)
     except (ssl.SSLError, OSError) as error:
         raise SourceError(f"caFile {config.ca_file}: expected certificates in PEM: {_reason(error)}") from error
-    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     if config.insecure_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        trust_anybody(context)
     if config.cert_file:
         try:
             context.load_cert_chain(config.cert_file, config.key_file or None)
@@ -179,13 +166,3 @@ def _read_secret(file: str) -> str:
 
 def _reason(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:MAX_REASON]
-
-
-def _is_local(host: str) -> bool:
-    """As Go has it: no proxy is asked for these."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -19,7 +19,9 @@ import yarl
 
 from kscheduler import __version__
 from kscheduler.client.concurrency import within
-from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport, is_loopback, without_password
+from kscheduler.client.loopback import is_loopback
+from kscheduler.client.tls import verifying_context
+from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport, without_password
 
 MEBIBYTE = 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -118,10 +120,7 @@ async def _get(session: aiohttp.ClientSession, url: str, limits: DownloadLimits,
 
 def _tls_context() -> ssl.SSLContext:
     """The system's authorities, or those of SSL_CERT_FILE."""
-    context = ssl.create_default_context()
-    # As in Go, an authority's certificate need not have key ids; Python 3.13 demands them by default.
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
-    return context
+    return verifying_context()
 
 
 # --- the body -------------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ opt-in, so that taking the pin away later cannot open the door unseen.
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from kscheduler.client.loopback import is_loopback
 
 FILE_PREFIX = "file://"
 
@@ -68,15 +69,6 @@ def check_transport(url: str, allow_insecure: bool) -> None:
             f"expected https, got plain http from {parts.hostname}: what arrives could be changed on the way "
             "(allowInsecure: true takes it nevertheless)"
         )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def without_password(url: str) -> str:

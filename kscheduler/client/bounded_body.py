@@ -1,0 +1,24 @@
+"""The body of an answer, of which no more is read than is allowed: a server may send without end."""
+
+from __future__ import annotations
+
+import aiohttp
+
+_CHUNK = 1 << 16
+
+
+class BodyTooLong(ValueError):
+    pass
+
+
+async def read_bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    """Raises BodyTooLong, and gives the connection up, as soon as more has come."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        size += len(chunk)
+        if size > limit_bytes:
+            response.close()
+            raise BodyTooLong(f"expected an answer of at most {limit_bytes} bytes, got more")
+        chunks.append(chunk)
+    return b"".join(chunks)
