@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 # Without a label of the user's choice: what most rules and exporters write.
 NODE_LABELS = ("node", "instance")
+LABELS_TRIED = " or ".join(NODE_LABELS)
 
 
 def node_of(labels: Mapping[str, str], label: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ OLDER = "older"  # than the one known, or the same once more
 DUPLICATE = "duplicate"  # two different values for one node in one answer: neither is taken
 UNKNOWN_NODE = "unknown_node"
 TOO_MANY = "too_many"  # more elements than any honest answer has
+
+MAX_LABELS = 200  # characters that are remembered of a list of labels
 
 
 class Sample(NamedTuple):
@@ -26,6 +29,7 @@ class Reading:
     samples: dict[str, Sample] = field(default_factory=dict)  # node name -> sample
     window_s: float = 0.0  # the time a value is an average over, if the source says so
     refused: Counter[str] = field(default_factory=Counter)  # reason -> elements
+    nameless: str = ""  # what an element that names no node was expected to have, and had
 
 
 @dataclass(slots=True)
@@ -34,6 +38,18 @@ class Readings:
 
     by_metric: dict[str, Reading] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # metric -> why there is no reading of it
+
+
+def why_useless(reading: Reading) -> str:
+    """Of a reading that told nothing of any node. Made for whoever wrote the query."""
+    if reading.samples:
+        some = next(iter(reading.samples))[:MAX_LABELS]
+        return f"expected the names of nodes, got {some!r} for one"
+    if reading.nameless:
+        return reading.nameless
+    if refused := ", ".join(sorted(+reading.refused)):
+        return f"expected a value for each node, got none that can be used: {refused}"
+    return "expected a value for each node, got an empty answer"
 
 
 class ReadingBuilder:
@@ -61,6 +77,13 @@ class ReadingBuilder:
 
     def refuse(self, reason: str, times: int = 1) -> None:
         self._reading.refused[reason] += times
+
+    def refuse_nameless(self, labels: Iterable[str], expected: str) -> None:
+        """An element that names no node: what labels it has. The first one is remembered for people to read."""
+        self.refuse(UNKNOWN_NODE)
+        if not self._reading.nameless:
+            found = ", ".join(sorted(labels))[:MAX_LABELS] or "none"
+            self._reading.nameless = f"expected the label {expected} to name a node, got the labels {found}"
 
     def reading(self, window_s: float = 0.0) -> Reading:
         self._reading.window_s = window_s

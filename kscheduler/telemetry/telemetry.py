@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.clock import Clock
@@ -25,7 +25,7 @@ from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.observer import MetricState, NoTelemetryObserver, TelemetryObserver
 from kscheduler.telemetry.policies import NoPolicies, Policies
 from kscheduler.telemetry.poller import Poller
-from kscheduler.telemetry.readings import OLDER, Reading, Readings
+from kscheduler.telemetry.readings import OLDER, Reading, Readings, why_useless
 from kscheduler.telemetry.sample_book import SampleBook
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import MakeSource
@@ -72,6 +72,7 @@ class LiveTelemetry:
         self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
         self._counted: set[PolicyRef] = set()  # policies of which something was counted
         self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
+        self._in_plan_b: set[PolicyRef] = set()  # those whose plan B is in force, as was logged
         self._watchers: list[Callable[[], object]] = []
         self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
         self.pollers = {
@@ -152,11 +153,13 @@ class LiveTelemetry:
         for name in readings.failed.keys() & self._books.keys():
             self._health.was_useless(name, readings.failed[name])
         if self._health.version != before:
+            self._tell_plans_b()
             self._notify()
 
     def failed(self, source: str, failures: int) -> None:
         for metric in self.wanted(source):
             self._health.source_failed(metric.name, failures)
+        self._tell_plans_b()
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
@@ -168,19 +171,19 @@ class LiveTelemetry:
             taken += book.take(some, bounds, now, wall, refused)
         book.complete(now, taken)
         self._health.refused(book.name, refused)
-        if reason := self._why_useless(book, taken, refused, now):
+        if reason := self._why_useless(book, taken, reading, now):
             self._health.was_useless(book.name, reason)
         else:
             self._health.answered(book.name)
         self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
         self._sooner.set()
 
-    def _why_useless(self, book: SampleBook, taken: int, refused: Mapping[str, int], now: float) -> str:
+    def _why_useless(self, book: SampleBook, taken: int, reading: Reading, now: float) -> str:
         """A source may answer, and yet tell nothing that is of use. "" if it does tell."""
         if not self._rows.node_count:
             return ""
-        if not taken and not refused[OLDER]:
-            return "an answer about none of the nodes"
+        if not taken and not reading.refused[OLDER]:
+            return why_useless(reading)
         if now - book.newest_at >= self._patience_s(book):
             return f"the newest sample is {now - book.newest_at:.0f} s old"
         return ""
@@ -197,6 +200,22 @@ class LiveTelemetry:
         changed = [column.refresh(now) for column in list(columns)]
         if any(changed):
             self._notify()
+
+    def _tell_plans_b(self) -> None:
+        """Log each that has come into force, or ended. A look at few: only policies that pods were under have one."""
+        now = {ref for ref, spec in self._plan_b.items() if self._is_in_plan_b(spec)}
+        for ref in now - self._in_plan_b:
+            plan = self._plan_b[ref].plan_b
+            assert plan is not None
+            fields = {"policy": policy_name(ref), "action": plan.action, "profile": plan.profile}
+            log.warning("plan B of a metric policy is in force", extra=fields)
+        for ref in self._in_plan_b - now:
+            log.info("plan B of a metric policy has ended", extra={"policy": policy_name(ref)})
+        self._in_plan_b = now
+
+    def _is_in_plan_b(self, spec: PolicySpec) -> bool:
+        plan = spec.plan_b
+        return plan is not None and any(self.failures(metric) >= plan.after_failures for metric in metrics_of(spec))
 
     def _notify(self) -> None:
         for watcher in self._watchers:
@@ -253,11 +272,7 @@ class LiveTelemetry:
 
     def plans_b(self) -> dict[str, bool]:
         """Policy -> is its plan B in force? Of policies that pods were under."""
-        return {
-            policy_name(ref): any(self.failures(metric) >= spec.plan_b.after_failures for metric in metrics_of(spec))
-            for ref, spec in self._plan_b.items()
-            if spec.plan_b is not None
-        }
+        return {policy_name(ref): self._is_in_plan_b(spec) for ref, spec in self._plan_b.items()}
 
 
 def policy_name(policy: PolicyRef) -> str:

@@ -1,6 +1,18 @@
 from __future__ import annotations
 
-from kscheduler.telemetry.readings import DUPLICATE, TOO_MANY, ReadingBuilder, Sample
+from collections.abc import Callable
+
+import pytest
+
+from kscheduler.telemetry.readings import (
+    DUPLICATE,
+    NOT_A_NUMBER,
+    TOO_MANY,
+    UNKNOWN_NODE,
+    ReadingBuilder,
+    Sample,
+    why_useless,
+)
 
 
 def test_elements_become_samples_by_node() -> None:
@@ -37,3 +49,49 @@ def test_refusals_add_up() -> None:
     builder.refuse(TOO_MANY, 3)
     builder.refuse(TOO_MANY)
     assert builder.reading().refused == {TOO_MANY: 4}
+
+
+def nothing(builder: ReadingBuilder) -> None:
+    pass
+
+
+def not_numbers(builder: ReadingBuilder) -> None:
+    builder.refuse(NOT_A_NUMBER, 2)
+
+
+def no_such_label(builder: ReadingBuilder) -> None:
+    builder.refuse_nameless(["job", "instance"], "host")
+    builder.refuse_nameless(["other"], "host")
+
+
+def no_labels(builder: ReadingBuilder) -> None:
+    builder.refuse_nameless([], "node or instance")
+
+
+def names_of_others(builder: ReadingBuilder) -> None:
+    builder.add("10.0.0.7", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("add", "expected"),
+    [
+        (nothing, "expected a value for each node, got an empty answer"),
+        (not_numbers, "expected a value for each node, got none that can be used: nan"),
+        (no_such_label, "expected the label host to name a node, got the labels instance, job"),
+        (no_labels, "expected the label node or instance to name a node, got the labels none"),
+        (names_of_others, "expected the names of nodes, got '10.0.0.7' for one"),
+    ],
+)
+def test_a_reading_that_tells_of_no_node_says_what_it_has_instead(
+    add: Callable[[ReadingBuilder], None], expected: str
+) -> None:
+    builder = ReadingBuilder()
+    add(builder)
+    assert why_useless(builder.reading()) == expected
+
+
+def test_an_element_without_a_name_counts_as_one_about_an_unknown_node() -> None:
+    builder = ReadingBuilder()
+    builder.refuse_nameless(["x" * 10_000], "node")
+    assert builder.reading().refused == {UNKNOWN_NODE: 1}
+    assert len(builder.reading().nameless) < 300

@@ -343,7 +343,9 @@ def test_policies_cannot_bring_metrics_without_end(caplog: pytest.LogCaptureFixt
     run_virtual(main())
 
 
-def test_versions_of_policies_grow_when_plan_b_may_begin_or_end() -> None:
+def test_versions_of_policies_grow_when_plan_b_may_begin_or_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+
     async def main() -> None:
         policies, source = OnePolicy(), FakeSource()
         source.values = {"load": {"a": 1.0}}
@@ -359,10 +361,13 @@ def test_versions_of_policies_grow_when_plan_b_may_begin_or_end() -> None:
         assert telemetry.plans_b() == {"team/hot": True}
         during = telemetry.policies_version
         assert during > before
+        await asyncio.sleep(300)  # it is told once, however long it lasts
         source.failure = None
         await asyncio.sleep(60)
         assert telemetry.plans_b() == {"team/hot": False}
         assert telemetry.policies_version > during
+        told = [record.message for record in caplog.records if record.message.startswith("plan B")]
+        assert told == ["plan B of a metric policy is in force", "plan B of a metric policy has ended"]
         await cancel_and_wait(running)
 
     run_virtual(main())

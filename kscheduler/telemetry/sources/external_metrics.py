@@ -10,9 +10,9 @@ import msgspec
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import NotFound
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.node_names import node_of
+from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
 from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
 from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
@@ -69,7 +69,7 @@ class ExternalMetricsSource:
 def _add(item: _Value, label: str, builder: ReadingBuilder) -> None:
     node = node_of(item.metric_labels or {}, label)
     if not node:
-        builder.refuse(UNKNOWN_NODE)
+        builder.refuse_nameless(item.metric_labels or {}, label or LABELS_TRIED)
         return
     value = quantity(item.value)
     stamp = unix_seconds(item.timestamp) if item.timestamp else None

@@ -15,12 +15,13 @@ import msgspec
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.telemetry.endpoint import Answer, EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.node_names import node_of
+from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
 from kscheduler.telemetry.numbers import finite, float_text
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
 
+PATH = "/api/v1/query"
 AT_ONCE = 4  # queries; more would only stand in the server's own queue
 MAX_REASON = 200
 QUERY_SHARE = 0.9  # of the time for all: so that one query that hangs does not take the others' answers along
@@ -75,7 +76,7 @@ class PrometheusSource:
         await self._client.close()
 
     async def _read(self, metric: Metric) -> Reading:
-        answer = await self._client.ask("/api/v1/query", {"query": metric.query}, self._limits.bytes)
+        answer = await self._client.ask(PATH, {"query": metric.query}, self._limits.bytes)
         builder = ReadingBuilder()
         try:
             async for some in sliced(self._limits.first(_vector(answer), builder)):
@@ -96,7 +97,7 @@ def _vector(answer: Answer) -> list[msgspec.Raw]:
             return _decode_vector(decoded.data.result)
     except _GARBAGE as error:
         if answer.status != 200:
-            raise SourceError(f"expected an answer, got HTTP status {answer.status}") from error
+            raise SourceError(f"expected an answer at {PATH}, got HTTP status {answer.status}") from error
         raise _no_answer(error) from error
     said = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
     raise SourceError(f"expected success, got HTTP status {answer.status}, {said[:MAX_REASON]}")
@@ -109,7 +110,7 @@ def _no_answer(error: Exception) -> SourceError:
 def _add(element: _Element, label: str, builder: ReadingBuilder) -> None:
     node = node_of(element.metric, label)
     if not node:
-        builder.refuse(UNKNOWN_NODE)
+        builder.refuse_nameless(element.metric, label or LABELS_TRIED)
         return
     stamp, value = element.value or (math.nan, "")
     number, time = float_text(value), finite(stamp)

@@ -162,7 +162,9 @@ async def test_garbage_is_a_failure(body: bytes) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 async def test_an_error_page_is_a_failure_with_its_status(status: int) -> None:
-    assert await failure(b"<html>sorry</html>", status) == f"expected an answer, got HTTP status {status}"
+    assert (
+        await failure(b"<html>sorry</html>", status) == f"expected an answer at /api/v1/query, got HTTP status {status}"
+    )
 
 
 async def test_a_value_cannot_be_smuggled_past_an_error_status() -> None:
