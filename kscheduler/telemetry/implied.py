@@ -66,7 +66,7 @@ def _add(implied: Implied, args: TrimaranArgs) -> None:
         )
         metrics = _of_prometheus(names)
     elif provider.type == METRICS_SERVER:
-        source = Source(name=names.source, resource_metrics={"per": 100}, interval=INTERVAL)
+        source = Source(name=names.source, resource_metrics={"per": 100, "of": "capacity"}, interval=INTERVAL)
         metrics = _of_metrics_server(names)
     else:
         raise ConfigError(f"metricProvider.type: expected {METRICS_SERVER} or {PROMETHEUS}, got {provider.type!r}")

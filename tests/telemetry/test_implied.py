@@ -30,7 +30,7 @@ def implied_by(*every: TrimaranArgs | None, plugins: Plugins = SCORE) -> Implied
 def test_without_arguments_the_metrics_server_is_asked_in_percent() -> None:
     implied = implied_by(None)
     [source] = implied.sources.values()
-    assert source.resource_metrics == {"per": 100}
+    assert source.resource_metrics == {"per": 100, "of": "capacity"}
     names = trimaran_metrics(TargetLoadPackingArgs())
     assert {name: metric.resource for name, metric in implied.metrics.items()} == {
         names.cpu: "cpu",

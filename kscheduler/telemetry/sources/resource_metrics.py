@@ -43,12 +43,14 @@ _DECODER = msgspec.json.Decoder(_List)
 
 
 class ResourceMetricsSource:
-    """`per`: what a whole node counts; 1, or 100 for percent."""
+    """`per`: what a whole node counts; 1, or 100 for percent. `of`: allocatable, or capacity as in load-watcher."""
 
     def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
         self._table = table
-        self._per = float((config.resource_metrics or {}).get("per", 1.0))
+        settings = config.resource_metrics or {}
+        self._per = float(settings.get("per", 1.0))
+        self._is_of_capacity = settings.get("of") == "capacity"
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
         try:
@@ -75,10 +77,10 @@ class ResourceMetricsSource:
         return builder.reading(window_s)
 
     def _add(self, resource: str, node: _Node, builder: ReadingBuilder) -> None:
-        column, unit = _COLUMNS[resource]
+        _, unit = _COLUMNS[resource]
         row = self._table.row_of(node.metadata.name)
-        capacity = 0 if row is None else self._table.columns.allocatable(row, column)
-        if row is None or capacity <= 0:
+        has = 0.0 if row is None else self._has(row, resource)
+        if row is None or not has > 0:  # NaN too
             builder.refuse(UNKNOWN_NODE if row is None else NOT_A_NUMBER)
             return
         used = quantity(node.usage.get(resource))
@@ -86,7 +88,13 @@ class ResourceMetricsSource:
         if not used >= 0 or (stamp is not None and math.isnan(stamp)):  # NaN too
             builder.refuse(NOT_A_NUMBER)
         else:
-            builder.add(node.metadata.name, used * unit / capacity * self._per, stamp)
+            builder.add(node.metadata.name, used * unit / has * self._per, stamp)
+
+    def _has(self, row: int, resource: str) -> float:
+        column, unit = _COLUMNS[resource]
+        if not self._is_of_capacity:
+            return float(self._table.columns.allocatable(row, column))
+        return quantity((self._table.at(row).node.status.capacity or {}).get(resource)) * unit
 
 
 def _window_s(text: str) -> float:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import Forbidden, Unreachable
@@ -53,6 +54,22 @@ async def test_nanocores_are_not_rounded() -> None:
 async def test_it_can_be_in_percent() -> None:
     readings, _ = await fetch({"items": [usage("a", cpu="3")]}, per=100)
     assert readings.by_metric["cpu"].samples["a"].value == 75.0
+
+
+async def test_it_can_be_a_share_of_all_that_the_node_has() -> None:
+    table = NodeTable()
+    half = make_node("half").capacity(cpu=4, memory="8Gi").obj()
+    table.set_node(replace(half, status=replace(half.status, allocatable={"cpu": "2", "memory": "4Gi"})))
+    silent = make_node("silent").capacity(cpu=4).obj()
+    table.set_node(replace(silent, status=replace(silent.status, capacity={"cpu": "many"})))
+    api = FakeAPI()
+    api.answers[PATH] = {"items": [usage("half", cpu="1", memory="2Gi"), usage("silent", cpu="1", memory="1Gi")]}
+    settings = {"per": 100, "of": "capacity"}
+    source = ResourceMetricsSource(Source(name="r", resource_metrics=settings), api, table, AnswerLimits(lambda: 2))
+    readings = await source.fetch([CPU, MEMORY])
+    for metric in ("cpu", "memory"):
+        assert {node: value for node, (value, _) in readings.by_metric[metric].samples.items()} == {"half": 25.0}
+        assert readings.by_metric[metric].refused == {NOT_A_NUMBER: 1}
 
 
 @pytest.mark.parametrize("wrong", ["-1", "NaN", "lots", None, [], True])
