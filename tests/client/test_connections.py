@@ -191,6 +191,17 @@ def test_closing_fails_what_is_under_way(run: Run) -> None:
 # --- kept warm --------------------------------------------------------------------------------------------------
 
 
+def noting(asked: list[bytes]) -> Script:
+    """Answers everything, and notes the verbs."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
+            writer.write(OK)
+
+    return answer
+
+
 async def burst(pool: ConnectionPool, size: int) -> None:
     await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(size)))
 
@@ -199,12 +210,7 @@ def test_a_burst_after_a_pause_opens_no_connections_anew(run: Run) -> None:
     async def main() -> None:
         asked: list[bytes] = []
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
-                writer.write(OK)
-
-        server = Server(answer)
+        server = Server(noting(asked))
         # Whatever is older than nothing is too old to be used, unless it was asked for the version meanwhile.
         async with server.pool(ping=ping, warm_age_s=0.0) as pool:
             await burst(pool, 3)
@@ -220,12 +226,7 @@ def test_connections_used_a_moment_ago_are_not_asked(run: Run) -> None:
     async def main() -> None:
         asked: list[bytes] = []
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
-                writer.write(OK)
-
-        server = Server(answer)
+        server = Server(noting(asked))
         async with server.pool(ping=ping, warm_age_s=3600.0) as pool:
             await burst(pool, 2)
             await pool.warm_up()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import APIError
 from kscheduler.telemetry.limits import AnswerLimits
+from kscheduler.telemetry.numbers import quantity
+from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.times import unix_seconds
 
 T = TypeVar("T")
 
@@ -46,3 +52,24 @@ def path_of(*parts: str, **query: str) -> str:
     given = {name: value for name, value in query.items() if value}
     path = "/" + "/".join(quote(part, safe="*") for part in parts)
     return f"{path}?{urlencode(given)}" if given else path
+
+
+async def read_one_by_one(metrics: Sequence[Metric], read: Callable[[Metric], Awaitable[Reading]]) -> Readings:
+    """One that cannot be read spoils no other."""
+    readings = Readings()
+    for metric in metrics:
+        try:
+            readings.by_metric[metric.name] = await read(metric)
+        except SourceError as error:
+            readings.failed[metric.name] = str(error)
+    return readings
+
+
+def add_value(node: str, value: str | int | float | None, timestamp: str | None, builder: ReadingBuilder) -> None:
+    """A quantity, and when it was measured if that is said."""
+    number = quantity(value)
+    stamp = unix_seconds(timestamp) if timestamp else None
+    if math.isnan(number) or (stamp is not None and math.isnan(stamp)):
+        builder.refuse(NOT_A_NUMBER)
+    else:
+        builder.add(node, number, stamp)

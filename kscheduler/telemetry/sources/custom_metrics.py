@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -10,12 +9,10 @@ import msgspec
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import NotFound
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, add_value, path_of, read_one_by_one
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -47,13 +44,7 @@ class CustomMetricsSource:
         self._version = ""  # the one that answered last
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
-        readings = Readings()
-        for metric in metrics:
-            try:
-                readings.by_metric[metric.name] = await self._read(metric)
-            except SourceError as error:
-                readings.failed[metric.name] = str(error)
-        return readings
+        return await read_one_by_one(metrics, self._read)
 
     async def close(self) -> None:
         pass
@@ -88,9 +79,4 @@ def _add(item: _Value, builder: ReadingBuilder) -> None:
     if item.described_object.kind not in ("Node", "") or not item.described_object.name:
         builder.refuse(UNKNOWN_NODE)
         return
-    value = quantity(item.value)
-    stamp = unix_seconds(item.timestamp) if item.timestamp else None
-    if math.isnan(value) or (stamp is not None and math.isnan(stamp)):
-        builder.refuse(NOT_A_NUMBER)
-    else:
-        builder.add(item.described_object.name, value, stamp)
+    add_value(item.described_object.name, item.value, item.timestamp, builder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -11,12 +10,10 @@ from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import NotFound
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.readings import Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, add_value, path_of, read_one_by_one
 
 GROUP_VERSION = ("apis", "external.metrics.k8s.io", "v1beta1")
 DEFAULT_NAMESPACE = "default"
@@ -41,15 +38,7 @@ class ExternalMetricsSource:
         self._asker = Asker(api, limits)
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
-        readings = Readings()
-        for metric in metrics:
-            try:
-                readings.by_metric[metric.name] = await self._read(metric)
-            except NotFound as error:
-                readings.failed[metric.name] = f"{GROUP_VERSION[1]} has no metric {metric.metric}: {error}"
-            except SourceError as error:
-                readings.failed[metric.name] = str(error)
-        return readings
+        return await read_one_by_one(metrics, self._read)
 
     async def close(self) -> None:
         pass
@@ -57,7 +46,10 @@ class ExternalMetricsSource:
     async def _read(self, metric: Metric) -> Reading:
         namespace = metric.namespace or DEFAULT_NAMESPACE
         path = path_of(*GROUP_VERSION, "namespaces", namespace, metric.metric, labelSelector=metric.selector)
-        items = (await self._asker.ask(path, _DECODER)).items
+        try:
+            items = (await self._asker.ask(path, _DECODER)).items
+        except NotFound as error:
+            raise SourceError(f"{GROUP_VERSION[1]} has no metric {metric.metric}: {error}") from error
         builder = ReadingBuilder()
         async for some in sliced(self._asker.limits.first(items, builder)):
             for item in some:
@@ -71,9 +63,4 @@ def _add(item: _Value, label: str, builder: ReadingBuilder) -> None:
     if not node:
         builder.refuse_nameless(item.metric_labels or {}, label or LABELS_TRIED)
         return
-    value = quantity(item.value)
-    stamp = unix_seconds(item.timestamp) if item.timestamp else None
-    if math.isnan(value) or (stamp is not None and math.isnan(stamp)):
-        builder.refuse(NOT_A_NUMBER)
-    else:
-        builder.add(node, value, stamp)
+    add_value(node, item.value, item.timestamp, builder)
