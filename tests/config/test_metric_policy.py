@@ -507,6 +507,11 @@ TRIMARAN = {  # case -> plugin, arguments, message after the path of the argumen
         "{metricProvider: {type: SignalFx}}",
         '.metricProvider.type: Unsupported value: "SignalFx": supported values: "KubernetesMetricsServer", ',
     ),
+    "two tokens": (
+        "TargetLoadPacking",
+        "{metricProvider: {type: Prometheus, token: secret, tokenFile: /run/token}}",
+        ".metricProvider.tokenFile: Forbidden: must not be given beside token",
+    ),
     "watcher": ("LoadVariationRiskBalancing", "{watcherAddress: ''}", ".watcherAddress: Required value"),
     "margin": ("LoadVariationRiskBalancing", "{safeVarianceMargin: .inf}", ".safeVarianceMargin: Invalid value"),
 }
