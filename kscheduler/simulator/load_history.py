@@ -13,7 +13,8 @@ from kscheduler.simulator.statistics import deviation, mean
 from kscheduler.simulator.usage import RESOURCES
 
 MAX_SAMPLES = 600
-FIRST_INTERVAL_S = 5.0  # a sample looks at every node
+FIRST_INTERVAL_S = 5.0
+NODES_A_SAMPLE = 500  # a sample looks at every node: with more of them samples are rarer
 
 
 class Spread(NamedTuple):
@@ -68,7 +69,7 @@ class LoadHistory:
         return [sum(node.loads[resource].over_s[level] for node in self._load.nodes) for level in range(len(LEVELS))]
 
     def _before_change(self, now: float) -> None:
-        if now - self._last_s >= self._interval_s:
+        if now - self._last_s >= self._interval_s * max(1.0, len(self._load.nodes) / NODES_A_SAMPLE):
             self._sample(now)
             if len(self.samples) > MAX_SAMPLES:
                 del self.samples[1::2]

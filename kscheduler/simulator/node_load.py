@@ -76,6 +76,10 @@ class NodeLoad:
     def _pieces(self, now: float) -> Iterator[tuple[float, float, float]]:
         """The time since the last change as straight lines: length, use at its start, use at its end."""
         start_s = self._since_s
+        if not self._rising:
+            if now > start_s:
+                yield now - start_s, self._steady, self._steady
+            return
         ends = {ramp.end_s for ramp in self._rising.values() if start_s < ramp.end_s < now}
         for end_s in (*sorted(ends), now):
             if end_s > start_s:

@@ -64,7 +64,7 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
         metavar="N|FILE",
         help=f"so many generated pods, or the pods in a .csv, .yaml or .json file (default {DEFAULT_PODS})",
     )
-    group.add_argument("--workload", metavar="FILE", help="shapes, arrivals, durations and seed from a YAML file")
+    group.add_argument("--workload", metavar="FILE", help="shapes, use, arrivals and seed from a YAML file")
     group.add_argument("--arrival", metavar="PROCESS", help=f"{ARRIVALS} (default now); not for traces")
     group.add_argument("--duration", metavar="LAW", help=f"{DURATIONS} (default forever); not for traces")
     group.add_argument("--seed", type=int, metavar="N", help="of all chance (default 0)")

@@ -52,6 +52,7 @@ _STYLE = """
 td a { color: var(--accent); }
 main { grid-template-columns: minmax(0, 1fr); }
 .chart .line { stroke-width: 1.75; }
+@media (max-width: 860px) { .chart { overflow-x: auto; } .chart svg { min-width: 760px; } }
 """
 
 

@@ -28,8 +28,8 @@ def test_every_run_places_every_pod_that_came(runs: dict[str, Run]) -> None:
 def test_real_load_is_evener_and_peaks_lower_by_metrics_than_by_requests(runs: dict[str, Run]) -> None:
     by_requests, by_metrics = runs["requests"].figures("cpu"), runs["metric-policy"].figures("cpu")
     assert by_metrics.deviation < 0.7 * by_requests.deviation
-    assert by_metrics.over_80_node_s < 0.5 * by_requests.over_80_node_s
-    assert by_metrics.over_100_node_s < 0.2 * by_requests.over_100_node_s
+    assert by_metrics.over_80_node_s < 0.7 * by_requests.over_80_node_s
+    assert by_metrics.over_100_node_s < 0.4 * by_requests.over_100_node_s
     assert by_metrics.max < by_requests.max
     assert by_requests.requested_deviation < by_metrics.requested_deviation
 
