@@ -79,6 +79,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.running import refuse_unsupported
+    from kscheduler.telemetry.implied import idle_arguments
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     if read_document(options.file).get("kind") == ROUTING:
@@ -89,6 +90,8 @@ def validate(options: ValidateOptions) -> int:
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
+    for scheduler_name, plugin in idle_arguments(config):
+        print(f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it")
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")

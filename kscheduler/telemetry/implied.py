@@ -46,6 +46,16 @@ def enabled_plugins(profile: Profile) -> set[str]:
     return {plugin.name for name in plugins.__struct_fields__ for plugin in getattr(plugins, name).enabled}
 
 
+def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
+    """(scheduler name, plugin) where a profile has arguments of a plugin on live metrics that it does not enable."""
+    return [
+        (profile.scheduler_name, entry.name)
+        for profile in config.profiles
+        for entry in profile.plugin_config
+        if entry.name in OWN_ARGS and entry.name not in enabled_plugins(profile)
+    ]
+
+
 def _add(implied: Implied, args: TrimaranArgs) -> None:
     names, provider = trimaran_metrics(args), args.metric_provider
     if names.source in implied.sources:
