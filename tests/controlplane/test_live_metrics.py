@@ -22,18 +22,19 @@ from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.prometheus import Prometheus
 from tests.controlplane.harness.workspace import Workspace
 
-MAX_AGE_S = 3  # of samples; some scrapes
+MAX_AGE_S = 5  # of samples; some scrapes, and ample for placing a few pods on a busy machine
+RECENT_S = 2
 IDLE, BUSY = 0.05, 0.9
 CLOSED, OPEN = 0, 2  # of a breaker
 WEIGHT = 100  # of the policy, so that no other plugin outvotes it
 SOURCE: Object = {
     "name": "source",
     "interval": "300ms",
-    "timeout": "1s",
+    "timeout": "2s",
     "breaker": {"failures": 2, "openFor": "1s"},
 }
 # Prometheus hands out a value for five minutes after its sample was taken, as if it were of now.
-RECENT = f"{SERIES} and timestamp({SERIES}) > time() - {MAX_AGE_S}"
+RECENT = f"{SERIES} and timestamp({SERIES}) > time() - {RECENT_S}"
 
 
 def configuration(source: Object, metric: Object, **rule: object) -> dict[str, Any]:

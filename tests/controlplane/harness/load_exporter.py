@@ -124,8 +124,7 @@ class LoadExporter:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         self._serving.set()
         await self._ending.wait()
-        await runner.cleanup()
-        await asyncio.sleep(0)  # connections that were hung up on close in the next turn of the loop
+        await _hang_up(runner)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self.scrapes += 1
@@ -155,6 +154,15 @@ class LoadExporter:
         ]
         version = "custom.metrics.k8s.io/v1beta2"
         return web.json_response({"kind": "MetricValueList", "apiVersion": version, "metadata": {}, "items": items})
+
+
+async def _hang_up(runner: web.AppRunner) -> None:
+    """Without TLS' goodbyes, which the apiserver would be waited for: it keeps connections."""
+    for connection in runner.server.connections if runner.server is not None else ():
+        if isinstance(connection.transport, asyncio.Transport):
+            connection.transport.abort()
+    await runner.cleanup()
+    await asyncio.sleep(0)  # connections close in the next turn of the loop
 
 
 async def _discovery(request: web.Request) -> web.Response:
