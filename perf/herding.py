@@ -271,7 +271,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
     parser.add_argument("--plot", type=Path, help="write the nodes' loads of the first seed as SVG")
     options = parser.parse_args(argv)
-    configure(verbosity=QUIET)
     results: list[Result] = []
     for seed in options.seeds:
         burst = Burst.draw(options.nodes, options.pods, seed)
@@ -308,4 +307,5 @@ def _spread(found: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
+    configure(verbosity=QUIET)
     sys.exit(main())
