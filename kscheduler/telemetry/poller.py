@@ -51,6 +51,7 @@ class Poller:
         self.breaker = Breaker(config.breaker)
         self.first_answer = asyncio.Event()  # or failure: it has been asked once
         self.last_error = ""  # "" while it answers
+        self._has_answered = False
         self._source = source
         self._listener = listener
         self._clock = clock
@@ -121,7 +122,7 @@ class Poller:
         else:
             breaker.succeeded()
         self._tell(reason, before)
-        self.last_error = reason
+        self.last_error, self._has_answered = reason, self._has_answered or not reason
         self._observer.source_asked(self.name, "error" if reason else "success", now - started)
         self._observer.source_state(self.name, breaker.state, breaker.failures)
         if reason:
@@ -132,7 +133,7 @@ class Poller:
         fields = {"source": self.name, "failures": self.breaker.failures}
         if reason and not self.last_error:
             log.warning("metric source fails", extra={**fields, "err": reason})
-        elif not reason and self.last_error:
-            log.info("metric source answers again", extra=fields)
+        elif not reason and (self.last_error or not self._has_answered):
+            log.info("metric source answers again" if self._has_answered else "metric source answers", extra=fields)
         if before is BreakerState.CLOSED and self.breaker.state is BreakerState.OPEN:
             log.warning("metric source is left alone after repeated failures", extra={**fields, "err": reason})

@@ -52,6 +52,22 @@ class RuleSet:
         numbers = {each: number for number, each in enumerate(rules.inputs)}
         self.lacking = frozenset(fallback for each, fallback in rules.fallbacks if self.kernel.absent(numbers[each]))
 
+    def outside(self, columns: Mapping[Values, MetricColumn | None]) -> dict[str, str]:
+        """Metrics of which all values lie past a range that a rule states, and how: to it all nodes are alike."""
+        found: dict[str, str] = {}
+        for goal, given in zip(self.rules.goals, self.rules.ranges, strict=True):
+            read = self.rules.inputs[goal.value]
+            if isinstance(read, Baseline) or not isinstance(given, tuple):
+                continue
+            column = columns[read]
+            if column is None:
+                continue
+            if column.least > given[1] or column.most < given[0]:  # not so for NaN
+                found[read.metric] = (
+                    f"values from {column.least:g} to {column.most:g}, range from {given[0]:g} to {given[1]:g}"
+                )
+        return found
+
     @staticmethod
     def _read(
         wanted: Values | Baseline, columns: Mapping[Values, MetricColumn | None], history: UseHistory

@@ -6,6 +6,8 @@ node came or went. Policies may have changed when their version did, as may the 
 
 from __future__ import annotations
 
+import logging
+
 from kscheduler.config.metric_policy import FilterRule, PolicySpec
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rules import Values, compile_rules
@@ -13,6 +15,8 @@ from kscheduler.framework.plugins.metricpolicy.use_history import UseHistory
 from kscheduler.framework.telemetry import PolicyRef, Telemetry
 from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.node_table import NodeTable
+
+log = logging.getLogger(__name__)
 
 MAX_SETS = 128  # some 60 bytes a row each; those not asked for since there were so many are given up
 
@@ -28,6 +32,7 @@ class RuleSets:
         self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
         self._columns: dict[Values, MetricColumn | None] = {}
         self._versions: dict[Values, int] = {}  # of the columns, when sets were fed last
+        self._outside: set[tuple[PolicyRef, str]] = set()  # policies and metrics whose ranges were told to fit no value
         self._policies = (-1, 0)  # version of the policies, and how many resources there are
         self.version = 0  # grows when a class that was compiled may be judged otherwise than its rules say
         telemetry.watch(self._changed)
@@ -117,6 +122,17 @@ class RuleSets:
             self.version += 1
         for fallback in fed.lacking:
             self._telemetry.count(COUNTED[fallback], fed.policy)
+        self._tell_outside(fed)
+
+    def _tell_outside(self, fed: RuleSet) -> None:
+        """Log once that a range fits no value, which most often is a matter of units; and again after it has fitted."""
+        outside = fed.outside(self._columns)
+        for metric, how in outside.items():
+            if (fed.policy, metric) not in self._outside:
+                fields = {"policy": fed.policy.name, "namespace": fed.policy.namespace, "metric": metric, "why": how}
+                log.warning("all nodes are alike to a rule: its range fits no value of the metric", extra=fields)
+        self._outside -= {(fed.policy, metric) for metric in metrics_of(fed.spec) - outside.keys()}
+        self._outside |= {(fed.policy, metric) for metric in outside}
 
     def _changed(self) -> None:
         if self._sets:

@@ -358,3 +358,18 @@ def test_plan_b_may_hand_pods_over() -> None:
 
 def _fields(rule: Any) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in rule.__struct_fields__}
+
+
+def test_a_range_that_fits_no_value_is_told_once_and_again_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(PolicySpec(score=(ScoreRule(metric="load", range=Range(min=0, max=1)),)))
+    for values in ((40, 70, 55), (41, 70, 55), (0.4, 70, 0.2), (30, 20, 10)):
+        bench.say(*values)
+        bench.cycle()
+    told = [record for record in caplog.records if "its range fits no value" in record.message]
+    assert [vars(record)["why"] for record in told] == [
+        "values from 40 to 70, range from 0 to 1",
+        "values from 10 to 30, range from 0 to 1",
+    ]
+    assert {vars(record)["metric"] for record in told} == {"load"}
