@@ -200,13 +200,14 @@ cdef class JoinTerms:
     cdef int _score_said(self, Joiner joiner) except -1 nogil:
         cdef row_t row
         cdef const score_t* said = self.answers.c.scores
+        cdef int32_t* keep = joiner.keep
         cdef score_t highest = 0
         for row in range(joiner.rows):
-            if joiner.keep[row] >= 0:
+            if keep[row] >= 0:
                 highest = max(highest, said[row])
         for row in range(joiner.rows):
-            if joiner.keep[row] >= 0:
-                joiner.keep[row] += <int32_t>(self.weight * normalized(said[row], highest, self.reverse))
+            if keep[row] >= 0:
+                keep[row] += <int32_t>(self.weight * normalized(said[row], highest, self.reverse))
         return 0
 
     cdef int _score_near(self, Joiner joiner) except -1 nogil:

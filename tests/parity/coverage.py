@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kscheduler.config.extension_points import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.controlplane.harness import ensure
 from tests.parity.case import SEQUENCE, Case
@@ -23,6 +24,7 @@ from tests.parity.words import FPGA, GPU, HUGE
 
 # Plugins that decide nothing about nodes. PrioritySort is compared by the order of the queue, in every case.
 BESIDE = frozenset({"PrioritySort", "DefaultBinder", "DefaultPreemption"})
+COMPARED = tuple(name for name in IN_TREE if name in KUBE_PLUGINS and name not in BESIDE)
 FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
 SCORES_LITTLE = {  # different raw scores
     "default": 15,
@@ -166,7 +168,7 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """What a run that is long enough should have reached, and this one has not."""
-        gaps = [gap for name in IN_TREE if name not in BESIDE for gap in self._gaps(name)]
+        gaps = [gap for name in COMPARED for gap in self._gaps(name)]
         for count, gap in (
             (self.left_out, "PreFilter leaves out no node"),
             (self.cut_short, "no search ends early"),
@@ -196,9 +198,7 @@ class Coverage:
             "| Plugin | pods held back | nodes rejected | accepted | scored | different scores: raw, 0–100 |",
             "|---|---:|---:|---:|---:|---:|",
         ]
-        for name in IN_TREE:
-            if name in BESIDE:
-                continue
+        for name in COMPARED:
             covered = self.plugins.get(name, PluginCoverage())
             held = covered.gates + covered.pre_filter_rejections
             different = f"{len(covered.raw)}, {len(covered.normalized)}" if covered.scored else ""
