@@ -81,8 +81,7 @@ class ConnectionPool:
 
     async def connect(self) -> Connection:
         """A new connection, the caller's until given back."""
-        opening = open_connection(self._endpoint, lambda: Connection(self._all))
-        return await asyncio.wait_for(opening, self._connect_timeout_s)
+        return await open_connection(self._endpoint, lambda: Connection(self._all), self._connect_timeout_s)
 
     def give_back(self, connection: Connection, answer: Answer) -> None:
         """After an exchange that ended with this answer. One that failed has closed its connection."""
@@ -137,19 +136,42 @@ class ConnectionPool:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-async def open_connection(endpoint: Endpoint, protocol: Callable[[], P]) -> P:
-    """A connection to the apiserver itself: no proxy."""
+async def open_connection(endpoint: Endpoint, protocol: Callable[[], P], timeout_s: float) -> P:
+    """A connection to the apiserver itself: no proxy. asyncio.TimeoutError if there is none in time.
+
+    Not by asyncio.wait_for: before Python 3.12 it loses a cancellation that comes together with the result, and who
+    waits for the end of what it has cancelled would wait as long as the connection lasts.
+    """
+    opening = asyncio.ensure_future(_open(endpoint, protocol))
+    try:
+        await asyncio.wait([opening], timeout=timeout_s)
+    except asyncio.CancelledError:
+        await _give_up(opening)
+        raise
+    if not opening.done():
+        await _give_up(opening)
+        raise asyncio.TimeoutError
+    return opening.result()[1]
+
+
+async def _open(endpoint: Endpoint, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     parts = urlsplit(endpoint.host)
     host = parts.hostname or ""
     tls = endpoint.ssl or endpoint.is_tls
-    _, opened = await asyncio.get_running_loop().create_connection(
+    return await asyncio.get_running_loop().create_connection(
         protocol,
         host,
         parts.port or (443 if tls else 80),
         ssl=tls or None,
         server_hostname=(endpoint.server_name or host) if tls else None,
     )
-    return opened
+
+
+async def _give_up(opening: asyncio.Future[tuple[asyncio.Transport, P]]) -> None:
+    """Nobody will use the connection, should there be one by now."""
+    await cancel_and_wait(opening)
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[0].abort()
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -269,7 +269,7 @@ class Transport:
     async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
         """A stream, its HTTP status, and what the answer says if that is no 2xx."""
         self._check_open()
-        connection = await asyncio.wait_for(open_connection(self._endpoint, LineConnection), CONNECT_TIMEOUT_S)
+        connection = await open_connection(self._endpoint, LineConnection, CONNECT_TIMEOUT_S)
         try:
             refusal = await connection.ask(self._head("GET", path, header, "", JSON, None), timeout_s)
         except BaseException:

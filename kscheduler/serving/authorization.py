@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from kscheduler.client.concurrency import within
 from kscheduler.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class DelegatedAuthorizer:
         if not token or len(token) > MAX_TOKEN:
             return Decision(401, "Unauthorized")
         try:
-            return await asyncio.wait_for(self._decide(token, verb, path), self._timeout_s)
+            return await within(self._timeout_s, self._decide(token, verb, path))
         except asyncio.TimeoutError:
             log.warning("asking the apiserver about a request took too long", extra={"path": path})
             return Decision(500, f"no answer from the apiserver within {self._timeout_s:g} s")

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import MOST_WARM, ConnectionPool
+from kscheduler.client.connections import MOST_WARM, ConnectionPool, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import BadAnswer
 
@@ -303,3 +303,71 @@ def test_no_ping_is_sent_while_there_is_none(run: Run) -> None:
             assert server.connections == len(pool) == 2
 
     run(main())
+
+
+class OpenTransport(asyncio.Transport):
+    def __init__(self, opened: list[asyncio.Transport]) -> None:
+        super().__init__()
+        self._opened = opened
+        opened.append(self)
+
+    def abort(self) -> None:
+        self._opened.remove(self)
+
+
+class LoopWithGate(asyncio.SelectorEventLoop):
+    """Its connections are there as soon as the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = self.create_future()
+        self.opened: list[asyncio.Transport] = []
+
+    async def create_connection(self, protocol_factory: Any, *_: Any, **__: Any) -> Any:
+        await self.gate
+        return OpenTransport(self.opened), protocol_factory()
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_is_cancelled_as_the_connection_comes_ends_and_leaves_none(turns: int) -> None:
+    """However close together: a watch that outlived its cancellation kept a new leader from its work."""
+    loop = LoopWithGate()
+    connected: list[asyncio.BaseProtocol] = []
+
+    async def main() -> bool:
+        watching = asyncio.ensure_future(connect_and_stay())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loop.gate.set_result(None)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        was_open = bool(connected)
+        watching.cancel()
+        done, _ = await asyncio.wait([watching], timeout=0.5)
+        assert done, "the cancellation was lost"
+        return was_open
+
+    async def connect_and_stay() -> None:
+        connected.append(await open_connection(Endpoint("http://host", None), asyncio.BaseProtocol, 5.0))
+        await asyncio.sleep(3600)
+
+    try:
+        was_open = loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert len(loop.opened) == (1 if was_open else 0)
+
+
+def test_a_connection_that_does_not_come_in_time_is_given_up() -> None:
+    loop = LoopWithGate()
+
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await open_connection(Endpoint("http://host", None), asyncio.BaseProtocol, 0.01)
+        loop.gate.cancel()
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert loop.opened == []
