@@ -188,4 +188,9 @@ class Cache:
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Would moving from one to the other change no number on the node?"""
-    return old.resources == new.resources and old.host_ports == new.host_ports and counts_alike(old, new)
+    return (
+        old.resources == new.resources
+        and old.host_ports == new.host_ports
+        and old.priority == new.priority
+        and counts_alike(old, new)
+    )
