@@ -7,7 +7,7 @@ them, and it returns when the last has finished. No task outlives its call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -44,18 +44,27 @@ async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
     return event.is_set()
 
 
-async def within(timeout_s: float, coroutine: Coroutine[Any, Any, T]) -> T:
+async def within(
+    timeout_s: float, coroutine: Coroutine[Any, Any, T], give_up: Callable[[T], object] | None = None
+) -> T:
     """Its result, or asyncio.TimeoutError once `timeout_s` is over and it has been cancelled.
 
-    asyncio.wait_for before Python 3.12 loses a cancellation that comes together with the result.
+    asyncio.wait_for before Python 3.12 loses a cancellation that comes together with the result. Here the result is
+    lost then: `give_up` is told of it, for one that has to be closed.
     """
     task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.wait([task], timeout=timeout_s)
     except asyncio.CancelledError:
-        await cancel_and_wait(task)
+        await _abandon(task, give_up)
         raise
     if not task.done():
-        await cancel_and_wait(task)
+        await _abandon(task, give_up)
         raise asyncio.TimeoutError
     return task.result()
+
+
+async def _abandon(task: asyncio.Future[T], give_up: Callable[[T], object] | None) -> None:
+    await cancel_and_wait(task)
+    if give_up is not None and not task.cancelled() and task.exception() is None:
+        give_up(task.result())

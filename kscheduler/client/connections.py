@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
-from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 
@@ -139,19 +139,10 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 async def open_connection(endpoint: Endpoint, protocol: Callable[[], P], timeout_s: float) -> P:
     """A connection to the apiserver itself: no proxy. asyncio.TimeoutError if there is none in time.
 
-    Not by asyncio.wait_for: before Python 3.12 it loses a cancellation that comes together with the result, and who
-    waits for the end of what it has cancelled would wait as long as the connection lasts.
+    A cancellation ends it however close to the connection it comes: who cancels a watch waits for its end.
     """
-    opening = asyncio.ensure_future(_open(endpoint, protocol))
-    try:
-        await asyncio.wait([opening], timeout=timeout_s)
-    except asyncio.CancelledError:
-        await _give_up(opening)
-        raise
-    if not opening.done():
-        await _give_up(opening)
-        raise asyncio.TimeoutError
-    return opening.result()[1]
+    _, opened = await within(timeout_s, _open(endpoint, protocol), lambda opened: opened[0].abort())
+    return opened
 
 
 async def _open(endpoint: Endpoint, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
@@ -165,13 +156,6 @@ async def _open(endpoint: Endpoint, protocol: Callable[[], P]) -> tuple[asyncio.
         ssl=tls or None,
         server_hostname=(endpoint.server_name or host) if tls else None,
     )
-
-
-async def _give_up(opening: asyncio.Future[tuple[asyncio.Transport, P]]) -> None:
-    """Nobody will use the connection, should there be one by now."""
-    await cancel_and_wait(opening)
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result()[0].abort()
 
 
 class Connection(asyncio.BufferedProtocol):
