@@ -8,9 +8,7 @@ from kscheduler.clock import ManualClock
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.load_history import FIRST_INTERVAL_S, MAX_SAMPLES, LoadHistory
 from kscheduler.simulator.real_load import RealLoad
-from kscheduler.simulator.usage import USAGE_CPU
-from kscheduler.testing import make_node
-from tests.simulator.test_real_load import CPU, using
+from tests.simulator.test_real_load import CPU, two_nodes, using
 
 
 @pytest.fixture
@@ -20,11 +18,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def cluster(clock: ManualClock) -> Cluster:
-    """Two nodes of 4 cores and 8 GiB; the second uses a core itself."""
-    cluster = Cluster(clock)
-    cluster.create_node(make_node("n0").capacity(cpu=4, memory="8Gi").obj())
-    cluster.create_node(make_node("n1").capacity(cpu=4, memory="8Gi").annotation(USAGE_CPU, "1").obj())
-    return cluster
+    return two_nodes(clock)
 
 
 def test_history_tells_how_evenly_load_lay_over_time(cluster: Cluster, clock: ManualClock) -> None:

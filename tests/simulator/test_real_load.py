@@ -18,13 +18,17 @@ def clock() -> ManualClock:
     return ManualClock(100.0)
 
 
-@pytest.fixture
-def cluster(clock: ManualClock) -> Cluster:
-    """Two nodes of 4 cores and 8 GiB; the second uses a core itself."""
+def two_nodes(clock: ManualClock) -> Cluster:
+    """Of 4 cores and 8 GiB; the second uses a core itself."""
     cluster = Cluster(clock)
     cluster.create_node(make_node("n0").capacity(cpu=4, memory="8Gi").obj())
     cluster.create_node(make_node("n1").capacity(cpu=4, memory="8Gi").annotation(USAGE_CPU, "1").obj())
     return cluster
+
+
+@pytest.fixture
+def cluster(clock: ManualClock) -> Cluster:
+    return two_nodes(clock)
 
 
 def using(name: str, cpu: str, memory: str = "0", ramp: str = "0") -> PodBuilder:
