@@ -16,14 +16,16 @@ from kscheduler.api.decode import decode_or_report
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod, PodSpec, PodStatus
 from kscheduler.client.informer import Handler
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 512 << 20  # some 100,000 pods; more of them that wait are shown as decisions see them
 _PER_POD: Final = 1_500  # bytes of a pod beside its spec and status, about
 
-_decode_spec = msgspec.json.Decoder(PodSpec).decode
-_decode_status = msgspec.json.Decoder(PodStatus).decode
+_decode_spec = json_decoder(PodSpec)
+_decode_status = json_decoder(PodStatus)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -50,12 +52,14 @@ class PodDocuments:
             self.bytes -= _size(document)
             self._is_full = False
 
-    def reader(self, keep: Callable[[Pod], Pod]) -> Callable[[PodDocument], Pod | None]:
-        """What an informer makes of documents: pods, slimmed by `keep`."""
+    def reader(self, keep: Callable[[Pod], Pod]) -> Callable[[PodDocument], Pod]:
+        """What an informer makes of documents: pods, slimmed by `keep`. Raises DecodeError."""
 
-        def read(document: PodDocument) -> Pod | None:
+        def read(document: PodDocument) -> Pod:
             pod = self.read(document)
-            return None if pod is None else keep(pod)
+            if pod is None:
+                raise DecodeError(f"{document.key}: logged already")
+            return keep(pod)
 
         return read
 
@@ -96,7 +100,7 @@ def _size(document: PodDocument) -> int:
 def _pod_of(document: PodDocument) -> Pod | None:
     try:
         return Pod(document.metadata, _decode_spec(document.spec), _decode_status(document.status))
-    except (msgspec.MsgspecError, RecursionError):  # slowly: a null where Go has something, or the field at fault
+    except DecodeError:  # slowly: a null where Go has something, or the field at fault
         return decode_or_report(msgspec.Raw(_encode(document)), Pod, _log_bad)
 
 

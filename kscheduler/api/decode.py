@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
+from kscheduler import decoding
 from kscheduler.api.labels import (
     REQUIRED_PATH,
     compile_label_selector,
@@ -32,6 +33,7 @@ _SHOWN = 80
 _VALIDATION = re.compile(r"(?s)(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?")  # msgspec's text: what, and where
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[(\.\.\.)\]")
 _UNKNOWN = object()
+_encode = msgspec.json.Encoder().encode
 
 
 class StatusDetails(APIStruct, frozen=True):
@@ -88,8 +90,8 @@ class _Identified(APIStruct, frozen=True):
 
 
 @functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
+    return decoding.json_decoder(kind)
 
 
 # --- single objects ---------------------------------------------------------------------------------------------
@@ -98,26 +100,32 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
     """One object. Raises DecodeError naming the object, the field, what was expected and what came."""
     try:
-        item: T = _decoder(cast(Any, kind)).decode(raw)
+        item: T = _decoder(cast(Any, kind))(raw)
         return item
-    except (msgspec.MsgspecError, RecursionError):
-        return convert_object(_decode_json(raw), kind)
+    except DecodeError:
+        return _decode_slowly(raw, kind)
 
 
-def _decode_json(raw: bytes | msgspec.Raw) -> object:
+def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """As Go reads it: without nulls, and with U+FFFD for what is no Unicode. Or the field at fault."""
     try:
-        return _decoder(object).decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        shown = _cut(bytes(raw).decode(errors="replace"))
-        raise DecodeError(f"{UNNAMED}: expected JSON, got {shown}: {error}") from error
+        document = without_nulls(decoding.decode_document(raw))
+        sound = _encode(document)
+    except (DecodeError, RecursionError) as error:
+        raise DecodeError(f"{UNNAMED}: expected JSON, got {len(bytes(raw))} bytes of what is none: {error}") from error
+    try:
+        item: T = _decoder(cast(Any, kind))(sound)
+        return item
+    except DecodeError as error:
+        raise DecodeError(f"{key_of(document)}: {explain(error, document)}") from error
 
 
 def convert_object(document: object, kind: type[T]) -> T:
     """The same from JSON or YAML that has been read into dicts and lists already."""
-    document = without_nulls(document)
     try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
+        document = without_nulls(document)
+        return decoding.convert(document, kind)
+    except (DecodeError, RecursionError) as error:
         raise DecodeError(f"{key_of(document)}: {explain(error, document)}") from error
 
 
@@ -139,13 +147,16 @@ def key_of(document: object) -> str:
     return f"{namespace}/{name}" if name and namespace else str(name or UNNAMED)
 
 
-def explain(error: msgspec.ValidationError, document: object) -> str:
-    """`spec.priority: expected int, got "high"` for msgspec's own words, which have the type but not the value."""
+def explain(error: Exception, document: object) -> str:
+    """`spec.priority: expected int, got "high"` for msgspec's own words, which have the type but not the value.
+
+    A list or mapping is not shown: there may be a whole container in it, with what is in its environment.
+    """
     match = _VALIDATION.fullmatch(str(error))
     what, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
     what = what.replace("`", "")
     value = _value_at(document, path)
-    if value is not _UNKNOWN and ", got " in what:
+    if (value is not _UNKNOWN and ", got " in what) and not (isinstance(value, (dict, list)) and value):
         what = f"{what.partition(', got ')[0]}, got {_cut(msgspec.json.encode(value, enc_hook=repr).decode())}"
     what = what[:1].lower() + what[1:]
     return f"{path}: {what}" if path else what

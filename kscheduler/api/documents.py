@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kscheduler.api.objects import APIStruct, Node, ObjectMeta, OwnerReference, Pod
+from kscheduler.decoding import convert
 
 _EMPTY = msgspec.Raw(b"{}")
 
@@ -60,5 +61,5 @@ def pod_document(pod: Pod) -> PodDocument:
 
 
 def _parts(whole: Node | Pod) -> tuple[WholeMeta, msgspec.Raw, msgspec.Raw]:
-    metadata = msgspec.convert(whole.metadata, WholeMeta, from_attributes=True)
+    metadata = convert(whole.metadata, WholeMeta, from_attributes=True)
     return metadata, msgspec.Raw(msgspec.json.encode(whole.spec)), msgspec.Raw(msgspec.json.encode(whole.status))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import yaml
 
 from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
@@ -33,6 +32,7 @@ from kscheduler.api.storage import (
     check_claim,
     check_volume,
 )
+from kscheduler.decoding import decode_document
 from kscheduler.errors import ConfigError, DecodeError
 
 T = TypeVar("T")
@@ -165,8 +165,8 @@ def _documents(path: Path) -> Iterator[object]:
 
 def _json(raw: bytes, path: Path) -> Iterator[object]:
     try:
-        yield msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        yield decode_document(raw)
+    except DecodeError as error:
         raise ConfigError(f"{path}: expected JSON: {error}") from error
 
 

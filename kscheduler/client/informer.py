@@ -14,10 +14,11 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from kscheduler.api.decode import UNNAMED
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.protocol import Client, EventType, Resource, WatchEvent
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Forbidden, Gone, NotFound
+from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,10 @@ class VersionWentBack(APIError):
     """The apiserver told of a state older than one it told of before: restored from a backup, or a stale replica."""
 
 
+class UnreadableChange(APIError):
+    """A watch brought a change that cannot be read: only a list can tell what is now."""
+
+
 class Informer(Generic[T]):
     """`run` it as a task; `synced` is set once the first list is complete, and `store` may be read at any time."""
 
@@ -69,7 +74,8 @@ class Informer(Generic[T]):
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
     ) -> None:
-        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist.
+        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist. What
+        it raises DecodeError for is left as it was read last.
 
         `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it.
         """
@@ -88,6 +94,8 @@ class Informer(Generic[T]):
         self._keep = keep
         self._backoff = backoff or Backoff(rng)
         self._may_be_unknown = may_be_unknown
+        # Keys of objects that the last list could not read either. What is stored of them is what was read last.
+        self._unread: set[str] = set()
 
     async def run(self) -> None:
         """List, watch, and start over, until cancelled."""
@@ -99,6 +107,9 @@ class Informer(Generic[T]):
             except (Gone, VersionWentBack) as error:
                 self.resource_version = ""
                 await self._failed(error, at_once=self._backoff.failures == 0)
+            except UnreadableChange as error:
+                self.resource_version = ""
+                await self._failed(error)
             except NotFound as error:
                 if self._may_be_unknown:
                     self._kind_unknown()
@@ -112,19 +123,22 @@ class Informer(Generic[T]):
         """Every page in turn; what is in none of them has been deleted."""
         start = self._clock.now()
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
+        unread: set[str] = set()
         token = ""
         while True:
             page = await self._client.list_page(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
             )
-            await self._put_all(page.items, seen)
+            await self._put_all(page.items, seen, unread)
+            unread.update(key for key in page.unread if key != UNNAMED)
             token = page.continue_token
             if not token:
                 break
             await asyncio.sleep(0)  # thousands of pages are handled: let others run
         if seen is not None:
-            for key in [key for key in self.store if key not in seen]:
+            for key in [key for key in self.store if key not in seen and key not in unread]:
                 self._remove(key)
+        self._unread = unread
         self.resource_version = page.resource_version
         log.info(
             "list complete",
@@ -139,7 +153,7 @@ class Informer(Generic[T]):
         self.last_error = None
         self.synced.set()
 
-    async def _put_all(self, objects: Iterable[T], seen: set[str] | None) -> None:
+    async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
         """A page, a little at a time: the lease and the bindings must not wait for a big one."""
         now = self._clock.now
         end = now() + SLICE_S
@@ -147,7 +161,10 @@ class Informer(Generic[T]):
             key = _key(obj)
             if seen is not None:
                 seen.add(key)
-            self._put(key, obj)
+            try:
+                self._put(key, obj)
+            except DecodeError:
+                unread.add(key)
             if now() >= end:
                 await asyncio.sleep(0)
                 end = now() + SLICE_S
@@ -193,18 +210,26 @@ class Informer(Generic[T]):
             raise VersionWentBack(
                 f"watch of {self.resource.plural}: version {version} came after {self.resource_version}; listing again"
             )
-        obj = event.object
+        obj, unread = event.object, event.unread
         if obj is not None:
             if event.type is EventType.DELETED:
                 self._remove(_key(obj))
             else:
-                self._put(_key(obj), obj)
+                try:
+                    self._put(_key(obj), obj)
+                except DecodeError:
+                    unread = _key(obj)
+        if unread and unread not in self._unread:
+            raise UnreadableChange(
+                f"watch of {self.resource.plural}: a change of {unread} cannot be read; listing again"
+            )
         if version:
             self.resource_version = version
 
     # --- store and handler --------------------------------------------------------------------------------------
 
     def _put(self, key: str, obj: T) -> None:
+        """Raises DecodeError, with what is stored as it was, if `keep` does."""
         if self._keep is not None:
             kept = self._slim(key, obj)
             if kept is None:
@@ -227,6 +252,8 @@ class Informer(Generic[T]):
         assert self._keep is not None
         try:
             return self._keep(obj)
+        except DecodeError:
+            raise
         except Exception:
             log.exception("object not slimmed", extra={"resource": self.resource.plural, "object": key})
             return obj

@@ -10,10 +10,12 @@ refused for an old token: each caller knows best whether and when to repeat.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -45,6 +47,7 @@ from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, Conflict, DecodeError
 
 T = TypeVar("T")
@@ -63,9 +66,7 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
 _encode = msgspec.json.encode
-_decode_pod = msgspec.json.Decoder(Pod).decode
-_decode_pod_document = msgspec.json.Decoder(PodDocument).decode
-_decode_lease = msgspec.json.Decoder(Lease).decode
+_decode_version = json_decoder(dict[str, Any])
 
 
 class KubeClient:
@@ -117,8 +118,8 @@ class KubeClient:
 
     async def version(self) -> dict[str, Any]:
         """The apiserver's /version: the cheapest question, for a check at start."""
-        answer: dict[str, Any] = msgspec.json.decode(await self._transport.request("GET", "/version", timeout_s=10.0))
-        return answer
+        raw = await self._transport.request("GET", "/version", timeout_s=10.0)
+        return self._decoded(_decode_version, raw, "version")
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -139,10 +140,7 @@ class KubeClient:
         }
         path = _with_query(resource.path, query)
         raw = await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S)
-        try:
-            return decode_page(raw, resource)
-        except DecodeError as error:
-            raise APIError(f"apiserver {self.host}: list of {resource.plural}: {error}") from error
+        return self._decoded(partial(decode_page, resource=resource), raw, f"list of {resource.plural}")
 
     async def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
@@ -170,18 +168,21 @@ class KubeClient:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
-        return await self._get_pod(namespace, name, _decode_pod)
+        return await self._get_pod(namespace, name, Pod)
 
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
-        return await self._get_pod(namespace, name, _decode_pod_document)
+        return await self._get_pod(namespace, name, PodDocument)
 
-    async def _get_pod(self, namespace: str, name: str, decode: Callable[[bytes], T]) -> T:
+    async def _get_pod(self, namespace: str, name: str, kind: type[T]) -> T:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
         raw = await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S)
+        return self._decoded(partial(decode_object, kind=kind), raw, f"pod {namespace}/{name}")
+
+    def _decoded(self, decode: Callable[[bytes], T], raw: bytes, what: str) -> T:
         try:
             return decode(raw)
-        except msgspec.MsgspecError as error:
-            raise APIError(f"apiserver {self.host}: pod {namespace}/{name}: {error}") from error
+        except DecodeError as error:
+            raise APIError(f"apiserver {self.host}: {what}: {error}") from error
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -236,10 +237,7 @@ class KubeClient:
         raw = await self._transport.request(
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
         )
-        try:
-            return decode_object(raw, kind)
-        except DecodeError as error:
-            raise APIError(f"apiserver {self.host}: {path}: {error}") from error
+        return self._decoded(partial(decode_object, kind=kind), raw, path)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         meta = policy.metadata
@@ -287,10 +285,7 @@ class KubeClient:
     async def _lease(self, verb: str, path: str, lease: Lease | None) -> Lease:
         body = _encode(_LeaseBody(metadata=lease.metadata, spec=lease.spec)) if lease is not None else None
         raw = await self._transport.request(verb, path, body=body, timeout_s=REQUEST_TIMEOUT_S)
-        try:
-            return _decode_lease(raw)
-        except msgspec.MsgspecError as error:
-            raise APIError(f"apiserver {self.host}: lease at {path}: {error}") from error
+        return self._decoded(partial(decode_object, kind=Lease), raw, f"lease at {path}")
 
     # --- who may read our endpoint ------------------------------------------------------------------------------
 
@@ -310,10 +305,8 @@ class KubeClient:
         body = _encode({"apiVersion": group_version, "kind": kind, "spec": spec})
         path = f"/apis/{group_version}/{kind.lower()}s"
         raw = await self._transport.request("POST", path, body=body, timeout_s=REVIEW_TIMEOUT_S)
-        try:
-            return msgspec.json.decode(raw, type=_Review[answer]).status  # type: ignore[valid-type]
-        except msgspec.MsgspecError as error:
-            raise APIError(f"apiserver {self.host}: {kind}: {error}") from error
+        decode: Callable[[bytes], _Review[T]] = _review_decoder(cast(Hashable, answer))
+        return self._decoded(decode, raw, kind).status
 
     async def close(self) -> None:
         self._slots.close()
@@ -333,6 +326,11 @@ def _namesakes_conflict() -> Iterator[None]:
 
 class _Review(msgspec.Struct, Generic[T]):
     status: T
+
+
+@functools.cache
+def _review_decoder(answer: Any) -> Callable[[bytes], Any]:
+    return json_decoder(_Review[answer], as_go=True)
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -395,7 +393,7 @@ def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[Watc
     """The events before an ERROR, if there is one, and that error."""
     events: list[WatchEvent[T]] = []
     try:
-        events.extend(event for line in lines if line and (event := decode(line)) is not None)
+        events.extend(decode(line) for line in lines if line)
     except WatchError as error:
         return events, error
     return events, None

@@ -121,6 +121,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     type: EventType
     object: T | None
     resource_version: str
+    unread: str = ""  # "namespace/name" of an object that could not be decoded, as far as even that could be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class Page(Generic[T]):
     items: Sequence[T]  # read it once: a big page is decoded while it is read
     resource_version: str
     continue_token: str  # "" on the last page
+    unread: Sequence[str] = ()  # "namespace/name" of those that could not be decoded; complete once `items` is read
 
 
 class Binding(NamedTuple):

@@ -25,6 +25,8 @@ import msgspec
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import APIStruct, Node, Pod
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 
 _MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
 _DELETED: Final = b'{"type":"DELETED"'
@@ -146,7 +148,7 @@ _STATUSES: Final[dict[type, type]] = {Pod: _PodStatus, PodDocument: _PodStatus, 
 
 @functools.cache
 def _outliner(kind: type) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(_Line[_STATUSES[kind]]).decode  # type: ignore[valid-type]
+    return json_decoder(_Line[_STATUSES[kind]])  # type: ignore[valid-type]
 
 
 def repeats_of(kind: type) -> Repeats | None:
@@ -177,7 +179,7 @@ class Repeats:
             return ""
         try:
             outline = self._outline(line).object
-        except (msgspec.MsgspecError, RecursionError):
+        except DecodeError:
             self._told[uid] = 0  # whatever becomes of it, the next one is news
             return ""
         now = hash((outline.metadata.parts(), bytes(outline.spec), outline.status.parts()))

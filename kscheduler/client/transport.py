@@ -15,7 +15,6 @@ from functools import partial
 from typing import NoReturn, Protocol
 
 import aiohttp
-import msgspec
 from aiohttp.client import _RequestContextManager
 from yarl import URL
 
@@ -28,11 +27,15 @@ from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
 OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the answer, seconds it took)
+
+# Nobody who asks for more time means it: kube-apiserver asks for 1 to 60 s. What waits is a whole watch, or a Lease.
+LONGEST_RETRY_AFTER_S = 300
 
 # The server closes idle connections after 90 s or more; we close first, so that no request meets a closing one.
 KEEPALIVE_S = 60.0
@@ -379,7 +382,7 @@ _ERRORS: dict[int, type[APIError]] = {
 }
 
 
-_decode_status = msgspec.json.Decoder(APIStatus).decode
+_decode_status = json_decoder(APIStatus, as_go=True)
 
 
 def raise_status(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> NoReturn:
@@ -391,9 +394,9 @@ def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str 
     """The same, not raised."""
     status = _read_status(body)
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
-    if retry_after_s is None and status.details is not None and status.details.retry_after_seconds:
-        retry_after_s = float(status.details.retry_after_seconds)
-    return _error(verb, path, code, status, retry_after_s)
+    if retry_after_s is None and status.details is not None and status.details.retry_after_seconds > 0:
+        retry_after_s = float(min(status.details.retry_after_seconds, LONGEST_RETRY_AFTER_S))
+    return _error(verb, path, code, status, retry_after_s and min(retry_after_s, LONGEST_RETRY_AFTER_S))
 
 
 def raise_error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None = None) -> NoReturn:
@@ -410,5 +413,5 @@ def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: fl
 def _read_status(body: bytes) -> APIStatus:
     try:
         return protobuf.decode_status(body) if body.startswith(protobuf.MAGIC) else _decode_status(body)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, DecodeError):
         return APIStatus(message=body[:200].decode(errors="replace").strip())  # a proxy's page, or nothing

@@ -16,8 +16,10 @@ from typing import Any, Generic, TypeVar, cast, overload
 import msgspec
 
 from kscheduler.api.decode import (
+    UNNAMED,
     APIStatus,
     DecodedEvent,
+    OnBad,
     decode_list,
     decode_object,
     decode_or_report,
@@ -26,6 +28,7 @@ from kscheduler.api.decode import (
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.repeats import repeats_of
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
 
 log = logging.getLogger(__name__)
@@ -67,27 +70,27 @@ class WatchError(Exception):
 
 
 @functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
+    return json_decoder(kind)
 
 
 class Undecoded(Sequence[T]):
     """Objects of a page, decoded as they are read; those that cannot be are logged and skipped."""
 
-    def __init__(self, items: list[msgspec.Raw], resource: Resource[T]) -> None:
+    def __init__(self, items: list[msgspec.Raw], resource: Resource[T], on_bad: OnBad) -> None:
         self._items = items
         self._kind = resource.type
-        self._on_bad = functools.partial(_log_bad, resource)
+        self._on_bad = on_bad
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[T]:
-        decode: Callable[[msgspec.Raw], T] = _decoder(cast(Any, self._kind)).decode
+        decode: Callable[[msgspec.Raw], T] = _decoder(cast(Any, self._kind))
         for raw in self._items:
             try:
                 item: T | None = decode(raw)
-            except (msgspec.MsgspecError, RecursionError):
+            except DecodeError:
                 item = decode_or_report(raw, self._kind, self._on_bad)
             if item is not None:
                 yield item
@@ -104,16 +107,22 @@ class Undecoded(Sequence[T]):
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
     """A List; objects that cannot be read are logged and left out. Raises DecodeError when it is no list at all."""
+    unread: list[str] = []
+
+    def on_bad(key: str, what: str) -> None:
+        unread.append(key)
+        _log_bad(resource, key, what)
+
     try:
         if len(raw) >= BIG_PAGE_BYTES:
-            split = _decoder(_List[msgspec.Raw]).decode(raw)
-            parts = Undecoded(split.items or [], resource)
-            return Page(parts, split.metadata.resource_version, split.metadata.continue_token)
-        page = _decoder(_List[resource.type]).decode(raw)  # type: ignore[name-defined]
+            split = _decoder(_List[msgspec.Raw])(raw)
+            parts = Undecoded(split.items or [], resource, on_bad)
+            return Page(parts, split.metadata.resource_version, split.metadata.continue_token, unread)
+        page = _decoder(_List[resource.type])(raw)  # type: ignore[name-defined]
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
-    except (msgspec.MsgspecError, RecursionError):
-        found = decode_list(raw, resource.type, functools.partial(_log_bad, resource))
-        return Page(found.items, found.resource_version, found.continue_token)
+    except DecodeError:
+        found = decode_list(raw, resource.type, on_bad)
+        return Page(found.items, found.resource_version, found.continue_token, unread)
 
 
 class LineDecoder(Generic[T]):
@@ -122,23 +131,30 @@ class LineDecoder(Generic[T]):
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
         self._repeats = repeats_of(resource.type)
-        self._decode = _decoder(_Line[resource.type]).decode  # type: ignore[name-defined]
+        self._decode = _decoder(_Line[resource.type])  # type: ignore[name-defined]
 
-    def __call__(self, raw: bytes) -> WatchEvent[T] | None:
-        """One event; None when not even its type can be read (logged). Raises WatchError for an ERROR event."""
+    def __call__(self, raw: bytes) -> WatchEvent[T]:
+        """One event; what of it cannot be read is logged. Raises WatchError for an ERROR event."""
         if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
             return WatchEvent(EventType.MODIFIED, None, version)
         try:
             line = self._decode(raw)
-        except (msgspec.MsgspecError, RecursionError):
+        except DecodeError:
             return self._decode_slowly(raw)
         version = line.object.metadata.resource_version
         return WatchEvent(line.type, None if line.type is EventType.BOOKMARK else line.object, version)
 
-    def _decode_slowly(self, raw: bytes) -> WatchEvent[T] | None:
+    def _decode_slowly(self, raw: bytes) -> WatchEvent[T]:
         """An ERROR, a bookmark (an empty pod has `"containers": null`), a bad object, or no event at all."""
+        unread = ""
+
+        def on_bad(key: str, what: str) -> None:
+            nonlocal unread
+            unread = key
+            _log_bad(self._resource, key, what)
+
         try:
-            event = decode_watch_line(raw, self._resource.type, functools.partial(_log_bad, self._resource))
+            event = decode_watch_line(raw, self._resource.type, on_bad)
             if event.error is not None:
                 raise WatchError(event.error)
             event_type = EventType(event.type)
@@ -146,17 +162,17 @@ class LineDecoder(Generic[T]):
             log.warning(
                 "watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]}
             )
-            return None
+            return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
         if event_type is EventType.DELETED and event.object is None:
-            return self._deleted(raw, event)
-        return WatchEvent(event_type, event.object, event.resource_version)
+            return self._deleted(raw, event, unread)
+        return WatchEvent(event_type, event.object, event.resource_version, unread)
 
-    def _deleted(self, raw: bytes, event: DecodedEvent[T]) -> WatchEvent[T]:
+    def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:
         """With as much of a bad object as says which one went."""
         try:
             metadata = decode_object(raw, _IdentifiedLine).object.metadata
         except DecodeError:
-            return WatchEvent(EventType.DELETED, None, event.resource_version)
+            return WatchEvent(EventType.DELETED, None, event.resource_version, unread)
         remains = self._resource.type(metadata=metadata)  # type: ignore[call-arg]
         return WatchEvent(EventType.DELETED, remains, event.resource_version)
 

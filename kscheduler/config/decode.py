@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import inspect
 
 from kscheduler.config.duration import Duration
-from kscheduler.errors import ConfigError, InternalError
+from kscheduler.decoding import convert
+from kscheduler.errors import ConfigError, DecodeError, InternalError
 
 T = TypeVar("T")
 
@@ -60,8 +60,8 @@ def decode(kind: type[T], document: Any, path: str = "", *, faults: Faults | Non
     if found.wrong:
         return None
     try:
-        return msgspec.convert(cleaned, kind, dec_hook=_decode_custom)
-    except msgspec.ValidationError as error:
+        return convert(cleaned, kind, dec_hook=_decode_custom)
+    except DecodeError as error:
         raise InternalError(f"{path or 'configuration'}: the check and the reader disagree: {error}") from error
 
 

@@ -21,7 +21,8 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, ConfigError, Forbidden, KSchedulerError, NotFound, Unreachable
+from kscheduler.decoding import decode_loosely
+from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSchedulerError, NotFound, Unreachable
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
@@ -44,9 +45,9 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
     except Unreachable as error:
         raise Unreachable(f"{error}. {_way_to_the_leader(options, clock)}") from error
     try:
-        document: dict[str, Any] = json.loads(answer)
+        document: dict[str, Any] = decode_loosely(answer)
         return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
-    except (ValueError, KeyError, TypeError) as error:
+    except (DecodeError, KeyError, TypeError) as error:
         raise APIError(f"{options.server}: expected an explanation, got {_short(answer)}") from error
 
 
@@ -82,8 +83,8 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
 def _refusal(server: str, status: int, body: bytes) -> APIError:
     """What the scheduler's Status says, or the first of its words."""
     try:
-        message = str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        message = str(decode_loosely(body)["message"])
+    except (DecodeError, KeyError, TypeError):
         message = _short(body.decode("utf-8", "replace"))
     if status in (401, 403):
         return Forbidden(

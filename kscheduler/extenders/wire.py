@@ -6,18 +6,20 @@ ignored, null is absent; a value of another type than expected is refused with t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError, PluginError
 
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_object = json_decoder(dict[str, msgspec.Raw])
 _NULL = b"null"
 
 
@@ -144,7 +146,7 @@ def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:
     """The object's keys in lower case."""
     try:
         return _lowered(_decode_object(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DecodeError as error:
         raise DecodeError(f"expected an {kind} as JSON, got {_shown(body)}: {error}") from error
 
 
@@ -157,10 +159,15 @@ def _field(fields: Mapping[str, msgspec.Raw], name: str, kind: type[T]) -> T | N
     return None if raw is None or bytes(raw) == _NULL else _convert(bytes(raw), kind, name)
 
 
+@functools.cache
+def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    return json_decoder(kind)
+
+
 def _convert(body: bytes, kind: Any, name: str) -> Any:
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _decoder(kind)(body)
+    except DecodeError as error:
         raise DecodeError(f"{name}: {error}, got {_shown(body)}") from error
 
 

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from kscheduler.api.decode import explain
 from kscheduler.config.decode import describe
 from kscheduler.config.duration import Duration
 from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
-from kscheduler.errors import ConfigError
+from kscheduler.decoding import convert
+from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
@@ -225,8 +224,8 @@ def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
     if loaded.args is None:
         return given
     try:
-        return msgspec.convert(given, loaded.args, dec_hook=_decode_custom)
-    except msgspec.ValidationError as error:
+        return convert(given, loaded.args, dec_hook=_decode_custom)
+    except DecodeError as error:
         raise ConfigError(f'{path}: arguments of plugin "{loaded.configured}": {explain(error, given)}') from error
     except (TypeError, NotImplementedError) as error:
         raise ConfigError(f'plugin "{loaded.configured}": Args has a field no file can fill: {error}') from error

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.client.informer import SLICE_S, Informer
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
-from kscheduler.errors import APIError, Forbidden, Gone, Unreachable
+from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -355,12 +356,12 @@ def bookmark(version: int) -> WatchEvent[Pod]:
     return WatchEvent(EventType.BOOKMARK, None, str(version))
 
 
-def play(client: ScriptedClient, seconds: float) -> tuple[Informer[Pod], Recorder]:
+def play(client: ScriptedClient, seconds: float, **options: Any) -> tuple[Informer[Pod], Recorder]:
     heard = Recorder()
 
     async def main() -> Informer[Pod]:
         clock = LoopClock(asyncio.get_running_loop())
-        informer: Informer[Pod] = Informer(client, PODS, heard, clock=clock, rng=random.Random(1))  # type: ignore[arg-type]
+        informer: Informer[Pod] = Informer(client, PODS, heard, clock=clock, rng=random.Random(1), **options)  # type: ignore[arg-type]
         task = asyncio.ensure_future(informer.run())
         await asyncio.sleep(seconds)
         task.cancel()
@@ -376,7 +377,7 @@ def test_a_bookmark_moves_the_version_from_which_a_watch_goes_on() -> None:
     assert client.versions == ["5", "90"]
 
 
-def test_an_object_that_could_not_be_decoded_still_moves_the_version() -> None:
+def test_a_change_of_nothing_that_is_read_still_moves_the_version() -> None:
     bad: WatchEvent[Pod] = WatchEvent(EventType.MODIFIED, None, "8")
     client = ScriptedClient([Page([pod_at(5)], "5", "")], [[[bad], Unreachable("cut")]])
     _, heard = play(client, 10)
@@ -497,3 +498,56 @@ def test_others_get_a_turn_while_a_page_is_handled() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     run_virtual(main())
+
+
+# --- what cannot be read ------------------------------------------------------------------------------------------
+
+
+def unread(version: str, key: str = "ns/a", type_: EventType = EventType.MODIFIED) -> WatchEvent[Pod]:
+    return WatchEvent(type_, None, version, key)
+
+
+@pytest.mark.parametrize("lost", [unread("8"), unread("", UNNAMED), unread("8", type_=EventType.DELETED)])
+def test_a_change_that_cannot_be_read_is_found_by_a_list(lost: WatchEvent[Pod]) -> None:
+    pages: list[Page[Any] | APIError] = [Page([pod_at(5), pod_at(5, "b")], "5", ""), Page([pod_at(9)], "9", "")]
+    client = ScriptedClient(pages, [[[event(7), lost, event(8, name="b")]]])
+    informer, heard = play(client, 10)
+    assert heard.calls == ["add ns/a", "add ns/b", "update ns/a", "update ns/a", "delete ns/b"]
+    assert heard.known == {"ns/a": "9"}
+    assert (len(client.listed_at), informer.resource_version) == (2, "9")
+    assert client.listed_at[1] > client.listed_at[0]  # after a pause: a server whose lines are never sound
+
+
+def test_what_no_list_can_read_is_left_as_it_was_read_last_and_asked_for_once() -> None:
+    pages: list[Page[Any] | APIError] = [
+        Page([pod_at(5), pod_at(5, "b")], "5", ""),
+        Page([pod_at(9, "b")], "9", "", ["ns/a"]),
+    ]
+    watches: list[list[Any]] = [[[unread("8")]], [[unread("10"), event(11, name="b"), unread("12")], "hang"]]
+    informer, heard = play(ScriptedClient(pages, watches), 10)
+    assert heard.calls == ["add ns/a", "add ns/b", "update ns/b", "update ns/b"]
+    assert (heard.known, informer.resource_version) == ({"ns/a": "5", "ns/b": "11"}, "12")
+
+
+def test_a_list_without_it_ends_what_could_not_be_read() -> None:
+    pages: list[Page[Any] | APIError] = [
+        Page([pod_at(5)], "5", "", []),
+        Page([], "9", "", ["ns/a", UNNAMED]),
+        Page([], "20", ""),
+    ]
+    watches: list[list[Any]] = [[[unread("8")]], [[unread("10"), unread("", UNNAMED)]]]
+    _, heard = play(ScriptedClient(pages, watches), 20)
+    assert heard.calls == ["add ns/a", "delete ns/a"]
+
+
+def test_an_object_that_keep_cannot_read_is_left_as_it_was_read_last() -> None:
+    def keep(pod: Pod) -> Pod:
+        if pod.metadata.resource_version in ("8", "9"):
+            raise DecodeError("a part of it cannot be read")
+        return pod
+
+    pages: list[Page[Any] | APIError] = [Page([pod_at(5)], "5", ""), Page([pod_at(9)], "9", "")]
+    client = ScriptedClient(pages, [[[event(8)]], [[event(9), event(10)], "hang"]])
+    _, heard = play(client, 10, keep=keep)
+    assert heard.calls == ["add ns/a", "update ns/a"]
+    assert (heard.known, len(client.listed_at)) == ({"ns/a": "10"}, 2)

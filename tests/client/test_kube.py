@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.decode import UNNAMED
 from kscheduler.api.metric_policies import MetricPolicyObject
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
@@ -195,6 +196,7 @@ async def test_a_bad_object_in_a_watch_is_logged_and_keeps_its_version(
     server.watches = [WatchScript([line("MODIFIED", pod("bad", 8, containers=7)) + line("ADDED", pod("a", 9))])]
     ((bad, good),) = await watch_pods(client)
     assert (bad.type, bad.object, bad.resource_version) == (EventType.MODIFIED, None, "8")
+    assert (bad.unread, good.unread) == ("default/bad", "")
     assert good.object is not None
     assert "default/bad" in [r.__dict__.get("object") for r in caplog.records]
 
@@ -206,11 +208,12 @@ async def test_the_end_of_a_bad_object_still_says_which_one(server: FakeAPIServe
     assert event.object.key == "default/bad"
 
 
-async def test_a_line_of_bad_json_is_skipped(
+async def test_a_line_of_bad_json_is_a_change_of_nobody_knows_what(
     server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.watches = [WatchScript([b'{"type":"ADDED","obj\n' + line("ADDED", pod("a", 9))])]
-    ((event,),) = await watch_pods(client)
+    ((lost, event),) = await watch_pods(client)
+    assert (lost.object, lost.resource_version, lost.unread) == (None, "", UNNAMED)
     assert event.resource_version == "9"
     assert "watch line cannot be read" in caplog.text
 
@@ -368,7 +371,7 @@ async def test_a_pod_whole_has_what_no_decision_reads(server: FakeAPIServer, cli
     document = await client.get_pod_document("default", "web")
     assert (document.key, json.loads(bytes(document.spec))) == ("default/web", whole["spec"])
     server.fail("GET", "/pods/web", body=b'{"metadata": 3}')
-    with pytest.raises(APIError, match="pod default/web: Expected `object`"):
+    with pytest.raises(APIError, match=r"pod default/web: \(no name\): metadata: expected object, got 3"):
         await client.get_pod_document("default", "web")
 
 

@@ -173,7 +173,7 @@ def test_news_is_passed_on_once(resource: Resource[Any], change: Change) -> None
     change(obj)
     told = watch.tell(obj)
     assert told is not None
-    assert told.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object  # type: ignore[union-attr]
+    assert told.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object
 
 
 def test_the_way_back_is_news_too() -> None:

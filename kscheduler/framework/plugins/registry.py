@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from kscheduler._fast import MAX_SCORED_RESOURCES
 from kscheduler.api import objects as api
 from kscheduler.config.extension_points import KNOWN_PLUGINS, PointMap
@@ -23,6 +21,7 @@ from kscheduler.config.types import (
     ScoringStrategy,
     VolumeBindingArgs,
 )
+from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
@@ -101,7 +100,7 @@ def _balanced(profile: Profile, handle: Handle) -> Plugin:
 def _node_affinity(profile: Profile, handle: Handle) -> Plugin:
     added = profile.args("NodeAffinity", NodeAffinityArgs).added_affinity
     try:
-        affinity = None if added is None else msgspec.convert(added, api.NodeAffinity, from_attributes=True)
+        affinity = None if added is None else convert(added, api.NodeAffinity, from_attributes=True)
         return NodeAffinity(handle, compile_added_affinity(affinity))
     except DecodeError as error:
         raise _wrong(profile, "NodeAffinity", str(error)) from error
@@ -113,7 +112,7 @@ def _spread(profile: Profile, handle: Handle) -> Plugin:
         return PodTopologySpread(handle)
     constraint = api.TopologySpreadConstraint
     return PodTopologySpread(
-        handle, [msgspec.convert(each, constraint, from_attributes=True) for each in args.default_constraints]
+        handle, [convert(each, constraint, from_attributes=True) for each in args.default_constraints]
     )
 
 

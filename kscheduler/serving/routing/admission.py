@@ -9,6 +9,7 @@ import msgspec
 
 from kscheduler.api.objects import APIStruct, Labels
 from kscheduler.config.types import DEFAULT_SCHEDULER_NAME
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
 from kscheduler.serving.routing.rules import NewPod, Route
 
@@ -45,6 +46,11 @@ class _Request(APIStruct, frozen=True):
     dry_run: bool | None = None
     object: msgspec.Raw = msgspec.Raw(b"null")
 
+    @property
+    def is_new_pod(self) -> bool:
+        is_pod = (self.resource.group, self.resource.resource) == ("", "pods") and not self.sub_resource
+        return is_pod and self.operation == "CREATE"
+
 
 class _Review(APIStruct, frozen=True):
     api_version: str = ""
@@ -60,8 +66,8 @@ class Question(msgspec.Struct, frozen=True):
     pod: NewPod | None
 
 
-_decode_review = msgspec.json.Decoder(_Review).decode
-_decode_pod = msgspec.json.Decoder(_Pod).decode
+_decode_review = json_decoder(_Review, as_go=True)
+_decode_pod = json_decoder(_Pod, as_go=True)
 
 
 def read_review(body: bytes) -> Question:
@@ -69,17 +75,13 @@ def read_review(body: bytes) -> Question:
     try:
         review = _decode_review(body)
         request = review.request
-        if (review.api_version, review.kind) != (API_VERSION, KIND) or request is None or not request.uid:
-            raise DecodeError(
-                f"expected a request in an {KIND} of {API_VERSION}, got {review.api_version} {review.kind}"
-            )
-        is_new_pod = (request.resource.group, request.resource.resource) == ("", "pods") and not request.sub_resource
-        pod = None
-        if is_new_pod and request.operation == "CREATE":
-            pod = _new_pod(request.namespace, _decode_pod(request.object))
-        return Question(request.uid, bool(request.dry_run), pod)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        found = _decode_pod(request.object) if request is not None and request.is_new_pod else None
+    except DecodeError as error:
         raise DecodeError(f"expected an {KIND} of {API_VERSION}: {error}") from error
+    if (review.api_version, review.kind) != (API_VERSION, KIND) or request is None or not request.uid:
+        raise DecodeError(f"expected a request in an {KIND} of {API_VERSION}, got {review.api_version} {review.kind}")
+    pod = None if found is None else _new_pod(request.namespace, found)
+    return Question(request.uid, bool(request.dry_run), pod)
 
 
 def _new_pod(namespace: str, pod: _Pod) -> NewPod:

@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from kscheduler.config.metric_policy import Metric
-from kscheduler.errors import APIError
+from kscheduler.errors import APIError, DecodeError
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.numbers import quantity
 from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
@@ -33,7 +31,7 @@ class Asker:
         self.limits = limits
         self._api = api
 
-    async def ask(self, path: str, decoder: msgspec.json.Decoder[T]) -> T:
+    async def ask(self, path: str, decode: Callable[[bytes], T]) -> T:
         """Raises NotFound if nobody serves the path, SourceError for everything else that goes wrong."""
         try:
             raw = await self._api.get_aggregated(path, limit_bytes=self.limits.bytes)
@@ -42,8 +40,8 @@ class Asker:
                 raise
             raise SourceError(str(error)[:MAX_REASON]) from error
         try:
-            return decoder.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return decode(raw)
+        except DecodeError as error:
             raise SourceError(f"GET {path}: {str(error)[:MAX_REASON]}") from error
 
 

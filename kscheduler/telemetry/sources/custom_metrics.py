@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
@@ -35,7 +36,7 @@ class _List(msgspec.Struct, frozen=True):
     items: list[_Value] = []
 
 
-_DECODER = msgspec.json.Decoder(_List)
+_decode = json_decoder(_List)
 
 
 class CustomMetricsSource:
@@ -66,7 +67,7 @@ class CustomMetricsSource:
                 "apis", GROUP, version, "nodes", "*", metric.metric or metric.name, metricLabelSelector=metric.selector
             )
             try:
-                found = await self._asker.ask(path, _DECODER)
+                found = await self._asker.ask(path, _decode)
             except NotFound as error:
                 refusal = refusal or error
             else:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
@@ -30,7 +31,7 @@ class _List(msgspec.Struct, frozen=True):
     items: list[_Value] = []
 
 
-_DECODER = msgspec.json.Decoder(_List)
+_decode = json_decoder(_List)
 
 
 class ExternalMetricsSource:
@@ -47,7 +48,7 @@ class ExternalMetricsSource:
         namespace = metric.namespace or DEFAULT_NAMESPACE
         path = path_of(*GROUP_VERSION, "namespaces", namespace, metric.metric, labelSelector=metric.selector)
         try:
-            items = (await self._asker.ask(path, _DECODER)).items
+            items = (await self._asker.ask(path, _decode)).items
         except NotFound as error:
             raise SourceError(f"{GROUP_VERSION[1]} has no metric {metric.metric}: {error}") from error
         builder = ReadingBuilder()

@@ -9,6 +9,8 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.telemetry.endpoint import EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.numbers import finite
@@ -46,7 +48,7 @@ class _Answer(msgspec.Struct, frozen=True):
     data: _Data | None = None
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = json_decoder(_Answer)
 
 
 class LoadWatcherSource:
@@ -62,7 +64,7 @@ class LoadWatcherSource:
             raise SourceError(f"expected an answer of a load watcher, got HTTP status {answer.status}")
         try:
             decoded = _decode(answer.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except DecodeError as error:
             raise SourceError(f"expected an answer of a load watcher: {str(error)[:200]}") from error
         if decoded.data is None:
             raise SourceError("expected an answer of a load watcher, got one without data")

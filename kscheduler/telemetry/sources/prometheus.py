@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.telemetry.endpoint import Answer, EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
@@ -44,10 +46,9 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     error: str = ""
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
-_decode_vector = msgspec.json.Decoder(list[msgspec.Raw]).decode  # a tenth of the work; the rest can be done in pieces
-_decode_element = msgspec.json.Decoder(_Element).decode
-_GARBAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode = json_decoder(_Answer)
+_decode_vector = json_decoder(list[msgspec.Raw])  # a tenth of the work; the rest can be done in pieces
+_decode_element = json_decoder(_Element)
 
 
 class PrometheusSource:
@@ -82,7 +83,7 @@ class PrometheusSource:
             async for some in sliced(self._limits.first(_vector(answer), builder)):
                 for element in some:
                     _add(_decode_element(element), metric.node_label, builder)
-        except _GARBAGE as error:
+        except DecodeError as error:
             raise _no_answer(error) from error
         return builder.reading()
 
@@ -95,7 +96,7 @@ def _vector(answer: Answer) -> list[msgspec.Raw]:
             if decoded.data.result_type != "vector":
                 raise SourceError(f"expected a vector, got a {decoded.data.result_type[:MAX_REASON] or 'nothing'}")
             return _decode_vector(decoded.data.result)
-    except _GARBAGE as error:
+    except DecodeError as error:
         if answer.status != 200:
             raise SourceError(f"expected an answer at {PATH}, got HTTP status {answer.status}") from error
         raise _no_answer(error) from error

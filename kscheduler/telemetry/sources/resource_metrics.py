@@ -10,6 +10,7 @@ import msgspec
 from kscheduler._fast import CPU, MEMORY
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
@@ -39,7 +40,7 @@ class _List(msgspec.Struct, frozen=True):
     items: list[_Node] = []
 
 
-_DECODER = msgspec.json.Decoder(_List)
+_decode = json_decoder(_List)
 
 
 class ResourceMetricsSource:
@@ -54,7 +55,7 @@ class ResourceMetricsSource:
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
         try:
-            nodes = (await self._asker.ask(PATH, _DECODER)).items
+            nodes = (await self._asker.ask(PATH, _decode)).items
         except NotFound as error:
             raise SourceError(f"metrics.k8s.io is not served: {error}") from error
         readings = Readings()

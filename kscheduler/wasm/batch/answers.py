@@ -7,6 +7,8 @@ from collections.abc import Collection
 
 import msgspec
 
+from kscheduler.decoding import msgpack_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.framework.status import REJECTED, Code, Status
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import FaultKind, GuestFault
@@ -40,7 +42,7 @@ class GuestError(Exception):
     """The guest is sound and says that a call, or a pod, failed."""
 
 
-_decoder = msgspec.msgpack.Decoder(_Answer)
+_decode_answer = msgpack_decoder(_Answer)
 _REJECTING = REJECTED
 _ALLOWED: dict[Point, Collection[Code]] = {  # codes beside success and error
     Point.PRE_ENQUEUE: _REJECTING,
@@ -74,8 +76,8 @@ def _decode(packed: bytes, function: str) -> _Answer:
     if not packed:
         return _Answer()
     try:
-        answer = _decoder.decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        answer = _decode_answer(packed)
+    except DecodeError as error:
         raise GuestFault(FaultKind.BAD_ANSWER, f"{function}: {error}") from error
     if answer.error is not None:
         raise GuestError(f"{function}: {_cut(answer.error)}")

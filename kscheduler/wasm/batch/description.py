@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kscheduler.decoding import msgpack_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.wasm.batch.points import (
     ABI_VERSION,
     DEPENDENCIES,
@@ -80,14 +82,14 @@ class Description:
         return bool(self.table & {"usage", "pods"})
 
 
-_decoder = msgspec.msgpack.Decoder(_Described)
+_decode = msgpack_decoder(_Described)
 
 
 def read_description(packed: bytes) -> Description:
     """Raises GuestFault with the first thing that is wrong."""
     try:
-        told = _decoder.decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        told = _decode(packed)
+    except DecodeError as error:
         raise _fault(str(error)) from error
     if told.abi != ABI_VERSION:
         raise _fault(f"abi: expected {ABI_VERSION}, got {told.abi}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import msgspec
+from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MAX_RAW
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PostFilterResult
 from kscheduler.framework.status import Code, Status
 from kscheduler.wasm.engine import FaultKind, GuestFault
@@ -55,7 +55,7 @@ def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[
         return before
     try:
         found = _decode_scores(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DecodeError as error:
         raise GuestFault(FaultKind.BAD_ANSWER, f"expected scores by node name as JSON: {error}") from error
     if found is None:
         return before
@@ -70,7 +70,7 @@ def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[
     return {**before, **found}
 
 
-_decode_scores = msgspec.json.Decoder(dict[str, int] | None).decode
+_decode_scores: Callable[[bytes], dict[str, int] | None] = json_decoder(dict[str, int] | None)
 
 
 def fault_text(export: str, fault: Fault) -> str:

@@ -21,8 +21,12 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.decoding import msgpack_decoder
+from kscheduler.errors import DecodeError
+
 MAX_BYTES = 1 << 30
 MAX_TEXT = 1000  # characters of a trap; a stack overflow comes with half a million frames
+_decode = msgpack_decoder(object)
 _LENGTH = struct.Struct("<I")
 
 
@@ -53,7 +57,10 @@ class Channel:
         (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if size > MAX_BYTES:
             raise ChannelClosed
-        message = msgspec.msgpack.decode(self._exactly(size))
+        try:
+            message = _decode(self._exactly(size))
+        except DecodeError as error:  # whoever ran there is no longer the one that was started
+            raise ChannelClosed from error
         if not isinstance(message, list):
             raise ChannelClosed
         return message

@@ -9,6 +9,8 @@ from importlib import metadata
 
 import msgspec
 
+from kscheduler.decoding import msgpack_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
@@ -32,6 +34,7 @@ COMPILE_DEADLINE_S = 30.0
 _DIGEST_BYTES = 32
 
 _Stored = tuple[bytes, dict[int, bytes]]  # wasm, memory cap -> code
+_decode = msgpack_decoder(_Stored)
 
 
 class WasmerEngine:
@@ -58,8 +61,8 @@ class WasmerEngine:
         if hashlib.sha256(stored).digest() != digest:
             raise GuestFault(FaultKind.BAD_MODULE, "cannot be loaded: its digest is not that of its bytes")
         try:
-            return WasmerModule(*msgspec.msgpack.decode(stored, type=_Stored))
-        except msgspec.DecodeError as error:
+            return WasmerModule(*_decode(stored))
+        except DecodeError as error:
             raise GuestFault(FaultKind.BAD_MODULE, f"cannot be loaded: {error}") from None
 
 

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from kscheduler.decoding import msgpack_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, Import, MemoryType, OtherType
 
 # ("f", parameters, results), ("m", minimum, maximum), ("o", kind)
 _Type = tuple[str, str, str] | tuple[str, int, int | None] | tuple[str, str]
 _Stored = tuple[list[tuple[str, list[object]]], list[tuple[str, str, list[object]]], bytes]
+_decode = msgpack_decoder(_Stored)
 
 
 def pack(exports: Mapping[str, ExternType], imports: Sequence[Import], code: bytes) -> bytes:
@@ -30,13 +33,13 @@ def pack(exports: Mapping[str, ExternType], imports: Sequence[Import], code: byt
 def unpack(stored: bytes) -> tuple[dict[str, ExternType], list[Import], bytes]:
     """(exports, imports, code); GuestFault for what `pack` did not write."""
     try:
-        exports, imports, code = msgspec.msgpack.decode(stored, type=_Stored)
+        exports, imports, code = _decode(stored)
         return (
             {name: _extern_type(kind) for name, kind in exports},
             [Import(module, name, _extern_type(kind)) for module, name, kind in imports],
             code,
         )
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
+    except (DecodeError, KeyError, IndexError, TypeError) as error:
         raise GuestFault(FaultKind.BAD_MODULE, f"cannot be loaded: {error}") from None
 
 

@@ -205,7 +205,7 @@ NONSENSE: dict[str, tuple[list[str], Any, str]] = {
     "a list": (["score"], [1], "Expected `object`, got `array`"),
     "cut off": (["score"], Raw(b"\x81\xa4pods\x91\x81\xa6scor"), "Input data was truncated"),
     "something after it": (["score"], Raw(b"\x80\x80"), "trailing"),
-    "nested deep": (["score"], Raw(b"\x81\xa1x" + b"\x91" * 60_000 + b"\xc0"), "recursion"),
+    "nested deep": (["score"], Raw(b"\x81\xa1x" + b"\x91" * 60_000 + b"\xc0"), "got deeper ones"),
     "a giant list": (["score"], Raw(b"\x81\xa4pods\xdd\xff\xff\xff\xff"), "Input data was truncated"),
     "a giant answer": (["score"], Raw(address=8, length=0x7FFFFFFF), "expected an answer of at most 65584 bytes"),
     "a bad address": (["score"], Raw(address=0xFFFFFFF0, length=64), "outside its memory"),

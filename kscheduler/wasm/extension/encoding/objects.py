@@ -14,6 +14,7 @@ import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Node, Pod
+from kscheduler.decoding import decode_document
 from kscheduler.wasm.extension.encoding.messages import delimited, encode, tag
 
 T = TypeVar("T")
@@ -93,8 +94,8 @@ def _document(source: Pod | Node | PodDocument | NodeDocument) -> dict[str, Any]
     if isinstance(source, (PodDocument, NodeDocument)):
         return {
             "metadata": msgspec.to_builtins(source.metadata),
-            "spec": msgspec.json.decode(source.spec),
-            "status": msgspec.json.decode(source.status),
+            "spec": decode_document(source.spec),
+            "status": decode_document(source.status),
         }
     document: dict[str, Any] = msgspec.to_builtins(source)
     return document

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from kscheduler.client.protocol import Regarding
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PermitWaits
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.extension.host.buffers import give, take, take_start, take_text
@@ -97,7 +98,7 @@ class SchedulerFunctions:
         data = take(instance, address, size, MAX_EVENT, "an Event")
         try:
             event = _decode_event(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except DecodeError as error:
             raise GuestFault(FaultKind.BAD_ANSWER, f"expected an Event as JSON: {error}") from error
         call = call_of(instance)
         call.recorded += 1
@@ -154,4 +155,4 @@ class _Event(msgspec.Struct, frozen=True):
     note: str = msgspec.field(default="", name="Note")
 
 
-_decode_event: Any = msgspec.json.Decoder(_Event).decode
+_decode_event = json_decoder(_Event)

@@ -1,0 +1,126 @@
+"""Bytes and documents from outside, as typed values: the only module that calls msgspec's decoders.
+
+They fail in more ways than msgspec names: a byte that is no UTF-8 is a UnicodeDecodeError, nesting without end a
+RecursionError, a number of any length may be an OverflowError. Whatever it is, it leaves here as a DecodeError, so that
+no answer of anybody ends the process. Its text says what was expected and what came, or at which byte reading ended,
+and quotes none of the bytes: an answer may hold a token. MemoryError is none of the text's and passes.
+
+`ruff` refuses these functions of msgspec, and of `json`, elsewhere (`banned-api` in pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+from kscheduler.errors import DecodeError
+
+T = TypeVar("T")
+Raw = bytes | bytearray | msgspec.Raw
+
+# MsgspecError and UnicodeError are ValueErrors by accident of their present versions; each is named for itself.
+_FAULTS: Final = (msgspec.MsgspecError, UnicodeError, ValueError, OverflowError, RecursionError)
+
+# A pair of surrogates; one without its other half; any other escape, so that `\\ud800` is not taken for one.
+_ESCAPE: Final = re.compile(
+    rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+@overload
+def json_decoder(kind: type[T], *, as_go: bool = False) -> Callable[[Raw], T]: ...
+
+
+@overload
+def json_decoder(kind: object, *, as_go: bool = False) -> Callable[[Raw], Any]: ...
+
+
+def json_decoder(kind: Any, *, as_go: bool = False) -> Callable[[Raw], Any]:
+    """Reads JSON as `kind`, and raises DecodeError only. Make it once: that costs more than many texts.
+
+    `as_go`: text that cannot be read is read once more `with_unicode`.
+    """
+    decode: Callable[[Raw], Any] = msgspec.json.Decoder(kind).decode
+
+    def decode_json(raw: Raw) -> Any:
+        try:
+            return decode(raw)
+        except _FAULTS as error:
+            if as_go and (mended := with_unicode(raw)) != bytes(raw):
+                return strictly(mended)
+            raise DecodeError(_fault(error)) from error
+
+    strictly = json_decoder(kind) if as_go else decode_json
+    return decode_json
+
+
+@overload
+def msgpack_decoder(kind: type[T]) -> Callable[[bytes], T]: ...
+
+
+@overload
+def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
+
+
+def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
+    """The same for msgpack."""
+    decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+
+    def decode_msgpack(raw: bytes) -> Any:
+        try:
+            return decode(raw)
+        except _FAULTS as error:
+            raise DecodeError(_fault(error)) from error
+
+    return decode_msgpack
+
+
+def with_unicode(raw: Raw) -> bytes:
+    """The text with U+FFFD for bytes that are no UTF-8, and for escapes that are half a surrogate pair, as Go reads."""
+    return _ESCAPE.sub(_mend_escape, bytes(raw).decode("utf-8", "replace").encode())
+
+
+def _mend_escape(found: re.Match[bytes]) -> bytes:
+    return found.group() if found["lone"] is None else rb"\ufffd"
+
+
+# JSON as dicts and lists.
+decode_document: Final[Callable[[Raw], Any]] = json_decoder(object, as_go=True)
+
+
+def convert(
+    document: object,
+    kind: type[T],
+    *,
+    dec_hook: Callable[[type[Any], Any], Any] | None = None,
+    from_attributes: bool = False,
+) -> T:
+    """What was read into dicts and lists already, or an object of another class, as `kind`.
+
+    Raises DecodeError; and what `dec_hook` raises, unless that is a ValueError.
+    """
+    try:
+        return msgspec.convert(document, kind, dec_hook=dec_hook, from_attributes=from_attributes)
+    except _FAULTS as error:
+        raise DecodeError(_fault(error)) from error
+
+
+def decode_loosely(text: str | bytes) -> Any:
+    """JSON as Python's own library reads it, NaN included: for answers of this program that people look at."""
+    try:
+        return json.loads(text)
+    except _FAULTS as error:
+        raise DecodeError(_fault(error)) from error
+
+
+def _fault(error: Exception) -> str:
+    """In words without the text. What msgspec words ("Expected `int`, got `str` - at `$.a`") stays as it is."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"expected UTF-8, got a byte {error.object[error.start]:#04x}"
+    if isinstance(error, RecursionError):
+        return "expected values within values to some depth, got deeper ones"
+    return str(error)
