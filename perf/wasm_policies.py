@@ -66,6 +66,8 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 from perf.decisions import WallClock, is_waiting, time_decisions
 
 ROOT = Path(__file__).parent.parent
+SDKS = runpy.run_path(str(ROOT / "plugins" / "sdk" / "build_examples.py"))
+MissingTool: type[Exception] = SDKS["MissingTool"]
 LABEL = "example.com/performance"
 NUMBERS = 101  # values of the label: the highest is 100, so that scores are the numbers themselves
 LABEL_POLICY, PACKING = "label", "packing"
@@ -249,7 +251,7 @@ class Form:
     name: str
     pods: int  # at 500 nodes; `shrinks`: a tenth of them at ten times the nodes
     plugin: str = ""
-    guest: Callable[[], Path | None] | None = None
+    guest: Callable[[], Path] | None = None  # raises MissingTool if it cannot be compiled here
     config: str = ""
     extender: bool | None = None  # True: it is sent names
     shrinks: bool = True
@@ -265,15 +267,20 @@ def c_guest(name: str) -> Path:
     return made
 
 
-def sdk_guest(language: str, name: str) -> Path | None:
-    """None, with a line that says why, if it cannot be compiled here."""
-    builder = runpy.run_path(str(ROOT / "plugins" / "sdk" / "build_examples.py"))
-    try:
-        made: Path = builder["LANGUAGES"][language].build(name)
-    except builder["ToolMissing"] as missing:
-        print(f"no guests in {language}: {missing}", file=sys.stderr)
-        return None
+def sdk_guest(language: str, name: str) -> Path:
+    made: Path = SDKS["LANGUAGES"][language].build(name)
     return made
+
+
+def is_here(form: Form) -> bool:
+    """Whether its guest can be compiled here; if not, a line says why."""
+    try:
+        if form.guest is not None:
+            form.guest()
+    except MissingTool as missing:
+        print(f"{form.policy}, {form.name}: left out, {missing}", file=sys.stderr)
+        return False
+    return True
 
 
 def extension_guest() -> Path:
@@ -294,7 +301,7 @@ def extension_guest() -> Path:
 
 def batch_forms(policy: str, example: str, pods: int, config: str = "") -> list[Form]:
     """A form for each language there is a library for."""
-    makers: dict[str, Callable[[], Path | None]] = {"c": functools.partial(c_guest, example)}
+    makers: dict[str, Callable[[], Path]] = {"c": functools.partial(c_guest, example)}
     makers |= {language: functools.partial(sdk_guest, language, example) for language in LANGUAGES}
     return [
         Form(policy, f"batch-{language.removesuffix('script')}", pods, "Guest", make, config, shrinks=False)
@@ -345,9 +352,7 @@ def document(form: Form, port: int) -> dict[str, Any]:
         return made
     profile: dict[str, Any] = {"plugins": {"score": {"enabled": [{"name": form.plugin, "weight": 1}]}}}
     if form.guest is not None:
-        made_of = form.guest()
-        assert made_of is not None
-        args: dict[str, Any] = {"guestURL": made_of.as_uri(), "deadline": "1s", "guestConfig": form.config}
+        args: dict[str, Any] = {"guestURL": form.guest().as_uri(), "deadline": "1s", "guestConfig": form.config}
         if form.more:
             args[form.more] = True
         profile["pluginConfig"] = [{"name": form.plugin, "args": args}]
@@ -534,7 +539,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     configure(verbosity=QUIET)
     forms = [f for f in FORMS if f.policy in options.policies and (not options.forms or f.name in options.forms)]
-    forms = [form for form in forms if form.guest is None or form.guest() is not None]
+    forms = [form for form in forms if is_here(form)]
     if options.real:
         return measure_real(options, forms)
     everything: list[Result] = []

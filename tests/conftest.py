@@ -8,6 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler import logs
+from tests.skips import SkipRule
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SkipRule(), "skip-rule")
 
 
 @pytest.fixture

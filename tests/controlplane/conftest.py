@@ -1,19 +1,17 @@
 """Fixtures for tests on a real control plane; each test of this folder carries the marker `controlplane`.
 
-Without Go the tests are skipped and say why; in CI (`CI=true`) they fail instead, since there they must run.
+Without Go the tests are skipped and say why; in CI they fail instead (tests/skips.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane, MissingTool, ensure
+from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane, ensure
 from tests.controlplane.harness.workspace import Workspace
 
 FOLDER = Path(__file__).parent
@@ -30,18 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def binaries(request: pytest.FixtureRequest) -> Binaries:
     """The built control plane. The first build takes minutes, and says so on the terminal."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    try:
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-            return ensure()
-    except MissingTool as error:
-        unavailable(str(error))
-
-
-def unavailable(reason: str) -> NoReturn:
-    """Skip, or in CI fail, for want of a tool."""
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(f"CI must run this test: {reason}", pytrace=False)
-    pytest.skip(reason)
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        return ensure()
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import Kwok, MissingTool
+from tests.controlplane.harness import Kwok
 from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.kwok import ANNOTATION
@@ -121,10 +120,7 @@ def scene(workspace: Workspace) -> Iterator[Scene]:
 
 @pytest.fixture
 def prometheus(scene: Scene) -> Iterator[Prometheus]:
-    try:
-        started = Prometheus(scene.workspace.control_plane, [scene.exporter.address])
-    except MissingTool as error:
-        unavailable(str(error))
+    started = Prometheus(scene.workspace.control_plane, [scene.exporter.address])
     yield started
     started.close()
 

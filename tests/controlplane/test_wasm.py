@@ -14,9 +14,6 @@ from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.workspace import Workspace
-
-pytest.importorskip("wasmtime")
-
 from tests.wasm.test_hostile import TRAP, batch_guest, extension_guest, scores
 
 PLUGIN, OURS = "GpuPolicy", "with-guest"

@@ -35,6 +35,7 @@ from tests.deploy.manifests import (
     scheduler_config,
 )
 from tests.deploy.rules import bound_roles, rights
+from tests.skips import program
 
 
 @pytest.fixture(params=KUSTOMIZATIONS)
@@ -107,9 +108,7 @@ def test_the_namespace_comes_before_what_is_in_it(objects: list[Object]) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KUSTOMIZATIONS)
 def test_kubectl_renders_the_same_objects(name: str) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not on PATH; it is not needed for anything else")
+    kubectl = program("kubectl", "`.ci/run` builds it; Kubernetes 1.21 or newer")
     command = [kubectl, "kustomize", str(DEPLOY / name)]
     rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert _by_name(documents(rendered.stdout)) == _by_name(render(name))
@@ -351,9 +350,7 @@ def test_every_file_of_a_component_is_listed_in_it(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_kubectl_renders_the_same_objects_with_a_component(name: str, tmp_path: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not on PATH; it is not needed for anything else")
+    kubectl = program("kubectl", "`.ci/run` builds it; Kubernetes 1.21 or newer")
     deploy = tmp_path / "deploy"
     shutil.copytree(DEPLOY, deploy)
     own = {"resources": ["../deploy/base"], "components": [f"../deploy/{name}"]}

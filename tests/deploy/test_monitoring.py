@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from kscheduler.metrics import HistogramFamily, Metrics
 from tests.deploy.manifests import DEPLOY
+from tests.skips import program
 
 MONITORING = DEPLOY / "monitoring"
 ALERT_TESTS = Path(__file__).with_name("alerts.yaml")
@@ -144,10 +143,7 @@ def test_the_component_names_its_files() -> None:
 
 
 def test_prometheus_finds_the_rules_right_and_alerts_fire_when_they_should(tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        assert os.environ.get("CI") != "true", "promtool is missing: install Prometheus"
-        pytest.skip("promtool, a part of Prometheus, is not installed")
+    promtool = program("promtool", "it is a part of Prometheus, Debian's package `prometheus`")
     spec = yaml.safe_load((MONITORING / "rules.yaml").read_text())["spec"]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
     shutil.copy(ALERT_TESTS, tmp_path)

@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.controlplane.conftest import unavailable
 from tests.fast.implementations import load_compiled, reference
+from tests.skips import NOT_BUILT, missing_tool
 
 
 @pytest.fixture(params=["reference", "compiled"], scope="session")
@@ -16,5 +16,5 @@ def fast(request: pytest.FixtureRequest) -> ModuleType:
         return reference
     compiled = load_compiled()
     if compiled is None:
-        unavailable("the extensions are not built: python setup.py build_ext --inplace")
+        missing_tool(NOT_BUILT)
     return compiled

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, make_columns, raws
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]
 # No deadline: a busy machine is not a failure.
 settings.register_profile("agreement", deadline=None)
 settings.load_profile("agreement")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
+from tests.skips import NOT_BUILT, missing_tool
 
 ROOMY, FULL, DEAD = NodeSpec(), NodeSpec((500, GI, 0)), NodeSpec(alive=False)
 POD = plain(10, 0)
@@ -249,7 +250,7 @@ class Run:
 def test_both_forms_place_alike(rows: int, sequence: list[Any], max_bytes: int) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     runs = [Run(fast, rows, max_bytes) for fast in (reference, compiled)]
     for name, *told in sequence:
         found = [getattr(run, "mood_of" if name == "mood" else name)(*told) for run in runs]

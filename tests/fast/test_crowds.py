@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, make_columns, plain, start
+from tests.skips import NOT_BUILT, missing_tool
 
 CODE, LAST = 5, 9
 
@@ -132,5 +133,5 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 def test_both_forms_agree_on_crowds(case: dict[str, Any]) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     assert crowded(compiled, **case) == crowded(reference, **case)

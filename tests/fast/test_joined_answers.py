@@ -6,12 +6,12 @@ from array import array
 from types import ModuleType
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
+from tests.skips import NOT_BUILT, missing_tool
 
 ROOMY, FULL, DEAD = NodeSpec(), NodeSpec((500, GI, 0)), NodeSpec(alive=False)
 
@@ -123,7 +123,7 @@ def test_both_forms_agree(
 ) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
 
     def drawn(low: int, high: int) -> list[int]:
         return data.draw(st.lists(st.integers(low, high), min_size=len(table), max_size=len(table)))

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, make_columns, plain
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]
 
 PROFILES = 3
 MAX_ROWS = 9

@@ -30,6 +30,7 @@ from kscheduler._fast.metric_formulas import (
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
 from tests.fast.test_agreement import RESOURCES, allocatable, nodes, pods
+from tests.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()
@@ -323,7 +324,7 @@ class Run:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+@pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(nodes, max_size=9),
@@ -341,7 +342,7 @@ def test_rules_that_keep_up_say_what_their_twins_work_out(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+@pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.lists(doubles, max_size=4).map(lambda v: array("d", v))), max_size=6),

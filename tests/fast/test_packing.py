@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, MI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
+from tests.skips import NOT_BUILT, missing_tool
 
 DEAD = NodeSpec(alive=False)
 SMALL = NodeSpec((1000, GI, 7), 11, profile=0)
@@ -160,7 +161,7 @@ nodes = st.lists(
 def test_both_forms_agree(table: list[NodeSpec], data: st.DataObject) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     rows = data.draw(st.none() | st.lists(st.integers(0, len(table) - 1)) if table else st.none())
     marks = bytes(data.draw(st.lists(st.integers(0, 3), min_size=len(table), max_size=len(table))))
     values = i64(*data.draw(st.lists(st.integers(-5, 9), min_size=len(table), max_size=len(table))))
@@ -211,7 +212,7 @@ SIZES = (1, 31, 32, 63, 64, 8_191, 8_192, 16_384)  # where the head of a bin gro
 def test_both_forms_pack_usage_alike(count: int, gen: int, resources: int) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     names = [(msgspec.msgpack.encode("r" * 9), 0)] * resources
     told = [
         fast.pack_usage(make_columns(fast, [LARGE]), gen, i32(*[0] * count), names) for fast in (reference, compiled)
@@ -248,7 +249,7 @@ def test_values_become_thousandths_and_changed_rows_are_told(fast: ModuleType) -
 def test_both_forms_take_metrics_alike(values: list[float], before: list[int]) -> None:
     compiled = load_compiled()
     if compiled is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     columns = bytearray(i64(*before)), bytearray(i64(*before))
     told = [
         fast.take_metric(array("d", values), packed)

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.fast.implementations import load_compiled
+from tests.skips import NOT_BUILT
 
 _SAY = "import kscheduler._fast as f; print(f.COMPILED, f.NodeColumns.__module__, f.select_host.__module__)"
 
@@ -22,6 +23,6 @@ def test_the_switch_takes_the_plain_kernels() -> None:
     assert picked("1") == ["False", "kscheduler._fast.reference_tables", "kscheduler._fast.reference"]
 
 
-@pytest.mark.skipif(load_compiled() is None, reason="the extensions are not built")
+@pytest.mark.skipif(load_compiled() is None, reason=NOT_BUILT)
 def test_compiled_kernels_are_taken_where_they_are_built() -> None:
     assert picked("") == ["True", "kscheduler._fast.columns", "kscheduler._fast.selection"]

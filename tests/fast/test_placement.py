@@ -8,6 +8,7 @@ import pytest
 
 from tests.fast.implementations import load_compiled
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
+from tests.skips import NOT_BUILT, missing_tool
 
 PLENTY = 1 << 30  # bytes
 
@@ -193,7 +194,7 @@ def test_bad_calls_are_refused(fast: ModuleType) -> None:
 def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
     fast: Any = load_compiled()
     if fast is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     columns = make_columns(fast, [NodeSpec()] * 20)
     first, second, third = (new_class(fast, columns, cpu=cpu) for cpu in (100, 200, 300))
     placer = fast.Placer(columns, PLENTY)

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, make_columns, plain
 from tests.fast.test_agreement import RESOURCES, allocatable, pods, shapes, tables, weighted
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]
 
 PROFILES = 4
 by_profile = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 1 << 53)), min_size=PROFILES, max_size=PROFILES)

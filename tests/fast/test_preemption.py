@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import NodeSpec, make_columns
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
 HIGH = 100
@@ -310,7 +311,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+@pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 @settings(max_examples=400, deadline=None)
 @given(cases())
 def test_both_forms_agree(case: Case) -> None:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import NodeSpec, make_columns, raws, start
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
-pytestmark = pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+pytestmark = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 
 BATCH = 256  # rows that are scored at once
 ROWS = BATCH + 50

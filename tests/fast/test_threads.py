@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, make_columns, plain
+from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]
 
 THREADS = 4
 ROWS = 2_000  # enough for kernels to overlap

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import NodeSpec, codes, make_columns, raws, start
+from tests.skips import NOT_BUILT
 
 CODE = 9
 MISSING, SKEWED = 1, 2
@@ -193,7 +194,7 @@ rows = st.lists(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+@pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 @settings(max_examples=300, deadline=None)
 @given(
     rows,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, raws, start
+from tests.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()
@@ -89,7 +90,7 @@ capacities = st.tuples(*[st.sampled_from([0, 1, 999, 4000, 8 * GI])] * 3)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+@pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(doubles, min_size=4, max_size=4),

@@ -6,17 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
+from tests.controlplane.harness import ensure
 from tests.parity.oracle import Oracle
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    try:
-        binary = ensure(["oracle"]).path("oracle")
-    except MissingTool as error:
-        unavailable(str(error))
-    running = Oracle(binary)
+    running = Oracle(ensure(["oracle"]).path("oracle"))
     yield running
     running.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,8 +16,6 @@ from kscheduler.framework.compiled_lane import CompiledLane, Placement
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
 from tests.parity.case import SEQUENCE, Case, Object
 from tests.parity.compare import _best
 from tests.parity.detours import read_pod
@@ -30,17 +27,6 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
 CASES = int(os.environ.get("KSCHEDULER_PARITY_LANE_CASES", "300"))
 SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    try:
-        binary = ensure(["oracle"]).path("oracle")
-    except MissingTool as error:
-        unavailable(str(error))
-    running = Oracle(binary)
-    yield running
-    running.close()
 
 
 class LaneWorld(World):

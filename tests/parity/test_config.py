@@ -22,8 +22,7 @@ from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
 from tests.config.documents import HEAD
 from tests.config.test_validation import ARGS, FIT, GENERAL
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
+from tests.controlplane.harness import ensure
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
@@ -106,10 +105,7 @@ def ours(text: str) -> str | Lists:
 
 @pytest.fixture(scope="module")
 def kube_scheduler(tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
-    try:
-        binary = ensure(("kube-scheduler",)).path("kube-scheduler")
-    except MissingTool as error:
-        unavailable(str(error))
+    binary = ensure(("kube-scheduler",)).path("kube-scheduler")
     return KubeScheduler(binary, tmp_path_factory.mktemp("kube-scheduler"))
 
 

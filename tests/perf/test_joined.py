@@ -4,9 +4,10 @@ import pytest
 
 from kscheduler._fast import COMPILED
 from perf.joined import KINDS, main
+from tests.skips import NOT_BUILT
 
 
-@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
 def test_both_lanes_choose_alike_and_every_kind_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--nodes", "120", "--pods", "110"]) == 0
     printed, complaints = capsys.readouterr()

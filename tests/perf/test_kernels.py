@@ -8,9 +8,10 @@ import pytest
 
 from perf.kernels import CODE, KERNELS, Kernel, Result, Scene, copy_speed, main, measure, time_call
 from tests.fast.implementations import load_compiled, reference
+from tests.skips import NOT_BUILT, missing_tool
 
 COMPILED = load_compiled()
-needs_compiled = pytest.mark.skipif(COMPILED is None, reason="the extensions are not built")
+needs_compiled = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 
 
 def noop() -> None:
@@ -42,7 +43,7 @@ def test_only_those_asked_for_are_measured(capsys: pytest.CaptureFixture[str]) -
 def test_all_rows_of_the_scene_stay_feasible(fast: object) -> None:
     """Else the bytes of a row would not be what every row costs."""
     if fast is None:
-        pytest.skip("the extensions are not built")
+        missing_tool(NOT_BUILT)
     scene = Scene(fast, 64)
     for kernel in KERNELS:
         measure(kernel, scene, 1, 0.0)

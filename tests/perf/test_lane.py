@@ -4,9 +4,10 @@ import pytest
 
 from kscheduler._fast import COMPILED
 from perf.lane import main
+from tests.skips import NOT_BUILT
 
 
-@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
 def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--nodes", "20", "--pods", "300", "--classes", "1", "3", "--rounds", "1"]) == 0
     lines = [" ".join(line.split()[:-5]) for line in capsys.readouterr().out.splitlines()]

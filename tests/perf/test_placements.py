@@ -4,9 +4,10 @@ import pytest
 
 from kscheduler._fast import COMPILED
 from perf.placements import Gain, main
+from tests.skips import NOT_BUILT
 
 
-@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
 def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--nodes", "300", "--classes", "1", "--classes", "3", "--rounds", "1", "--seconds", "0.001"]
     assert main(options) == 0
@@ -15,7 +16,7 @@ def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         assert what in printed
 
 
-@pytest.mark.skipif(not COMPILED, reason="the extensions are not built")
+@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
 def test_what_a_second_thread_gains_is_printed_for_scans_in_a_row_and_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--threads", "--nodes", "300", "--rounds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from kscheduler._fast import COMPILED
 from perf.wasm_columns import TURN, guest_forms, kernel_form, main, native_forms, ratio, scores_by_hand
+from tests.skips import NOT_BUILT, package
 
-pytest.importorskip("wasmtime")
-pytest.importorskip("ziglang")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not COMPILED, reason="the extensions are not built")]
+package("wasmtime")
+package("ziglang")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)]
 
 MOST = (1 << 46) - 1
 amount = st.one_of(st.integers(0, 9), st.integers(0, MOST), st.integers(MOST - 1000, MOST))

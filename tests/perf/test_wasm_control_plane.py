@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from perf.wasm_control_plane import RealResult, costs, node_templates, problems, speeds, table
+from tests.skips import package
 
-pytest.importorskip("wasmtime")
+package("wasmtime")
 
 SOME = RealResult("label", "native", 500, 10, 1000.0, 200.0, 0.0)
 

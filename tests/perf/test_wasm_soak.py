@@ -8,9 +8,10 @@ from collections import Counter
 import pytest
 
 from perf.wasm_soak import Report, soak
+from tests.skips import package
 
-pytest.importorskip("wasmtime")
-pytest.importorskip("ziglang")
+package("wasmtime")
+package("ziglang")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import yaml
 
 from kscheduler.wasm.arguments import KNOWN_KEYS
 from tests.plugins.documents import PLUGINS, ROOT, blocks, run
+from tests.skips import package
 
 EXAMPLE = PLUGINS / "cheapest_node"
 
@@ -64,8 +65,8 @@ def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: P
 
 @pytest.mark.slow
 def test_a_reader_of_the_page_on_c_gets_a_plugin_that_runs(tmp_path: Path) -> None:
-    pytest.importorskip("wasmtime")
-    pytest.importorskip("ziglang")
+    package("wasmtime")
+    package("ziglang")
     page = PLUGINS / "sdk" / "c" / "README.md"
     (tmp_path / "plugins").symlink_to(PLUGINS)
     (source,) = blocks(page, "c")

@@ -45,10 +45,11 @@ from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.wasi import functions as wasi_functions
+from tests.skips import package
 from tests.wasm.batch.plugins import make_table
 from tests.wasm.extension.kit import module, pair
 
-wasmtime = pytest.importorskip("wasmtime")
+wasmtime = package("wasmtime")
 
 NODES = 3
 HOSTILE, PEACEFUL = "hostile", "default-scheduler"

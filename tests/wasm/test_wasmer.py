@@ -14,7 +14,7 @@ from kscheduler.wasm.wasmer.call_time import CallTime
 from kscheduler.wasm.wasmer.memory_cap import with_cap
 
 
-@pytest.mark.skipif(sys.version_info[:2] == (3, 10), reason="wasmer may run on CPython 3.10")
+@pytest.mark.skipif(sys.version_info[:2] == (3, 10), reason="wasmer: it may run on CPython 3.10")
 def test_wasmer_is_refused_where_it_has_no_wheels() -> None:
     here = ".".join(map(str, sys.version_info[:2]))
     with pytest.raises(EngineUnavailable, match=rf"engine wasmer needs CPython 3\.10; this is {here}: use wasmtime"):

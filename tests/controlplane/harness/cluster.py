@@ -176,7 +176,7 @@ class ControlPlane:
         """The output of kubectl, as admin or with the kubeconfig given. MissingTool when it is not on PATH."""
         program = shutil.which("kubectl")
         if program is None:
-            raise MissingTool("'kubectl' is not on PATH")
+            raise MissingTool("'kubectl' is not on PATH: install it, or have `.ci/run` build it")
         done = subprocess.run(
             [program, *arguments],
             env={**os.environ, "KUBECONFIG": str(kubeconfig or self.admin_kubeconfig)},

@@ -10,7 +10,7 @@ class HarnessError(KSchedulerError):
 
 
 class MissingTool(HarnessError):
-    """A program the build needs is not on this machine; tests are skipped for it, except in CI."""
+    """A program is not on this machine; the text names it and says how to get it. See tests/skips.py."""
 
 
 class StartFailed(HarnessError):

@@ -14,18 +14,14 @@ from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
 from perf.workloads.execution import Execution
 from perf.workloads.suite import Suite
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import HarnessError, MissingTool, ensure
+from tests.controlplane.harness import HarnessError, ensure
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
 def binaries() -> None:
-    try:
-        ensure()
-    except MissingTool as error:
-        unavailable(str(error))
+    ensure()
 
 
 @pytest.fixture(autouse=True)

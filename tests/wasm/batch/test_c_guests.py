@@ -20,12 +20,13 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engines import engine_named
+from tests.skips import package
 from tests.wasm.batch.fake_guest import pack
 from tests.wasm.batch.plugins import URL, Made, info, make_table
 from tests.wasm.batch.test_plugin import filter_all, score_all
 
-pytest.importorskip("wasmtime")
-pytest.importorskip("ziglang")
+package("wasmtime")
+package("ziglang")
 
 PLUGINS = Path(__file__).parents[3] / "plugins"
 builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import HostFunction, Instance, Limits
 from kscheduler.wasm.engines import engine_named
+from tests.skips import package
 from tests.wasm.batch.fake_guest import pack
 
-pytest.importorskip("wasmtime")
-pytest.importorskip("ziglang")
+package("wasmtime")
+package("ziglang")
 pytestmark = pytest.mark.slow
 
 PLUGINS = Path(__file__).parents[3] / "plugins"

@@ -17,11 +17,12 @@ from kscheduler.testing import make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.plugins.documents import PLUGINS, blocks
 from tests.scenarios.harness import World, in_virtual_time
+from tests.skips import package
 from tests.telemetry.fakes import FakeSource
 from tests.wasm.batch.test_c_guests import builder
 
-pytest.importorskip("wasmtime")
-pytest.importorskip("ziglang")
+package("wasmtime")
+package("ziglang")
 
 LANES = pytest.mark.parametrize("in_lane", [True, False], ids=["compiled lane", "general lane"])
 

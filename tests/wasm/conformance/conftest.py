@@ -73,7 +73,7 @@ class Guests:
 def skip_in_processes(guests: Guests, reason: str) -> None:
     """For what an engine in processes of its own cannot do."""
     if guests.engine.name == "wasmer":
-        pytest.skip(reason)
+        pytest.skip(f"wasmer: {reason}")
 
 
 @pytest.fixture(params=ENGINES)

@@ -13,8 +13,7 @@ import pytest
 
 from kscheduler.wasm.extension.encoding.messages import encode
 from kscheduler.wasm.extension.encoding.schema import TABLE
-from tests.controlplane.conftest import unavailable
-from tests.controlplane.harness import MissingTool, ensure
+from tests.controlplane.harness import ensure
 from tests.wasm.extension.encoding.generate import Generator, quantity
 from tests.wasm.extension.encoding.samples import NODE, POD
 
@@ -26,10 +25,7 @@ _MARKS = {"one": "", "maybe": "?", "list": "*", "map": "%"}
 
 @pytest.fixture(scope="module")
 def kubernetes() -> Path:
-    try:
-        return ensure(["protobuf"]).path("protobuf")
-    except MissingTool as error:
-        unavailable(str(error))
+    return ensure(["protobuf"]).path("protobuf")
 
 
 def encode_there(program: Path, objects: Sequence[tuple[str, Object]]) -> list[bytes]:

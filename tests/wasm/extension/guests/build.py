@@ -1,25 +1,21 @@
-"""Builds the guests of this folder. Without a compiler the tests are skipped; in CI (`CI=true`) they fail."""
+"""Builds the guests of this folder. Without a compiler the tests are skipped; see tests/skips.py."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.controlplane.conftest import unavailable
+from tests.skips import package, program
 
 FOLDER = Path(__file__).parent
 
 
 def build_go(directory: Path) -> bytes:
     """A reactor: what it exports can be called after its start."""
-    go = shutil.which("go")
-    if go is None:
-        unavailable("'go' is not on PATH: it builds the guest in Go")
+    go = program("go", "install Go 1.24 or newer, which builds the guest in Go")
     target = directory / "guest.wasm"
     command = [go, "build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-buildmode=c-shared", "-o", str(target), "."]
     return _run(command, FOLDER / "go", {"GOOS": "wasip1", "GOARCH": "wasm", "GOFLAGS": "-buildvcs=false"}, target)
@@ -27,8 +23,7 @@ def build_go(directory: Path) -> bytes:
 
 def build_c(directory: Path) -> bytes:
     """A module without a run time, and without an entry."""
-    if importlib.util.find_spec("ziglang") is None:
-        unavailable("the package ziglang is not installed: its C compiler builds the guest in C")
+    package("ziglang")  # its C compiler builds the guest
     target = directory / "guest.wasm"
     options = ["-target", "wasm32-freestanding", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wl,--export-memory"]
     command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(target), "guest.c"]
