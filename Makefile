@@ -9,7 +9,7 @@ SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests test test-fast check lint types stubs contracts format bench profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests test hunt test-fast check lint types stubs contracts format bench profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,8 +42,13 @@ guests: build ## compile the example plugins into build/guests: C, Go, AssemblyS
 	$(BIN)/python plugins/build_guests.py
 	$(BIN)/python plugins/sdk/build_examples.py
 
+# The same order of sets in each run; a hunt draws it.
+test: export PYTHONHASHSEED := 0
 test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
 	$(BIN)/python -m pytest
+
+hunt: build ## search for faults with fresh seeds for MINUTES=10, or again with SEEDS=1,2 (needs Go)
+	$(BIN)/python -m tests.hunt --minutes $(or $(MINUTES),10) $(if $(SEEDS),--seeds $(SEEDS))
 
 test-fast: build ## the unit tests alone
 	$(BIN)/python -m pytest -m "not slow and not controlplane"

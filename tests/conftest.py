@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler import logs
+from tests.seeds import load_hypothesis_profile
 from tests.skips import SkipRule
+
+load_hypothesis_profile()
 
 
 def pytest_configure(config: pytest.Config) -> None:

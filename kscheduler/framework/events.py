@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.api.objects import Node, Pod
-from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import pod_resources
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -309,15 +308,10 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
     before, after = pod_resources(old).total, pod_resources(new).total
     return (
         before.cpu_milli > after.cpu_milli
-        or _is_less(after.memory, before.memory)
-        or _is_less(after.ephemeral_storage, before.ephemeral_storage)
-        or any(_is_less(after.scalars.get(name, 0), amount) for name, amount in before.scalars.items())
+        or before.memory > after.memory
+        or before.ephemeral_storage > after.ephemeral_storage
+        or any(amount > after.scalars.get(name, 0) for name, amount in before.scalars.items())
     )
-
-
-def _is_less(amount: int, than: int) -> bool:
-    """kube-scheduler compares thousandths, and of those at most what fits 64 bits."""
-    return amount < than and amount * 1000 < MAX_INT64
 
 
 def _names_requested(pod: Pod) -> set[str]:

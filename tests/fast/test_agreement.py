@@ -18,8 +18,6 @@ from tests.skips import NOT_BUILT
 COMPILED = load_compiled()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]
 # No deadline: a busy machine is not a failure.
-settings.register_profile("agreement", deadline=None)
-settings.load_profile("agreement")
 
 TOP = 1 << 62
 RESOURCES = 5

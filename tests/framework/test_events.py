@@ -218,6 +218,11 @@ def test_a_change_of_a_pod_without_a_name_is_a_general_update() -> None:
         ({"example.com/gpu": "2"}, {"example.com/gpu": "1"}, True),
         ({"example.com/gpu": "1"}, {}, True),
         ({}, {"example.com/gpu": "1"}, False),
+        # Beyond 2^63 thousandths, where kube-scheduler's comparison wraps around.
+        ({"memory": "12Pi"}, {"memory": "11Pi"}, True),
+        ({"memory": "12Pi"}, {"memory": "1Gi"}, True),
+        ({"memory": "11Pi"}, {"memory": "12Pi"}, False),
+        ({"example.com/gpu": "12P"}, {"example.com/gpu": "11P"}, True),
     ],
 )
 def test_asking_for_less_of_anything_is_scaling_down(

@@ -7,8 +7,6 @@ have been found to fit. All else about decisions is compared in the general lane
 from __future__ import annotations
 
 import json
-import os
-import random
 
 import pytest
 
@@ -22,11 +20,11 @@ from tests.parity.detours import read_pod
 from tests.parity.generate import generate
 from tests.parity.oracle import Answer, Oracle
 from tests.parity.ours import BY_TABLE, World, read_config
+from tests.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-CASES = int(os.environ.get("KSCHEDULER_PARITY_LANE_CASES", "300"))
-SEED = int(os.environ.get("KSCHEDULER_PARITY_SEED") or random.SystemRandom().randrange(1 << 40))
+SEEDS = search_seeds("KSCHEDULER_PARITY_LANE_CASES", 300)
 
 
 class LaneWorld(World):
@@ -60,13 +58,14 @@ class LaneWorld(World):
         return None
 
 
+@pytest.mark.search
 def test_what_the_lane_places_is_what_kube_scheduler_would(oracle: Oracle) -> None:
-    placed = 0
-    for case, answer in oracle.answers(map(generate, range(SEED, SEED + CASES))):
+    placed, seeds = 0, [*kept_seeds("compiled lane"), *SEEDS]
+    for case, answer in oracle.answers(map(generate, seeds)):
         found, count = differences(case, answer)
         placed += count
         assert not found, f"seed {case.seed}: {found}\nin\n{case}"
-    assert placed >= 3 * CASES, f"{placed} pods placed: this has compared next to nothing"
+    assert placed >= 3 * len(seeds), f"{placed} pods placed: this has compared next to nothing"
 
 
 def differences(case: Case, answer: Answer) -> tuple[list[str], int]:

@@ -1,6 +1,6 @@
 """Generated pods on generated clusters: the real kube-scheduler's code and this program decide alike, in every detail.
 
-KSCHEDULER_PARITY_CASES says how many fresh cases are tried (40 decisions each), KSCHEDULER_PARITY_SEED from which
+KSCHEDULER_PARITY_CASES says how many cases are tried (40 decisions each), KSCHEDULER_SEED from which
 seed on; a failure prints the seed and the smallest case found that still differs.
 """
 
@@ -14,13 +14,13 @@ from tests.parity.compare import all_differences
 from tests.parity.coverage import Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
-from tests.parity.seeds import fresh_seeds
 from tests.parity.trial import try_all
+from tests.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-FRESH_SEEDS = fresh_seeds("KSCHEDULER_PARITY_CASES", 600)
-FIXED_SEEDS = range(50)
+SEEDS = search_seeds("KSCHEDULER_PARITY_CASES", 600)
+FIXED_SEEDS = [*range(50), *kept_seeds("decisions")]
 ENOUGH_FOR_COVERAGE = 500  # cases; with fewer, rare corners may be missed
 
 
@@ -28,10 +28,12 @@ def test_decisions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle) ->
     compare(oracle, FIXED_SEEDS)
 
 
-def test_decisions_on_fresh_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
-    coverage = compare(oracle, FRESH_SEEDS)
-    if len(FRESH_SEEDS) >= ENOUGH_FOR_COVERAGE:
-        assert coverage.missing() == [], f"seeds from {FRESH_SEEDS.start}"
+@pytest.mark.search
+@pytest.mark.search
+def test_decisions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
+    coverage = compare(oracle, SEEDS)
+    if len(SEEDS) >= ENOUGH_FOR_COVERAGE:
+        assert coverage.missing() == [], f"seeds from {SEEDS.start}"
 
 
 def compare(oracle: Oracle, seeds: Iterable[int]) -> Coverage:

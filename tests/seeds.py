@@ -1,0 +1,46 @@
+"""Where searches among generated cases begin: with the same seeds in each `make test`, with fresh ones in `make hunt`.
+
+The seeds of `make test` come from the release, so each release looks at other cases and none fails by chance. What a
+hunt finds is kept in kept_seeds.yaml, which `make test` replays. Hypothesis draws the same examples in each run of
+`make test` too, and keeps no database of them; a find of its tests is kept as an @example.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import yaml
+from hypothesis import settings
+
+from kscheduler import __version__
+
+HUNTED = "KSCHEDULER_SEED"  # the environment variable by which a hunt sets the seed
+KEPT = Path(__file__).with_name("kept_seeds.yaml")
+
+
+def first_seed() -> int:
+    """That of the hunt, or of the release."""
+    if hunted := os.environ.get(HUNTED):
+        return int(hunted)
+    return int.from_bytes(hashlib.sha256(__version__.encode()).digest()[:5], "big")
+
+
+def search_seeds(variable: str, usual: int) -> range:
+    """The seeds of one search: as many as the environment variable says, else `usual`."""
+    first = first_seed()
+    return range(first, first + int(os.environ.get(variable) or usual))
+
+
+def kept_seeds(search: str) -> list[int]:
+    """The finds of earlier hunts in a search; KeyError if it has no entry in the file."""
+    kept: dict[str, list[int]] = yaml.safe_load(KEPT.read_text())
+    return kept[search]
+
+
+def load_hypothesis_profile() -> None:
+    """To be called before a test module is imported, for its settings begin with those of the profile."""
+    settings.register_profile("release", derandomize=True, database=None, deadline=None, print_blob=True)
+    settings.register_profile("hunt", derandomize=False, database=None, deadline=None, print_blob=True)
+    settings.load_profile("hunt" if HUNTED in os.environ else "release")
