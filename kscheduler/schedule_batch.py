@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import DecisionLog
-from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placement, Placements
+from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
 from kscheduler.framework.runtime import Framework
-from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.snapshot.pod_info import PodInfo
@@ -55,12 +55,23 @@ class ScheduleBatch:
 
     def run(self, now: float, most: int) -> int:
         """Decide up to so many pods. Returns how many; 0 if there is none to decide now."""
+        self._cache.mend()
         if self._lane is None or self._is_to_be_explained(now):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
         popped = self._queue.pop_many(now, min(self._size, most))
         if not popped:
             return 0
+        try:
+            return self._decide(popped, now)
+        except MemoryError:
+            raise
+        except Exception:
+            self._rescue(popped)
+            return len(popped)
+
+    def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
+        """How many of them were tried."""
         batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
         # 2. Those at the front that the lane can decide.
         started = self._stopwatch()
@@ -91,12 +102,17 @@ class ScheduleBatch:
         queued = self._queue.pop(now)
         if queued is None:
             return 0
-        if self._one.skips(queued.pod_info):
-            return 1
-        started = self._stopwatch()
-        self._alone(queued)
-        if self._lane is not None and self._decisions is not None:
-            self._decisions.took(self._stopwatch() - started, now)
+        try:
+            if self._one.skips(queued.pod_info):
+                return 1
+            started = self._stopwatch()
+            self._alone(queued)
+            if self._lane is not None and self._decisions is not None:
+                self._decisions.took(self._stopwatch() - started, now)
+        except MemoryError:
+            raise
+        except Exception:
+            self._rescue((queued,))
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
@@ -106,9 +122,26 @@ class ScheduleBatch:
             placements = self._ask_lane(pods[done:] if done else pods)
             if not len(placements):
                 break
+            # They are counted on their nodes' columns, all of them, until one comes to grief and all is counted anew.
+            recounts = self._cache.recounts
             for placed in placements:
-                self._follow(batch[done], placed, now)
+                queued, cycle, is_held = batch[done], None, False
+                is_counted = recounts == self._cache.recounts
                 done += 1
+                try:
+                    self._cache.assume(queued.pod_info, placed.node_name, counted=is_counted)
+                    is_held = True
+                    framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
+                    cycle = self._one.settle_placed(queued, framework, placed, now)
+                    if cycle is not None:
+                        self._dispatch(cycle)
+                except MemoryError:
+                    raise
+                except Exception:
+                    if is_counted and not is_held:
+                        self._cache.recount()
+                    self._failed(queued, cycle)
+            self._report(placements)
         return done
 
     def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
@@ -116,30 +149,57 @@ class ScheduleBatch:
             return NO_PLACEMENTS
         try:
             return self._lane.place(pods)
+        except MemoryError:
+            raise
         except Exception:
-            # A bug of ours must cost speed, not decisions.
+            # A bug of ours must cost speed, not decisions; nor the room of pods that were counted and not named.
             log.exception("the compiled lane failed; from now on all pods are decided one by one")
             self._lane = None
+            self._cache.recount()
             return NO_PLACEMENTS
 
-    def _follow(self, queued: QueuedPodInfo, placed: Placement, now: float) -> None:
-        framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
-        self._carry_out(queued, lambda: self._one.settle_placed(queued, framework, placed, now))
+    def _report(self, placements: Placements) -> None:
+        if self._lane is None:
+            return
+        try:
+            self._lane.report(placements)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("a batch could not be measured")
 
     def _alone(self, queued: QueuedPodInfo) -> None:
-        self._carry_out(queued, lambda: self._one.schedule(queued))
-
-    def _carry_out(self, queued: QueuedPodInfo, decide: Callable[[], BindingCycle | None]) -> None:
+        cycle: BindingCycle | None = None
         try:
-            cycle = decide()
+            cycle = self._one.schedule(queued)
+            if cycle is not None:
+                self._dispatch(cycle)
+        except MemoryError:
+            raise
         except Exception:
-            # A bug of ours must cost this pod an attempt, not everybody the scheduler.
-            log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
-            self._cache.forget(queued.pod_info.uid)
-            self._queue.requeue_after_error(queued, self._clock.now())
-            return
+            self._failed(queued, cycle)
+
+    # --- after a bug of ours: it must cost a pod an attempt, not everybody the scheduler ---
+
+    def _failed(self, queued: QueuedPodInfo, cycle: BindingCycle | None) -> None:
+        """Nothing is held for the pod any more, and it is queued again unless it is gone."""
+        log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
         if cycle is not None:
-            self._dispatch(cycle)
+            self._one.withdraw(cycle)
+        self._cache.forget(queued.pod_info.uid)
+        self._requeue(queued)
+
+    def _rescue(self, popped: Sequence[QueuedPodInfo]) -> None:
+        """Of pods whose batch was broken off: those that are in flight and hold no room have not been decided."""
+        log.exception("a batch was broken off; its pods are tried again")
+        self._cache.recount()
+        for queued in popped:
+            if not self._cache.is_assumed(queued.uid):
+                self._requeue(queued)
+
+    def _requeue(self, queued: QueuedPodInfo) -> None:
+        if queued.pool is not Pool.GONE:
+            self._queue.requeue_after_error(queued, self._clock.now())
 
     def _is_to_be_explained(self, now: float) -> bool:
         """Is it time for a decision that can be told in full?"""

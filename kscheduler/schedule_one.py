@@ -26,11 +26,11 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_bound
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.log_levels import OUTCOME
 from kscheduler.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
-from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
@@ -136,14 +136,25 @@ class ScheduleOne:
     def settle_placed(
         self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
     ) -> BindingCycle | None:
-        """The same for a pod that the compiled lane has placed: the node's columns count it already."""
-        self._cache.assume(queued.pod_info, placed.node_name, counted=True)
+        """The same for a pod that the compiled lane has placed, and that is assumed already."""
         if self._decisions is not None:
             self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
         return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started))
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
-        """Keep the room that is held, unless a plugin objects."""
+        """Keep the room that is held, unless a plugin objects, or a fault leaves nobody who could use it."""
+        try:
+            return self._reserve(cycle)
+        except Exception:
+            self.withdraw(cycle)
+            raise
+
+    def withdraw(self, cycle: BindingCycle) -> None:
+        """Hold nothing any more for a cycle that ends with a fault."""
+        self._waiting_pods.remove(cycle.pod.uid)
+        self._undo(cycle)
+
+    def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
         pod, framework, state = cycle.pod, cycle.framework, cycle.state
         self._nominator.remove(pod.uid)
         # 4. Reserve and Permit.
@@ -193,13 +204,15 @@ class ScheduleOne:
         """Write the decision down, or take it back. Raises nothing but cancellation."""
         try:
             status = await self._prepare_and_bind(cycle)
-        finally:
+        except MemoryError:
+            raise
+        except Exception as error:  # a bug of ours must cost this pod an attempt, and not its place in the queue
+            log.exception("binding cycle failed", extra={"pod": cycle.pod.key})
+            status = error_status(f"binding cycle failed: {type(error).__name__}", error)
+        except BaseException:
             self._waiting_pods.remove(cycle.pod.uid)
-        # Keep it, or give it back.
-        if status is None:
-            self._bound(cycle)
-        else:
-            self._not_bound(cycle, status)
+            raise
+        self._conclude(cycle, status)
 
     def binds_directly(self, cycle: BindingCycle) -> bool:
         """Is there nothing to do but to write the default binding?"""
@@ -213,10 +226,29 @@ class ScheduleOne:
 
     def answered(self, cycle: BindingCycle, error: APIError | None) -> None:
         """The answer to that: keep the decision, or give it back."""
-        if error is None:
-            self._bound(cycle)
-        else:
-            self._not_bound(cycle, not_bound(cycle.pod, cycle.node_name, error).of("DefaultBinder"))
+        self._conclude(cycle, error)
+
+    def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
+        """Keep the decision, or give it back; whatever fault that meets, the pod's attempt is over."""
+        try:
+            self._waiting_pods.remove(cycle.pod.uid)
+            if outcome is None:
+                self._bound(cycle)
+            elif isinstance(outcome, Status):
+                self._not_bound(cycle, outcome)
+            else:
+                self._not_bound(cycle, not_bound(cycle.pod, cycle.node_name, outcome).of("DefaultBinder"))
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("what follows a binding failed", extra={"pod": cycle.pod.key, "bound": outcome is None})
+            if outcome is None:
+                self._queue.done(cycle.pod.uid)
+                self._cache.finish_binding(cycle.pod.uid, self._clock.now())
+                return
+            self._cache.forget(cycle.pod.uid)
+            if cycle.queued.pool is not Pool.GONE:
+                self._queue.requeue_after_error(cycle.queued, self._clock.now())
 
     async def _prepare_and_bind(self, cycle: BindingCycle) -> Status | None:
         pod, node_name = cycle.pod, cycle.node_name

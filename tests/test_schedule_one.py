@@ -103,6 +103,7 @@ class Bench:
         self.nominator = Nominator()
         measurements = Measurements(self.metrics)
         handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind, nominations=self.nominator)
+        self.handle = handle
         points = build(default_config().profiles[0], handle)
         points["postFilter"] = []  # preemption asks more of the world than is here
         for point, further in (plugins or {}).items():

@@ -12,6 +12,7 @@ is an argument.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import counts_alike
 from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -45,21 +48,33 @@ class Cache:
         # Node name -> pod uid -> pod: pods on nodes the watch has not shown yet, or no longer shows.
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed = 0
+        self.recounts = 0  # how often nodes and columns were counted anew, because a change of them was broken off
+        self._is_torn = False  # and that was broken off, too
 
     # --- pods we place ---
 
     def assume(self, pod: PodInfo, node_name: str, *, counted: bool = False) -> None:
         """Hold the room. `counted`: whoever placed the pod has counted its amounts on the node already.
 
-        Raises InternalError if the pod is in the cache already, or was counted on a node that is not there.
+        Raises InternalError if the pod is in the cache already, or was counted on a node that is not there. After that
+        and any other fault nothing is held for it; what was counted is taken back, as it is for all other pods that
+        were counted and not yet assumed (see `recounts`).
         """
+        try:
+            self._check_new(pod, node_name, counted=counted)
+        except InternalError:
+            if counted:
+                self.recount()
+            raise
+        self._put(PodState(pod, node_name, assumed=True), counted=counted)
+
+    def _check_new(self, pod: PodInfo, node_name: str, *, counted: bool) -> None:
         if pod.uid in self._pods:
             raise InternalError(
                 f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}"
             )
         if counted and self.table.get(node_name) is None:
             raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
-        self._put(PodState(pod, node_name, assumed=True), counted=counted)
 
     def finish_binding(self, uid: str, now: float) -> None:
         """The binding is written; from here on an assumption that is never confirmed may expire."""
@@ -140,26 +155,71 @@ class Cache:
 
     # --- keeping the indexes together ---
 
+    # Where pods are is the truth, one entry of a dict; nodes, columns and indexes follow from it. If following it is
+    # broken off by a bug, they are counted anew.
+
     def _put(self, state: PodState, *, counted: bool = False) -> None:
-        self._pods[state.pod.uid] = state
-        self._assumed += state.assumed
-        info = self.table.get(state.node_name)
-        if info is None:
-            self._homeless.setdefault(state.node_name, {})[state.pod.uid] = state.pod
-        else:
-            self.table.add_pod(info, state.pod, counted=counted)
+        """A fault is raised, with everything as if the pod had not come."""
+        uid = state.pod.uid
+        self._pods[uid] = state
+        try:
+            self._assumed += state.assumed
+            info = self.table.get(state.node_name)
+            if info is None:
+                self._homeless.setdefault(state.node_name, {})[uid] = state.pod
+            else:
+                self.table.add_pod(info, state.pod, counted=counted)
+        except Exception:
+            del self._pods[uid]
+            self.recount()
+            raise
 
     def _take(self, state: PodState) -> None:
+        """The pod has left, whatever happens."""
         del self._pods[state.pod.uid]
-        self._assumed -= state.assumed
-        info = self.table.get(state.node_name)
-        if info is not None:
-            self.table.remove_pod(info, state.pod)
+        try:
+            self._assumed -= state.assumed
+            info = self.table.get(state.node_name)
+            if info is not None:
+                self.table.remove_pod(info, state.pod)
+                return
+            homeless = self._homeless[state.node_name]
+            del homeless[state.pod.uid]
+            if not homeless:
+                del self._homeless[state.node_name]
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("a pod could not be taken off its node; all are counted anew", extra={"pod": state.pod.key})
+            self.recount()
+
+    def mend(self) -> None:
+        """Go on counting anew if that was broken off. Raises InternalError if it is again: nothing can be decided."""
+        if self._is_torn:
+            self.recount()
+            if self._is_torn:
+                raise InternalError("pods on nodes cannot be counted, so that nothing can be decided: see the log")
+
+    def recount(self) -> None:
+        """Nodes, columns and indexes from the pods alone. What is counted on columns and not assumed is taken off.
+
+        If a fault breaks this off, the first call of `mend` goes on with it.
+        """
+        self.recounts += 1
+        self._is_torn = True
+        pods_on: dict[str, dict[str, PodInfo]] = {}
+        for uid, state in self._pods.items():
+            pods_on.setdefault(state.node_name, {})[uid] = state.pod
+        try:
+            self._homeless = {name: pods for name, pods in pods_on.items() if self.table.get(name) is None}
+            self._assumed = sum(state.assumed for state in self._pods.values())
+            self.table.recount(pods_on)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("counting pods on nodes was broken off; nothing is decided before it is done")
             return
-        homeless = self._homeless[state.node_name]
-        del homeless[state.pod.uid]
-        if not homeless:
-            del self._homeless[state.node_name]
+        self._is_torn = False
 
     def _swap(self, state: PodState, pod: PodInfo) -> None:
         """The usual confirmation: same node, same room; only the object is newer."""

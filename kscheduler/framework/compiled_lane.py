@@ -45,15 +45,26 @@ class Placement(NamedTuple):
 class Placements:
     """Where the leading pods go, in their order. Their amounts are counted on the rows, and nothing else is.
 
-    The caller must assume each: `cache.assume(pod, node_name, counted=True)`.
+    The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
     """
 
-    __slots__ = ("feasible", "node_names", "rows")
+    __slots__ = ("classes", "feasible", "looking_s", "node_names", "placing_s", "rows")
 
-    def __init__(self, rows: Sequence[int], node_names: Sequence[str], feasible: Sequence[int]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[int],
+        node_names: Sequence[str],
+        feasible: Sequence[int],
+        classes: Sequence[PodClass] = (),
+        looking_s: float = 0.0,
+        placing_s: float = 0.0,
+    ) -> None:
         self.rows = rows
         self.node_names = node_names
         self.feasible = feasible  # nodes that fit
+        self.classes = classes
+        self.looking_s = looking_s  # for the classes, all together
+        self.placing_s = placing_s
 
     def __len__(self) -> int:
         return len(self.node_names)
@@ -106,6 +117,8 @@ class CompiledLane:
 
         A pod whose class joins other pods (spread, affinity) is alone in its call: it has to know where those before it
         are, and to be assumed before the next.
+
+        After a fault pods may be counted on rows, of which nobody knows: the caller must count anew.
         """
         started = self._stopwatch()
         # 1. Their classes, up to the first that the core cannot decide.
@@ -120,9 +133,10 @@ class CompiledLane:
                 run.append(joined.pod_class)
         if not rows:
             return NO_PLACEMENTS
-        # 3. Report, and name the nodes.
-        self._report(run[: len(rows)], feasible, found - started, self._stopwatch() - found)
-        return Placements(rows, self._table.names_at(rows), feasible)
+        # 3. Name the nodes. They are counted on: all else waits until they are assumed.
+        return Placements(
+            rows, self._table.names_at(rows), feasible, run[: len(rows)], found - started, self._stopwatch() - found
+        )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
         """Classes of the leading pods; and that of the next, if it joins others."""
@@ -191,9 +205,16 @@ class CompiledLane:
 
     # --- measuring ---
 
-    def _report(self, run: Sequence[PodClass], feasible: array[int], looking_s: float, placing_s: float) -> None:
-        """Each pod is told the mean of its run; the core filters and scores at once, so each of these is told half."""
+    def report(self, placements: Placements) -> None:
+        """Measure what `place` did, once it is carried out.
+
+        Each pod gets the mean of its run; the core filters and scores at once, so each of these gets half.
+        """
+        run, feasible = placements.classes, placements.feasible
+        looking_s, placing_s = placements.looking_s, placements.placing_s
         pods = len(run)
+        if not pods:
+            return
         self._observer.algorithm((looking_s + placing_s) / pods, pods)
         if pods == 1:  # as all that join others are
             compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
@@ -201,7 +222,7 @@ class CompiledLane:
             self._tell(compiled.profile, 1, scored, looking_s, placing_s)
             return
         singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
-        if feasible.count(1):
+        if 1 in feasible:
             singles.update(pod_class for pod_class, fitting in zip(run, feasible, strict=True) if fitting == 1)
         by_profile: dict[str, tuple[int, int]] = {}  # profile -> pods, of these scored
         for pod_class, count in Counter(run).items():

@@ -239,18 +239,19 @@ class SchedulingQueue:
     def put_back(self, popped: Sequence[QueuedPodInfo]) -> None:
         """Pods that were popped in this order, and not tried after all: as if they had stayed active."""
         for qpi in reversed(popped):
-            flight = self._in_flight.get(qpi.uid)
+            uid = qpi.uid
+            flight = self._in_flight.get(uid)
             if flight is None:
                 raise InternalError(f"pod {qpi.key} was put back, but is not in flight")
-            self._in_flight.end(qpi.uid)
+            self._in_flight.end(uid)
             if flight.is_deleted:
                 qpi.pool = Pool.GONE
                 continue
             qpi.pod_info = flight.latest or qpi.pod_info
             qpi.attempts -= 1
-            self._pods[qpi.uid] = qpi
             self._set_lane(qpi)
             self._active.put_back(qpi)
+            self._pods[uid] = qpi
 
     def lanes(self) -> list[Lane]:
         """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
@@ -266,8 +267,8 @@ class SchedulingQueue:
         """
         flight = self._in_flight.get(uid)
         if flight is not None:
-            flight.qpi.pool = Pool.GONE
             self._in_flight.end(uid)
+            flight.qpi.pool = Pool.GONE
 
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
@@ -424,15 +425,18 @@ class SchedulingQueue:
     # --- placing: the only ways into and out of a pool -------------------------------------------------------------
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
-        """Put a pod that is in no pool where it belongs."""
+        """Put a pod that is in no pool where it belongs. It counts as known once it is in a pool, and not before: one
+        that a fault left in between may be returned once more.
+        """
+        uid = qpi.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
-            self._pods[qpi.uid] = qpi
             self._unschedulable.add(qpi)
+            self._pods[uid] = qpi
             self._observer.incoming("unschedulable", label)
         elif strategy is Strategy.AFTER_BACKOFF and is_backing_off(qpi, now):
-            self._pods[qpi.uid] = qpi
             self._set_lane(qpi)
             self._backoff.push(qpi)
+            self._pods[uid] = qpi
             self._observer.incoming("backoff", label)
         else:
             self._enter_active(qpi, label, now)
@@ -441,9 +445,10 @@ class SchedulingQueue:
     def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = now
-        self._pods[qpi.uid] = qpi
+        uid = qpi.uid
         self._set_lane(qpi)
         self._active.push(qpi)
+        self._pods[uid] = qpi
         self._observer.incoming("active", label)
 
     def _set_lane(self, qpi: QueuedPodInfo) -> None:

@@ -63,7 +63,11 @@ class UnschedulablePods:
         if qpi.gated_by is None:
             qpi.pool = Pool.UNSCHEDULABLE
             self._rejected[qpi.uid] = qpi
-            self._enter_groups(qpi)
+            try:
+                self._enter_groups(qpi)
+            except Exception:
+                self._withdraw(qpi)
+                raise
         else:
             qpi.pool = Pool.GATED
             self._gated[qpi.uid] = qpi
@@ -107,6 +111,14 @@ class UnschedulablePods:
         for plugin in rejectors(qpi):
             for groups in self._groups[profile, plugin].values():
                 groups.remove(qpi)
+
+    def _withdraw(self, qpi: QueuedPodInfo) -> None:
+        """A fault kept the pod from some of its groups: it is in none, and not here."""
+        del self._rejected[qpi.uid]
+        profile = self._rules.profile_of(qpi)
+        for plugin in rejectors(qpi):
+            for groups in self._groups.get((profile, plugin), {}).values():
+                groups.discard(qpi)
 
     def check(self) -> None:
         by_gate = {(gate, uid) for gate, pods in self._by_gate.items() for uid in pods}

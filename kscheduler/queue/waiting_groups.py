@@ -94,15 +94,20 @@ class WaitingGroups:
         return uid in self._group_of
 
     def add(self, qpi: QueuedPodInfo) -> None:
+        uid = qpi.uid
         group = self._find_or_make(qpi)
-        group.members[qpi.uid] = qpi
-        self._group_of[qpi.uid] = group
+        group.members[uid] = qpi
+        self._group_of[uid] = group
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         group = self._group_of.pop(qpi.uid)
         del group.members[qpi.uid]
         if not group.members:
             self._drop(group, qpi.uid)
+
+    def discard(self, qpi: QueuedPodInfo) -> None:
+        if qpi.uid in self._group_of:
+            self.remove(qpi)
 
     def find(self, old: object, new: object, up_to_priority: float = math.inf) -> Iterator[Group]:
         """The groups that may be helped, highest priority first."""
@@ -115,19 +120,21 @@ class WaitingGroups:
         return list(chain.from_iterable(group.members.values() for group in self._groups()))
 
     def _find_or_make(self, qpi: QueuedPodInfo) -> Group:
-        priority = qpi.pod_info.priority
+        priority, uid, key = qpi.pod_info.priority, qpi.uid, self._key(qpi)
         level = self._levels.get(priority)
         if level is None:
             index = self._grouping.index
-            level = self._levels[priority] = _Level(priority, index() if index is not None else None)
-        key = self._key(qpi)
-        if key is None:
-            group = level.singles[qpi.uid] = Group(level, None)
-            return group
-        found = level.groups.get(key)
+            level = _Level(priority, index() if index is not None else None)
+        # What is made is entered last, so that a fault leaves no level or group that nobody is in.
+        found = None if key is None else level.groups.get(key)
         if found is None:
-            found = level.groups[key] = Group(level, key)
-            level.add_to_index(key)
+            found = Group(level, key)
+            if key is None:
+                level.singles[uid] = found
+            else:
+                level.add_to_index(key)
+                level.groups[key] = found
+            self._levels[priority] = level
         return found
 
     def _key(self, qpi: QueuedPodInfo) -> Hashable:

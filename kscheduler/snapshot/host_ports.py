@@ -12,6 +12,9 @@ class HostPortIndex:
         # (protocol, port) -> row -> address -> pods there that hold it
         self._taken: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
 
+    def clear(self) -> None:
+        self._taken.clear()
+
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         for port in ports:
             addresses = self._taken.setdefault((port.protocol, port.port), {}).setdefault(row, {})

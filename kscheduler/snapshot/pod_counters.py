@@ -157,6 +157,16 @@ class GroupCounters(Generic[G]):
 
     # --- pods come and go ---
 
+    def clear(self) -> None:
+        """No pod on any row, and no counter; ids go on, so that groups which appear again are news to everybody."""
+        for counter in self._kept.values():
+            counter.give_up()
+        self._kept.clear()
+        self._vanished += len(self._groups)
+        self._groups.clear()
+        self._appeared.clear()
+        self._index.clear()
+
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
         """`count` pods (or statements of a term), at least 1, came to a row."""
         group = self._groups.get(key)
@@ -291,6 +301,10 @@ class PodCounters:
         self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, self._term_holders)
         # Keys of labels that terms held by pods have read so far: other labels make no difference to them.
         self.label_keys_of_terms: set[str] = set()
+
+    def clear(self) -> None:
+        self.by_labels.clear()
+        self.by_terms.clear()
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
         self.by_labels.add(label_key(pod.pod), row)

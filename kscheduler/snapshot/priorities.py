@@ -20,6 +20,9 @@ class Priorities:
         """The lowest priority of any pod on a node; None without pods."""
         return min(self._pods, default=None)
 
+    def clear(self) -> None:
+        self._pods.clear()
+
     def add(self, pod: PodInfo) -> None:
         self._pods[pod.priority] = self._pods.get(pod.priority, 0) + 1
 

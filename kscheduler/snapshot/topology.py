@@ -94,9 +94,10 @@ class TopologyColumns:
         if found is None:
             if len(self._kept) >= MAX_KEYS:
                 self._kept.popitem(last=False)
-            found = self._kept[key] = DomainColumn()
+            found = DomainColumn()
             for row, labels in self._labels_by_row():
                 found.set(row, labels.get(key))
+            self._kept[key] = found  # complete, or not at all
         else:
             self._kept.move_to_end(key)
         found.reach(self._columns.rows)

@@ -31,6 +31,12 @@ class VolumeUsers:
 
     # --- writing ---
 
+    def clear(self) -> None:
+        """No pod on any row. The caller tells those who watch, when there are pods again."""
+        self._claims.clear()
+        self._mounts.clear()
+        self._pods.clear()
+
     def add(self, row: int, pod: PodInfo) -> None:
         if not any(map(_is_kept, pod.pod.spec.volumes or ())):
             return

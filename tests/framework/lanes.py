@@ -100,6 +100,7 @@ class Side:
                 assert self.cache.table.at(placement.row).name == placement.node_name
                 self.cache.assume(info, placement.node_name, counted=True)
                 outcomes.append(Outcome(placement.node_name, placement.feasible, len(self.cache.table)))
+            self.lane.report(placements)
             if not placements and len(outcomes) < len(infos):
                 outcomes.append(self._decide(infos[len(outcomes)]))
         return outcomes, placed

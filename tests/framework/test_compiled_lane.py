@@ -68,6 +68,7 @@ def placed_by_lane(side: Side, pods: Sequence[Pod]) -> int:
     placements = side.lane.place(infos)
     for info, placement in zip(infos, placements, strict=False):
         side.cache.assume(info, placement.node_name, counted=True)
+    side.lane.report(placements)
     side.cache.check()
     return len(placements)
 

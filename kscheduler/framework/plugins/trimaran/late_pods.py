@@ -31,6 +31,7 @@ class LatePods:
                 self.pod_added(node.row, pod)
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
+        self._forget(pod.uid)
         now, use = self._now(), self._use_of(pod)
         if row >= len(self.by_row):
             self.by_row.extend([0] * (row + 1 - len(self.by_row)))
