@@ -103,14 +103,13 @@ def show(options: ShowOptions) -> int:
     from kscheduler.config.extension_points import ExtensionPoint
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import effective_plugins
-    from kscheduler.config.secrets import without_secrets
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     guests = GuestPlugins()
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
-    print(to_yaml(config if options.secrets else without_secrets(config)), end="")
+    print(to_yaml(config, with_secrets=options.secrets), end="")
     if options.expanded:
         known = known_plugins(config, guests)
         for profile in config.profiles:

@@ -1,5 +1,8 @@
 """How log records look: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
 
+A URL loses its user info and its query on the way: errors of libraries, and the stacks that lead to them, repeat what
+they were asked for.
+
 Levels and kube-scheduler's -v: 0-1 INFO (what the program does), 2-3 OUTCOME (what became of each pod), 4-9 DEBUG (a
 reason), 10 TRACE (scores). The text form is one line:
 
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from kscheduler.log_levels import OUTCOME, TRACE
+from kscheduler.redaction import Secret, hide_urls
 
 QUIET = -1  # a verbosity that shows warnings and errors alone
 
@@ -93,7 +97,7 @@ class JSONFormatter(logging.Formatter):
             document["level"] = record.levelname.lower()
         document |= {"v": _verbosity_of(record.levelno), "logger": _short_name(record.name), "msg": _message(record)}
         document |= {name: value for name, value in _fields(record).items() if name not in document}
-        return _encode_json(document)
+        return hide_urls(_encode_json(document))
 
 
 class TextFormatter(logging.Formatter):
@@ -104,7 +108,7 @@ class TextFormatter(logging.Formatter):
         moment = datetime.fromtimestamp(record.created, tz=timezone.utc)
         head = f"{letter}{moment:%m%d %H:%M:%S.%f} {_short_name(record.name)}] {_quote(_message(record))}"
         fields = "".join(f" {name}={_text_value(value)}" for name, value in _fields(record).items())
-        return head + fields
+        return hide_urls(head + fields)
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -155,6 +159,8 @@ def _encode_json(document: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     """What JSON has no form for: an exception by its text, all else by its repr."""
+    if isinstance(value, Secret):
+        return value.shown
     return _error_text(value) if isinstance(value, BaseException) else _safe_repr(value)
 
 
@@ -165,8 +171,8 @@ def _text_value(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return _quote(value)
-    if isinstance(value, BaseException):
-        return _quote(_error_text(value))
+    if isinstance(value, (BaseException, Secret)):
+        return _quote(_plain(value))
     try:
         return msgspec.json.encode(value, enc_hook=_plain).decode()
     except Exception:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import socket
 import time
@@ -26,7 +25,6 @@ from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
 from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.routing_load import load_routing
-from kscheduler.config.secrets import has_secrets, without_secrets
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
@@ -37,6 +35,7 @@ from kscheduler.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.measurements import RestClientMeasurements
 from kscheduler.memory import Collections
 from kscheduler.metrics import Metrics
+from kscheduler.owner_file import write_for_owner
 from kscheduler.replica import Endpoint, Replica
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
@@ -99,17 +98,11 @@ def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugin
 
 
 def write_config(config: SchedulerConfig, path: str) -> None:
-    """Complete, so that it can be used; a new file with secrets is for its owner only."""
+    """Complete, with its secrets, so that it can be used. The file is for its owner only."""
     try:
-        opener = _open_for_owner if has_secrets(config) else None
-        with open(path, "w", encoding="utf-8", opener=opener) as file:
-            file.write(to_yaml(config))
+        write_for_owner(path, to_yaml(config, with_secrets=True))
     except OSError as error:
         raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
-
-
-def _open_for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 async def serve(
@@ -218,7 +211,7 @@ def build_server(
         Listen(options.bind_address, options.secure_port, tls),
         metrics=metrics,
         health=health,
-        config=lambda: {"componentconfig": to_v1(without_secrets(config))},
+        config=lambda: {"componentconfig": to_v1(config)},
         authorizer=DelegatedAuthorizer(client.token_review, client.subject_access_review, clock),
         always_allow=options.always_allow_paths,
     )

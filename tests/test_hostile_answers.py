@@ -27,6 +27,7 @@ from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import APIError, DecodeError, PluginError
 from kscheduler.extenders import wire as extender
 from kscheduler.pod_documents import PodDocuments
+from kscheduler.redaction import SecretURL
 from kscheduler.serving.routing.admission import read_review
 from kscheduler.telemetry.endpoint import Answer
 from kscheduler.telemetry.limits import AnswerLimits
@@ -201,7 +202,7 @@ def measured(make: Callable[[Any], Any], metric: Metric) -> Read:
 
 
 LIMITS = AnswerLimits(lambda: 2)
-ENDPOINT = MetricEndpoint(url="http://metrics")
+ENDPOINT = MetricEndpoint(url=SecretURL("http://metrics"))
 LOAD = Metric(name="load", source="s", query="q", metric="CPU")
 
 READERS: dict[str, tuple[bytes, Read]] = {

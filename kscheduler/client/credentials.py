@@ -12,18 +12,19 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urlsplit, urlunsplit
 
 from kscheduler.client.auth_library import AuthLibrary, auth_library
+from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
+from kscheduler.redaction import SecretURL, hide_urls
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Endpoint:
     host: str  # "https://10.0.0.1:443", no slash at the end
     ssl: ssl.SSLContext | None  # None for plain http, and for the platform's own trust
     server_name: str | None = None  # checked against the certificate instead of the host's name
-    proxy: str | None = None
+    proxy: SecretURL | None = None
 
     @property
     def is_tls(self) -> bool:
@@ -47,8 +48,8 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """Host and port: the `host` label of rest_client metrics, and the Host header."""
-        return urlsplit(self.host).netloc
+        """Host and port, without a user: the `host` label of rest_client metrics, and the Host header."""
+        return urlsplit(self.host).netloc.rpartition("@")[2]
 
 
 class Credentials:
@@ -69,6 +70,12 @@ class Credentials:
         self._fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
         self._reloading: asyncio.Future[None] | None = None
 
+    def reach(self, server: SecretURL) -> None:
+        """Ask this apiserver. A user in its URL comes before all other credentials, as with Go's client."""
+        self.endpoint = replace(self.endpoint, host=_without_query(server))
+        if header := basic_header(server):
+            self._header, self._reload, self._fresh_until = header, None, float("inf")
+
     @property
     def stale(self) -> bool:
         """Whether `authorization` must be awaited, instead of `header` read: false nearly always."""
@@ -85,7 +92,7 @@ class Credentials:
             try:
                 await self._refresh_once(force=False)
             except (ConfigError, Unreachable) as error:
-                log.warning("credentials could not be read again", extra={"error": str(error)})
+                log.warning("credentials could not be read again", extra={"error": hide_urls(str(error))})
                 self._fresh_until = self._clock.now() + REFRESH_PERIOD_S / 6
         return self._header
 
@@ -97,7 +104,7 @@ class Credentials:
             try:
                 await self._refresh_once(force=True)
             except (ConfigError, Unreachable) as error:
-                log.error("credentials were refused and cannot be read again", extra={"error": str(error)})
+                log.error("credentials were refused and cannot be read again", extra={"error": hide_urls(str(error))})
         return self._header != header
 
     async def _refresh_once(self, *, force: bool) -> None:
@@ -129,6 +136,19 @@ async def load_credentials(
     if not paths and environ.get("KUBERNETES_SERVICE_HOST"):
         return await in_cluster(clock, environ=environ)
     return await from_kubeconfig(clock, paths or str(Path.home() / ".kube" / "config"), context)
+
+
+def checked_server(server: str, *, is_tls: bool) -> SecretURL:
+    """The value of --master, completed as Go's client does it. Raises ConfigError for what is no URL."""
+    url = SecretURL(server if "://" in server else f"{'https' if is_tls else 'http'}://{server}")
+    try:
+        parts = urlsplit(url.reveal())
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ConfigError(f"--master: expected a URL such as https://host:6443, got {url.shown!r}")
+    return url
 
 
 async def in_cluster(
@@ -175,10 +195,12 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         configuration.host,
         tls,
         configuration.tls_server_name or None,
-        configuration.proxy or _proxy(configuration.host),
+        SecretURL(configuration.proxy) if configuration.proxy else environment_proxy(SecretURL(configuration.host)),
     )
     changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
-    return Credentials(endpoint, clock, header=_header_of(configuration), reload=reload if changes else None)
+    credentials = Credentials(endpoint, clock, header=_header_of(configuration), reload=reload if changes else None)
+    credentials.reach(SecretURL(configuration.host))
+    return credentials
 
 
 def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
@@ -197,7 +219,8 @@ async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
     except asyncio.TimeoutError as error:
         raise ConfigError(f"{checked.where('')}: no credentials within {REFRESH_TIMEOUT_S:.0f} s") from error
     except Exception as error:  # the library raises ConfigException, ValueError, OSError, KeyError, aiohttp's, ...
-        raise ConfigError(f"{checked.where('')}: {error or type(error).__name__}") from error
+        # Without the library's error as a cause: its text may hold what a plugin wrote, or what was sent.
+        raise ConfigError(f"{checked.where('')}: {_reason(error, checked)}") from None
 
 
 def _header_of(configuration: Any) -> str:
@@ -229,9 +252,15 @@ def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field:
         raise ConfigError(f"{field}: certificate and key cannot be loaded: {error}") from error
 
 
-def _proxy(host: str) -> str | None:
-    """From HTTPS_PROXY and NO_PROXY, asked once: aiohttp would ask for every request."""
-    parts = urlsplit(host)
-    if proxy_bypass(parts.hostname or ""):
-        return None
-    return getproxies().get(parts.scheme)
+def _reason(error: Exception, checked: Kubeconfig) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    failed, _, words = text.partition(". ")
+    if failed.startswith("exec: process returned") and words:
+        return f"{failed}; what it wrote to stderr may hold credentials: run the command yourself to see it"
+    return checked.hide_in(text)
+
+
+def _without_query(server: SecretURL) -> str:
+    """Scheme, host, port and path, which are no secrets; Go's client drops the rest too."""
+    parts = urlsplit(address_of(server))
+    return urlunsplit(parts._replace(query="", fragment="")).rstrip("/")

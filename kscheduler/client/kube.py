@@ -13,7 +13,6 @@ import contextlib
 import functools
 import os
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
@@ -28,7 +27,7 @@ from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.binding_writer import BindingWriter, binding_path
-from kscheduler.client.credentials import Credentials, load_credentials
+from kscheduler.client.credentials import Credentials, checked_server, load_credentials
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
@@ -108,7 +107,7 @@ class KubeClient:
         """
         credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
         if server:
-            credentials.endpoint = replace(credentials.endpoint, host=server.rstrip("/"))
+            credentials.reach(checked_server(server, is_tls=credentials.endpoint.is_tls))
         return cls(credentials, clock, qps=qps, burst=burst, observer=observer, user_agent=user_agent)
 
     @property

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
+from kscheduler.config.document import yaml_fault
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import SecretURL, hide_parts, hide_urls
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # section -> what each entry holds
 
@@ -27,8 +30,8 @@ class Kubeconfig:
 
     paths: str  # the files that exist, joined by colons
     context: str
-    cluster: dict[str, Any]
-    user: dict[str, Any]  # empty for an anonymous context
+    cluster: dict[str, Any] = field(repr=False)
+    user: dict[str, Any] = field(repr=False)  # empty for an anonymous context
     cluster_name: str
     user_name: str
 
@@ -66,6 +69,10 @@ class Kubeconfig:
             return f"kubeconfig {self.paths}: clusters[{self.cluster_name}].cluster.{field}"
         return f"kubeconfig {self.paths}: users[{self.user_name}].user.{field}"
 
+    def hide_in(self, text: str) -> str:
+        """A text of somebody else's, without anything that stands in the user's entry, but for names of files."""
+        return hide_urls(hide_parts(text, _texts_in(self.user)))
+
     def _check_cluster(self) -> None:
         server = self.cluster.get("server")
         if not isinstance(server, str) or not server:
@@ -76,7 +83,9 @@ class Kubeconfig:
         except ValueError:
             good = False
         if not good:
-            raise ConfigError(f"{self.where('server')}: expected a URL such as https://host:6443, got {server!r}")
+            raise ConfigError(
+                f"{self.where('server')}: expected a URL such as https://host:6443, got {SecretURL(server).shown!r}"
+            )
         self._check_base64(self.cluster, "certificate-authority-data")
         self._check_file(self.cluster, "certificate-authority")
 
@@ -106,6 +115,24 @@ class Kubeconfig:
             raise ConfigError(f"{self.where(field)}: no such file: {named}")
 
 
+# Fields of a user's entry, and of what stands in it, that are no secrets.
+_HARMLESS = frozenset(
+    {"client-certificate", "client-key", "tokenFile", "command", "apiVersion", "interactiveMode", "name"}
+)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _HARMLESS:
+                yield from _texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif value is not None and not isinstance(value, bool) and str(value):
+        yield str(value)
+
+
 def _existing(paths: str) -> list[str]:
     wanted = [os.path.expanduser(path) for path in paths.split(os.pathsep) if path]
     found = [path for path in wanted if os.path.exists(path)]
@@ -120,7 +147,7 @@ def _load(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"kubeconfig {path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"kubeconfig {path}: not valid YAML: {yaml_fault(error)}") from None
     if not isinstance(document, dict):
         got = _kind(document)
         raise ConfigError(f"kubeconfig {path}: expected a mapping with clusters, contexts and users, got {got}")

@@ -311,6 +311,7 @@ class Transport:
     def _ask(
         self, verb: str, path: str, timeout: aiohttp.ClientTimeout, headers: dict[str, str], body: bytes | None = None
     ) -> _RequestContextManager:
+        proxy = self._endpoint.proxy
         return self._open_session().request(
             verb,
             URL(self._endpoint.host + path, encoded=True),
@@ -318,7 +319,7 @@ class Transport:
             headers=headers,
             timeout=timeout,
             server_hostname=self._endpoint.server_name,
-            proxy=self._endpoint.proxy,
+            proxy=None if proxy is None else proxy.reveal(),
             allow_redirects=False,
         )
 
@@ -358,6 +359,8 @@ class Transport:
 
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+        if self._endpoint.proxy is not None:
+            cause = self._endpoint.proxy.hide_in(cause)
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}")
 
 

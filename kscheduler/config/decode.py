@@ -15,6 +15,7 @@ from msgspec import inspect
 from kscheduler.config.duration import Duration
 from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError, InternalError
+from kscheduler.redaction import Secret, hide_urls
 
 T = TypeVar("T")
 
@@ -77,6 +78,8 @@ def _type_info(kind: Any) -> inspect.Type:
 def _decode_custom(kind: type[Any], value: Any) -> Any:
     if kind is Duration:
         return Duration.parse(value)
+    if issubclass(kind, Secret):
+        return kind(value)
     raise NotImplementedError(kind)
 
 
@@ -94,8 +97,8 @@ def _walk(info: inspect.Type, value: Any, path: str, faults: Faults, depth: int 
         return _walk_dict(info.value_type, value, path, faults, depth)
     expected = _mismatch(info, value)
     if expected:
-        faults.wrong.append(f"{path}: expected {expected}, got {describe(value)}")
-    elif isinstance(info, inspect.CustomType):
+        faults.wrong.append(f"{path}: expected {expected}, got {_shown(info, value)}")
+    elif isinstance(info, inspect.CustomType) and info.cls is Duration:
         _check_custom(value, path, faults)
     elif isinstance(info, inspect.IntType):
         return int(value)
@@ -115,7 +118,7 @@ def _without_none(info: inspect.Type) -> inspect.Type:
 
 def _walk_struct(info: inspect.StructType, value: Any, path: str, faults: Faults, depth: int) -> Any:
     if not isinstance(value, dict):
-        faults.wrong.append(f"{path or 'document'}: expected a mapping, got {describe(value)}")
+        faults.wrong.append(f"{path or 'document'}: expected a mapping, got {_shown(info, value)}")
         return None
     types = {member.encode_name: member.type for member in info.fields}
     cleaned = {}
@@ -130,7 +133,7 @@ def _walk_struct(info: inspect.StructType, value: Any, path: str, faults: Faults
 
 def _walk_list(item_type: inspect.Type, value: Any, path: str, faults: Faults, depth: int) -> Any:
     if not isinstance(value, list):
-        faults.wrong.append(f"{path}: expected a list, got {describe(value)}")
+        faults.wrong.append(f"{path}: expected a list, got {_shown(item_type, value)}")
         return None
     empty: Any = {} if isinstance(_without_none(item_type), inspect.StructType) else ""
     return [
@@ -141,7 +144,7 @@ def _walk_list(item_type: inspect.Type, value: Any, path: str, faults: Faults, d
 
 def _walk_dict(item_type: inspect.Type, value: Any, path: str, faults: Faults, depth: int) -> Any:
     if not isinstance(value, dict):
-        faults.wrong.append(f"{path}: expected a mapping, got {describe(value)}")
+        faults.wrong.append(f"{path}: expected a mapping, got {_shown(item_type, value)}")
         return None
     return {
         str(key): _walk(item_type, "" if item is None else item, f"{path}[{key}]", faults, depth + 1)
@@ -160,7 +163,8 @@ def _mismatch(info: inspect.Type, value: Any) -> str:
     if isinstance(info, inspect.StrType):
         return "" if isinstance(value, str) else "a string"
     if isinstance(info, inspect.CustomType):
-        return "" if isinstance(value, str) else 'a duration such as "15s"'
+        expected = 'a duration such as "15s"' if info.cls is Duration else "a string"
+        return "" if isinstance(value, str) else expected
     if isinstance(info, inspect.AnyType):
         return ""
     if isinstance(info, inspect.UnionType):  # of text and numbers; there is no other
@@ -185,8 +189,34 @@ def _check_custom(value: str, path: str, faults: Faults) -> None:
         faults.wrong.append(f"{path}: {error}")
 
 
+def _shown(info: inspect.Type, value: Any) -> str:
+    """What came, for a message; its kind alone where a secret was expected, or something that holds one."""
+    return describe_kind(value) if _holds_secrets(info, frozenset()) else describe(value)
+
+
+def _holds_secrets(info: inspect.Type, above: frozenset[type]) -> bool:
+    info = _without_none(info)
+    if isinstance(info, inspect.CustomType):
+        return issubclass(info.cls, Secret)
+    if isinstance(info, inspect.StructType):
+        inner = above | {info.cls}
+        return info.cls not in above and any(_holds_secrets(member.type, inner) for member in info.fields)
+    if isinstance(info, (inspect.VarTupleType, inspect.ListType)):
+        return _holds_secrets(info.item_type, above)
+    return isinstance(info, inspect.DictType) and _holds_secrets(info.value_type, above)
+
+
+def describe_kind(value: Any) -> str:
+    """A value that may be a secret, for a message."""
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return "a number"
+    return describe(value)
+
+
 def describe(value: Any) -> str:
-    """A value of a document for a message: its kind, and itself where that is short."""
+    """A value of a document for a message: its kind, and itself where that is short; a URL without its secrets."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -196,5 +226,5 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        return f'the string "{value[:60]}"'
+        return f'the string "{hide_urls(value)[:60]}"'
     return f"the {'integer' if isinstance(value, int) else 'number'} {str(value)[:40]}"

@@ -5,13 +5,16 @@ YAML is read as Kubernetes reads it in what matters here: dates stay text, keys 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from kscheduler.config.decode import describe, strict_error
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import HIDDEN
 
 MAX_BYTES = 1 << 20  # an etcd object ends here too; a longer file is not a configuration
 
@@ -59,7 +62,7 @@ def parse_document(data: bytes, source: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source}: expected UTF-8 text: byte {error.start} is no part of it") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{source}: expected YAML or JSON: {_one_line(error)}") from error
+        raise ConfigError(f"{source}: expected YAML or JSON: {yaml_fault(error)}") from None
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
     if repeated:
@@ -77,8 +80,15 @@ def _parse(text: str) -> tuple[Any, list[str]]:
         loader.dispose()
 
 
-def _one_line(error: Exception) -> str:
+def yaml_fault(error: Exception) -> str:
+    """What is wrong and where, without what stands there: a password may begin like an alias or a tag."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem or error.context or 'malformed'}"
-    return " ".join(str(error).split())
+        problem = _QUOTED.sub(HIDDEN, error.problem or error.context or "malformed")
+        return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+    if isinstance(error, ReaderError):
+        return f"a character that is not allowed: position {error.position}"
+    return "malformed"
+
+
+_QUOTED = re.compile(r"(['\"])(?!<)[^'\"]{2,}.*\1")  # 'abc', but not '<block end>' or ':' of the parser's own

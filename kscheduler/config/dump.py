@@ -1,6 +1,6 @@
 """A configuration as the document it could have been read from: for /configz, `config show` and --write-config-to.
 
-What is shown to people goes through `secrets.without_secrets` first.
+Secrets are shown as `<hidden>` unless they are asked for: then it can be used, and is for its owner's eyes only.
 """
 
 from __future__ import annotations
@@ -11,33 +11,46 @@ import msgspec
 import yaml
 
 from kscheduler.config.duration import Duration
+from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import API_VERSION, PluginArgs, PluginConfig, SchedulerConfig
+from kscheduler.redaction import Secret
 
 
-def to_v1(config: SchedulerConfig) -> dict[str, Any]:
-    """Plain values under the API's names; `load.decode_config` reads them back to an equal configuration."""
-    document: dict[str, Any] = msgspec.to_builtins(config, enc_hook=_encode)
+def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
+    """Plain values under the API's names; with secrets, `load.decode_config` reads them back to an equal configuration.
+
+    Without them it still reads as a configuration, of which `<hidden>` lets nobody in anywhere.
+    """
+    document: dict[str, Any] = msgspec.to_builtins(config, enc_hook=_encode_all if with_secrets else _encode)
     for profile, source in zip(document["profiles"], config.profiles, strict=True):
         profile["plugins"] = {point: sets for point, sets in profile["plugins"].items() if any(sets.values())}
-        profile["pluginConfig"] = [_plugin_config(entry) for entry in source.plugin_config]
+        profile["pluginConfig"] = [_plugin_config(entry, with_secrets) for entry in source.plugin_config]
     pruned: dict[str, Any] = _without_none(document)
     return pruned
 
 
-def to_yaml(config: SchedulerConfig) -> str:
-    return yaml.safe_dump(to_v1(config), sort_keys=False, default_flow_style=False, width=120)
+def to_yaml(config: SchedulerConfig, *, with_secrets: bool = False) -> str:
+    return yaml.safe_dump(
+        to_v1(config, with_secrets=with_secrets), sort_keys=False, default_flow_style=False, width=120
+    )
 
 
-def _plugin_config(entry: PluginConfig) -> dict[str, Any]:
+def _plugin_config(entry: PluginConfig, with_secrets: bool) -> dict[str, Any]:
     args = entry.args
     if isinstance(args, PluginArgs):
         kind = {"apiVersion": API_VERSION, "kind": type(args).__name__}
-        args = kind | msgspec.to_builtins(args, enc_hook=_encode)
+        args = kind | msgspec.to_builtins(args, enc_hook=_encode_all if with_secrets else _encode)
+    elif not with_secrets:
+        args = shown_arguments(args)
     return {"name": entry.name, "args": args}
 
 
+def _encode_all(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Secret) else _encode(value)
+
+
 def _encode(value: Any) -> Any:
-    if isinstance(value, Duration):
+    if isinstance(value, (Duration, Secret)):
         return str(value)
     raise NotImplementedError(f"no plain form of {type(value).__name__}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import ConfigStruct
+from kscheduler.redaction import Secret
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
@@ -37,7 +38,7 @@ def go_value(value: Any) -> str:
 
 
 def _go(value: Any) -> Any:
-    if isinstance(value, Duration):
+    if isinstance(value, (Duration, Secret)):
         return str(value)
     if isinstance(value, ConfigStruct):
         return {_go_name(name): _go(getattr(value, name)) for name in value.__struct_fields__}

@@ -13,6 +13,7 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import ConfigStruct, Int32, PluginArgs
+from kscheduler.redaction import Secret, SecretURL
 
 Quantity = str | int | float  # "1500m", "80", 0.6
 
@@ -22,16 +23,16 @@ Quantity = str | int | float  # "1500m", "80", 0.6
 class Endpoint(ConfigStruct, frozen=True):
     """An HTTP server and how to be let in. Files are read anew when they change."""
 
-    url: str = ""
+    url: SecretURL = SecretURL()
     bearer_token_file: str = ""
-    username: str = ""
+    username: Secret = Secret()
     password_file: str = ""
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
     server_name: str = ""
     insecure_skip_verify: bool = False
-    headers: dict[str, str] = msgspec.field(default_factory=dict)  # name -> value
+    headers: dict[str, Secret] = msgspec.field(default_factory=dict)  # name -> value
     header_files: dict[str, str] = msgspec.field(default_factory=dict)  # name -> file with a secret value
 
 

@@ -20,6 +20,7 @@ from kscheduler.config.metric_policy_validation import (
 from kscheduler.config.names import qualified_name_faults, subdomain_faults
 from kscheduler.config.quantity import parse_exact
 from kscheduler.config.selector_text import selector_text_fault
+from kscheduler.redaction import SecretURL
 
 LEAST_INTERVAL = Duration.of_seconds(0.1)  # a source is no worse off than with a busy dashboard
 WATCHER_METRICS = ("CPU", "Memory", "Bandwidth", "Storage", "Energy")
@@ -147,7 +148,7 @@ def _header_faults(path: str, endpoint: Endpoint) -> list[str]:
     for name, value in endpoint.headers.items():
         child = f"{path}.headers[{name}]"
         faults += _header_name_faults(child, name, endpoint)
-        if not _HEADER_VALUE.fullmatch(value):
+        if not _HEADER_VALUE.fullmatch(value.reveal()):
             faults.append(forbidden(child, "must not have control characters"))  # the value may be a secret
     for name, file in endpoint.header_files.items():
         child = f"{path}.headerFiles[{name}]"
@@ -167,17 +168,18 @@ def _header_name_faults(path: str, name: str, endpoint: Endpoint) -> list[str]:
     return []
 
 
-def url_faults(path: str, url: str) -> list[str]:
+def url_faults(path: str, url: SecretURL) -> list[str]:
     if not url:
         return [required(path)]
+    text = url.reveal()
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(text)
         _ = parts.port
     except ValueError as error:
-        return [invalid(path, url, str(error))]
+        return [invalid(path, url, url.hide_in(str(error)))]
     if parts.username is not None or parts.password is not None:
         return [f"{path}: Invalid value: must not have a user or a password: use username and passwordFile"]
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(char.isspace() for char in url):
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(char.isspace() for char in text):
         return [invalid(path, url, "must be a URL such as https://prometheus.monitoring.svc:9090")]
     if parts.query or parts.fragment:
         return [invalid(path, url, "must have no query and no fragment")]

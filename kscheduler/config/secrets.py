@@ -1,77 +1,60 @@
-"""A configuration for people to see: what lets its holder in elsewhere is hidden.
+"""Arguments of plugins from elsewhere, for people to see: a plain document, in which a secret has no type of its own.
 
-Secrets belong into files that the configuration names; where the API takes them inline, they are not shown. Arguments
-of plugins from elsewhere are a plain document of which nothing is known: of those only the user and the password in a
-guest's URL are hidden.
+Hidden is what stands under a name that speaks of a secret, what a guest alone may read (its configuration and its
+command line: a sandbox has no other way to be given a secret), and user info, query and fragment of every URL. All
+other secrets of a configuration have the types of `redaction`, and hide themselves.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from msgspec.structs import replace
+from kscheduler.redaction import HIDDEN, SecretURL, hide_urls
 
-from kscheduler.config.metric_policy import Endpoint, MetricPolicyArgs, Source
-from kscheduler.config.trimaran import TrimaranArgs
-from kscheduler.config.types import Extender, PluginConfig, Profile, SchedulerConfig
-
-HIDDEN = "<hidden>"
 GUEST_URL = "guestURL"
+_OF_GUESTS = frozenset({"guestconfig", "args"})
+
+# In lower case and without - and _. What only names a file or an object that holds the secret is shown.
+_SECRET_NAME = re.compile(
+    "passw|passphrase|token|secret|credential|apikey|accesskey|privatekey|keydata|authorization|bearer|cookie"
+    "|signature|connectionstring|headers?$|^env$|^auth$|^dsn$|^pwd$|^key$"
+)
+_NAMES_A_PLACE = re.compile("(files?|path|dir|name|ref)$")
+_ADDRESS_NAME = re.compile("ur[il]$|address$|endpoint$|server$|host$|proxy$")
 
 
-def without_secrets(config: SchedulerConfig) -> SchedulerConfig:
-    return replace(
-        config,
-        profiles=tuple(_of_profile(profile) for profile in config.profiles),
-        extenders=tuple(_of_extender(extender) for extender in config.extenders),
-    )
+def shown_arguments(document: Any) -> Any:
+    """The same document for a message or a page; its shape and its names stay."""
+    is_guest = isinstance(document, dict) and any(str(key).lower() == GUEST_URL.lower() for key in document)
+    if not is_guest:
+        return _shown(document)
+    return {
+        key: _all_hidden(value) if str(key).lower() in _OF_GUESTS else _entry(key, value)
+        for key, value in document.items()
+    }
 
 
-def has_secrets(config: SchedulerConfig) -> bool:
-    return without_secrets(config) != config
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _entry(key, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shown(item) for item in value]
+    return hide_urls(value) if isinstance(value, str) else value
 
 
-def _of_profile(profile: Profile) -> Profile:
-    return replace(profile, plugin_config=tuple(_of_plugin(entry) for entry in profile.plugin_config))
+def _entry(key: Any, value: Any) -> Any:
+    name = str(key).lower().replace("-", "").replace("_", "")
+    if _SECRET_NAME.search(name) and not _NAMES_A_PLACE.search(name):
+        return _all_hidden(value)
+    if isinstance(value, str) and _ADDRESS_NAME.search(name):
+        return SecretURL(value).shown
+    return _shown(value)
 
 
-def _of_plugin(entry: PluginConfig) -> PluginConfig:
-    args: Any = entry.args
-    if isinstance(args, TrimaranArgs):
-        provider = args.metric_provider
-        args = replace(args, metric_provider=replace(provider, token=_hidden(provider.token)))
-    elif isinstance(args, MetricPolicyArgs):
-        args = replace(args, sources=tuple(_of_source(source) for source in args.sources))
-    elif isinstance(args, dict) and isinstance(args.get(GUEST_URL), str):
-        args = {**args, GUEST_URL: _of_url(args[GUEST_URL])}
-    return replace(entry, args=args)
-
-
-def _of_source(source: Source) -> Source:
-    return replace(source, prometheus=_of_endpoint(source.prometheus), load_watcher=_of_endpoint(source.load_watcher))
-
-
-def _of_endpoint(endpoint: Endpoint | None) -> Endpoint | None:
-    if endpoint is None:
-        return None
-    headers = {name: _hidden(value) for name, value in endpoint.headers.items()}
-    return replace(endpoint, headers=headers, username=_hidden(endpoint.username))
-
-
-def _of_extender(extender: Extender) -> Extender:
-    tls = extender.tls_config
-    return extender if tls is None else replace(extender, tls_config=replace(tls, key_data=_hidden(tls.key_data)))
-
-
-def _of_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return HIDDEN
-    user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{_hidden(user)}@{host}")) if at else url
-
-
-def _hidden(secret: str) -> str:
-    return HIDDEN if secret else ""
+def _all_hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _all_hidden(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_all_hidden(item) for item in value]
+    return value if value is None or value == "" or isinstance(value, bool) else HIDDEN

@@ -12,6 +12,7 @@ import msgspec
 
 from kscheduler.config.metric_policy import Quantity
 from kscheduler.config.types import ConfigStruct, Int64, PluginArgs
+from kscheduler.redaction import Secret, SecretURL
 
 METRICS_SERVER = "KubernetesMetricsServer"
 PROMETHEUS = "Prometheus"
@@ -25,8 +26,8 @@ TrimaranT = TypeVar("TrimaranT", bound="TrimaranArgs")
 
 class MetricProvider(ConfigStruct, frozen=True):
     type: str = ""  # KubernetesMetricsServer if there is no watcherAddress either
-    address: str = ""
-    token: str = ""
+    address: SecretURL = SecretURL()
+    token: Secret = Secret()
     token_file: str = ""  # ours: instead of a token that stands in the configuration
     insecure_skip_verify: bool | None = None  # true for Prometheus
 
@@ -35,7 +36,7 @@ class TrimaranArgs(PluginArgs, frozen=True):
     """Where utilisations come from: a load watcher if its address is given, else the provider."""
 
     metric_provider: MetricProvider = MetricProvider()
-    watcher_address: str | None = None
+    watcher_address: SecretURL | None = None
 
 
 class TargetLoadPackingArgs(TrimaranArgs, frozen=True):

@@ -26,11 +26,11 @@ def trimaran_metrics(args: TrimaranArgs) -> TrimaranMetrics:
     args = default_trimaran_args(args)
     provider = args.metric_provider
     if args.watcher_address:
-        source = f"trimaran/load-watcher/{args.watcher_address}"
+        source = f"trimaran/load-watcher/{args.watcher_address.shown}"
     else:
-        source = "/".join(filter(None, ("trimaran", provider.type, provider.address)))
+        source = "/".join(filter(None, ("trimaran", provider.type, provider.address.shown)))
         if provider.token:  # another token may see other values; the name must not give it away
-            source += "/" + hashlib.sha256(provider.token.encode()).hexdigest()[:12]
+            source += "/" + hashlib.sha256(provider.token.reveal().encode()).hexdigest()[:12]
         elif provider.token_file:
             source += f"/token:{provider.token_file}"
     return TrimaranMetrics(

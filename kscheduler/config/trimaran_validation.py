@@ -54,7 +54,7 @@ def _validate_provider(path: str, args: TrimaranArgs) -> list[str]:
     if provider.type not in PROVIDERS:
         return [not_supported(f"{child}.type", provider.type, PROVIDERS)]
     faults = url_faults(f"{child}.address", provider.address) if provider.address else []
-    if any(not char.isprintable() for char in provider.token):
+    if any(not char.isprintable() for char in provider.token.reveal()):
         faults.append(forbidden(f"{child}.token", "must not have control characters"))
     if provider.token and provider.token_file:
         faults.append(forbidden(f"{child}.tokenFile", "must not be given beside token"))

@@ -13,6 +13,7 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import Secret, SecretURL
 
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
@@ -99,6 +100,10 @@ class PluginConfig(ConfigStruct, frozen=True):
     name: str = ""
     args: Any = None
 
+    def __repr__(self) -> str:
+        """Without the arguments: of a plain document nobody knows what in it is a secret."""
+        return f"PluginConfig(name={self.name!r}, args={self.args if isinstance(self.args, PluginArgs) else ...!r})"
+
 
 class Profile(ConfigStruct, frozen=True):
     scheduler_name: str = ""
@@ -132,7 +137,7 @@ class ExtenderTLSConfig(ConfigStruct, frozen=True):
     key_file: str = ""
     ca_file: str = ""
     cert_data: str = ""  # base64 in the file, as Go writes bytes
-    key_data: str = ""
+    key_data: Secret = Secret()
     ca_data: str = ""
 
 
@@ -142,7 +147,7 @@ class ExtenderManagedResource(ConfigStruct, frozen=True):
 
 
 class Extender(ConfigStruct, frozen=True):
-    url_prefix: str = ""
+    url_prefix: SecretURL = SecretURL()
     filter_verb: str = ""
     preempt_verb: str = ""
     prioritize_verb: str = ""

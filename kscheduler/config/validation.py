@@ -13,6 +13,7 @@ from kscheduler.config.field_errors import duplicate, go_value, invalid, require
 from kscheduler.config.metric_policy_profiles import validate_metric_profiles
 from kscheduler.config.names import qualified_name_faults
 from kscheduler.config.plugin_args import ALL_ARGS
+from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import (
     ClientConnection,
     Extender,
@@ -154,7 +155,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
         if isinstance(entry.args, ALL_ARGS[entry.name]):
             faults += validator(f"{entry_path}.args", entry.args)
         else:
-            faults.append(invalid(f"{entry_path}.args", str(entry.args), "has to match plugin args"))
+            faults.append(invalid(f"{entry_path}.args", str(shown_arguments(entry.args)), "has to match plugin args"))
     return faults
 
 
@@ -172,7 +173,7 @@ def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
             faults.append(f"profiles[{index}].plugins.queueSort: Invalid value: {value}: {_SAME}")
         if sorter and profile.raw_args(sorter) != profiles[0].raw_args(sorter):
             path = f"profiles[{index}].pluginConfig.args"
-            faults.append(invalid(path, str(profile.raw_args(sorter)), _SAME))
+            faults.append(invalid(path, str(shown_arguments(profile.raw_args(sorter))), _SAME))
     return faults
 
 

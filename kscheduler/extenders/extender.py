@@ -12,6 +12,7 @@ from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import DecodeError, PluginError
 from kscheduler.extenders import wire
 from kscheduler.extenders.wire import FilterAnswer, Victims
+from kscheduler.redaction import SecretURL
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ class Endpoint(Protocol):
     """Where questions go; raises PluginError and nothing else."""
 
     @property
-    def url(self) -> str: ...
+    def url(self) -> SecretURL: ...
 
     async def ask(self, verb: str, question: bytes) -> bytes:
         """The answer to a POST of JSON to the URL and this verb."""
@@ -45,6 +46,8 @@ class Extender:
         self, config: ExtenderConfig, endpoint: Endpoint, observer: Observer, stopwatch: Callable[[], float]
     ) -> None:
         self._config = config
+        self._name = config.url_prefix.shown
+        self._is_secret = self._name != config.url_prefix.reveal()
         self._endpoint = endpoint
         self._observer = observer
         self._stopwatch = stopwatch
@@ -52,8 +55,8 @@ class Extender:
 
     @property
     def name(self) -> str:
-        """Its URL, as configured."""
-        return self._config.url_prefix
+        """Its URL, as configured, without what must not be shown."""
+        return self._name
 
     @property
     def is_ignorable(self) -> bool:
@@ -101,6 +104,8 @@ class Extender:
 
         def read(body: bytes) -> FilterAnswer:
             answer = wire.read_filter(body, by_name=self.knows_nodes)
+            if self._is_secret:
+                answer = FilterAnswer(answer.nodes, self._hidden(answer.failed), self._hidden(answer.unresolvable))
             for name in answer.nodes:
                 if name not in asked:
                     raise PluginError(
@@ -164,6 +169,10 @@ class Extender:
         question = wire.preemption_question(pod, victims, documents)
         return await self._ask("preempt", self._config.preempt_verb, question, read)
 
+    def _hidden(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        """An extender's reasons become conditions and Events, and may repeat what it was asked with."""
+        return {node: self._config.url_prefix.hide_in(why) for node, why in reasons.items()}
+
     async def close(self) -> None:
         await self._endpoint.close()
 
@@ -175,7 +184,10 @@ class Extender:
             result = "success"
             return answer
         except DecodeError as error:
-            raise PluginError(f"extender at URL {self._endpoint.url}/{verb}: {error}") from error
+            url = self._endpoint.url
+            raise PluginError(f"extender at URL {url.shown}/{verb}: {url.hide_in(str(error))}") from None
+        except PluginError as error:  # an extender's own words may repeat what it was asked with
+            raise PluginError(self._endpoint.url.hide_in(str(error))) from None
         except asyncio.CancelledError:
             result = "canceled"
             raise

@@ -11,16 +11,17 @@ import base64
 import binascii
 import ssl
 import tempfile
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
+from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.bounded_body import read_bounded
-from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
+from kscheduler.redaction import SecretURL
 
 # An honest answer repeats what it was asked about, with a message for each node; more than this is not read.
 MIN_ANSWER_LIMIT = 1 << 20
@@ -32,47 +33,52 @@ class Webhook:
     """Raises ConfigError, when made, for a URL or TLS settings that cannot work. `path`: the field, for messages."""
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
-        self.url = config.url_prefix.rstrip("/")
+        self.url = SecretURL(config.url_prefix.reveal().rstrip("/"))
         self.timeout_s = config.http_timeout.seconds or DEFAULT_TIMEOUT_S
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        parts = _parts(self.url)
+        if parts is None:
             raise ConfigError(
-                f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix!r}"
+                f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix.shown!r}"
             )
+        self._prefix = address_of(self.url)
+        login = basic_header(self.url)
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": login} if login else {})
+        self._proxy = environment_proxy(self.url)
         uses_tls = parts.scheme == "https" or config.tls_config is not None
         self.ssl_context = _ssl_context(config, path) if uses_tls else None
         self._server_name = config.tls_config.server_name if config.tls_config else ""
-        self._asks_proxies = not is_loopback(parts.hostname or "")
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes) -> bytes:
         """The body of the 200 answer to a POST of JSON. Raises PluginError."""
-        url = f"{self.url}/{verb}"
+        shown = f"{self.url.shown}/{verb}"
         limit = answer_limit(question)
         try:
             async with self._open_session().post(
-                url,
+                f"{self._prefix}/{verb}",
                 data=question,
-                headers={"Content-Type": "application/json"},
+                headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=self.timeout_s),
                 allow_redirects=False,
+                proxy=None if self._proxy is None else self._proxy.reveal(),
                 server_hostname=self._server_name or None,
             ) as response:
                 if response.status != 200:
-                    raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
+                    raise PluginError(f"failed {verb} with extender at URL {shown}, code {response.status}")
                 return await read_bounded(response, limit)
         except asyncio.TimeoutError as error:
-            raise PluginError(f"extender at URL {url}: no answer within {self.timeout_s:g} s") from error
+            raise PluginError(f"extender at URL {shown}: no answer within {self.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PluginError(f"extender at URL {url}: {str(error) or type(error).__name__}") from error
+            why = self.url.hide_in(str(error) or type(error).__name__)
+            if self._proxy is not None:
+                why = self._proxy.hide_in(why)
+            raise PluginError(f"extender at URL {shown}: {why}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Made when first needed: it belongs to the running loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self.ssl_context or True, limit=0)
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=self._asks_proxies
-            )
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
     async def close(self) -> None:
@@ -80,6 +86,16 @@ class Webhook:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+
+
+def _parts(url: SecretURL) -> SplitResult | None:
+    """None for what is no http URL with a host."""
+    try:
+        parts = urlsplit(url.reveal())
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and parts.hostname else None
 
 
 def answer_limit(question: bytes) -> int:
@@ -108,7 +124,7 @@ def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:
 
 def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig, path: str) -> None:
     certificate = _decoded(tls.cert_data, f"{path}.certData")
-    key = _decoded(tls.key_data, f"{path}.keyData")
+    key = _decoded(tls.key_data.reveal(), f"{path}.keyData")
     if bool(certificate or tls.cert_file) != bool(key or tls.key_file):
         raise ConfigError(f"{path}: expected a client certificate with its key, got only one of them")
     try:
@@ -132,4 +148,4 @@ def _decoded(text: str, field: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise ConfigError(f"{field}: expected base64, got {text[:20]!r}: {error}") from error
+        raise ConfigError(f"{field}: expected base64: {error}") from None

@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kscheduler.api.decode import explain
-from kscheduler.config.decode import describe
+from kscheduler.config.decode import describe, describe_kind
 from kscheduler.config.duration import Duration
 from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
 from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
+from kscheduler.redaction import Secret
 
 ENTRY_POINTS = "kscheduler.plugins"
 # Names that statuses and metrics use for something else.
@@ -219,14 +221,15 @@ def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
     index, document = _document(loaded.configured, profile)
     path = f"{where}.pluginConfig[{index}].args" if index is not None else f"{where}.pluginConfig"
     if not isinstance(document, dict):
-        raise ConfigError(f"{path}: expected a mapping, got {describe(document)}")
+        raise ConfigError(f"{path}: expected a mapping, got {describe_kind(document)}")
     given = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     if loaded.args is None:
         return given
     try:
         return convert(given, loaded.args, dec_hook=_decode_custom)
     except DecodeError as error:
-        raise ConfigError(f'{path}: arguments of plugin "{loaded.configured}": {explain(error, given)}') from error
+        why = explain(error, shown_arguments(given))
+        raise ConfigError(f'{path}: arguments of plugin "{loaded.configured}": {why}') from error
     except (TypeError, NotImplementedError) as error:
         raise ConfigError(f'plugin "{loaded.configured}": Args has a field no file can fill: {error}') from error
 
@@ -241,6 +244,10 @@ def _document(name: str, profile: Profile) -> tuple[int | None, Any]:
 def _decode_custom(kind: type[Any], value: Any) -> Any:
     if kind is Duration:
         return Duration.parse(value)
+    if issubclass(kind, Secret):
+        if not isinstance(value, str):
+            raise ValueError("expected a string")
+        return kind(value)
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 
 

@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from urllib.parse import urlsplit
 
+from kscheduler.client.basic_auth import basic_header
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import PluginError
 from kscheduler.extenders.webhook import Webhook, answer_limit
@@ -23,17 +24,22 @@ class BlockingWebhook:
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self._settings = Webhook(config, path)
         self.url = self._settings.url
-        self._parts = urlsplit(self.url)
+        self._parts = urlsplit(self.url.reveal())
+        login = basic_header(self.url)
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": login} if login else {})
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        url = f"{self.url}/{verb}"
+        shown = f"{self.url.shown}/{verb}"
         with closing(self._connection()) as connection:
             try:
-                return self._ask(connection, verb, question, url)
+                return self._ask(connection, verb, question, shown)
             except TimeoutError as error:
-                raise PluginError(f"extender at URL {url}: no answer within {self._settings.timeout_s:g} s") from error
+                raise PluginError(
+                    f"extender at URL {shown}: no answer within {self._settings.timeout_s:g} s"
+                ) from error
             except (http.client.HTTPException, OSError) as error:
-                raise PluginError(f"extender at URL {url}: {str(error) or type(error).__name__}") from error
+                why = self.url.hide_in(str(error) or type(error).__name__)
+                raise PluginError(f"extender at URL {shown}: {why}") from None
 
     def _connection(self) -> http.client.HTTPConnection:
         timeout_s, host, port = self._settings.timeout_s, self._parts.hostname or "", self._parts.port
@@ -43,13 +49,16 @@ class BlockingWebhook:
 
     def _ask(self, connection: http.client.HTTPConnection, verb: str, question: bytes, url: str) -> bytes:
         deadline = time.monotonic() + self._settings.timeout_s
-        connection.request(
-            "POST", f"{self._parts.path}/{verb}", body=question, headers={"Content-Type": "application/json"}
-        )
+        connection.request("POST", self._path(verb), body=question, headers=self._headers)
         with closing(connection.getresponse()) as response:  # which may hold the socket by itself
             if response.status != 200:
                 raise PluginError(f"failed {verb} with extender at URL {url}, code {response.status}")
             return _read(response, answer_limit(question), deadline, url)
+
+    def _path(self, verb: str) -> str:
+        """The verb stands behind all there is of the URL, its query too, as in kube-scheduler."""
+        path, query = self._parts.path, self._parts.query
+        return f"{path or '/'}?{query}/{verb}" if query else f"{path}/{verb}"
 
     async def close(self) -> None:
         pass

@@ -17,11 +17,12 @@ from typing import NamedTuple
 import aiohttp
 from yarl import URL
 
+from kscheduler.client.basic_auth import environment_proxy
 from kscheduler.client.bounded_body import read_bounded
-from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import Secret, SecretURL, hide_parts
 from kscheduler.telemetry.source import SourceError
 
 MAX_SECRET_BYTES = 1 << 16
@@ -41,7 +42,9 @@ class EndpointClient:
         """Raises ConfigError for a URL that cannot work."""
         self._config = config
         self._url = _checked(config.url)
+        self._proxy = environment_proxy(config.url)
         self._timeout_s = timeout_s
+        self._shown_to_server: list[str] = []  # with the last question
         self._session: aiohttp.ClientSession | None = None
         self._stamp: _Stamp = ()  # of the TLS files that the session was made with
 
@@ -52,7 +55,7 @@ class EndpointClient:
         except asyncio.TimeoutError as error:
             raise SourceError(f"{self._shown}: no answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceError(f"{self._shown}: {_reason(error)}") from error
+            raise SourceError(f"{self._shown}: {self._hide_in(_text(error))[:MAX_REASON]}") from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -71,6 +74,7 @@ class EndpointClient:
             headers=self._headers(),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
             allow_redirects=False,
+            proxy=None if self._proxy is None else self._proxy.reveal(),
             server_hostname=self._config.server_name or None,
         ) as response:
             if 300 <= response.status < 400:
@@ -81,20 +85,33 @@ class EndpointClient:
 
     @property
     def _shown(self) -> str:
-        return str(self._url.with_user(None).with_query(None))
+        return self._config.url.shown.rstrip("/")
+
+    def _hide_in(self, text: str) -> str:
+        """A text of the server's or the library's, without what was shown to the server."""
+        if self._proxy is not None:
+            text = self._proxy.hide_in(text)
+        return self._config.url.hide_in(hide_parts(text, self._shown_to_server))
 
     # --- who asks ---
 
     def _headers(self) -> dict[str, str]:
         config = self._config
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **config.headers}
-        headers |= {name: _read_secret(file) for name, file in config.header_files.items()}
+        secrets = {name: value.reveal() for name, value in config.headers.items()}
+        secrets |= {name: _read_secret(file).reveal() for name, file in config.header_files.items()}
+        parts = list(secrets.values())
         if config.bearer_token_file:
-            headers["Authorization"] = f"Bearer {_read_secret(config.bearer_token_file)}"
+            token = _read_secret(config.bearer_token_file).reveal()
+            secrets["Authorization"] = f"Bearer {token}"
+            parts.append(token)
         elif config.username:
-            password = _read_secret(config.password_file) if config.password_file else ""
-            headers["Authorization"] = "Basic " + b64encode(f"{config.username}:{password}".encode()).decode()
-        return headers
+            user = config.username.reveal()
+            password = _read_secret(config.password_file).reveal() if config.password_file else ""
+            login = b64encode(f"{user}:{password}".encode()).decode()
+            secrets["Authorization"] = f"Basic {login}"
+            parts += [user, password, login]
+        self._shown_to_server = parts
+        return {"Accept": "application/json", "Accept-Encoding": "identity", **secrets}
 
     # --- what carries it ---
 
@@ -110,16 +127,16 @@ class EndpointClient:
                 connector=aiohttp.TCPConnector(ssl=context),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # a small answer could become a huge one
-                trust_env=not is_loopback(self._url.host or ""),
             )
         return self._session
 
 
-def _checked(text: str) -> URL:
+def _checked(given: SecretURL) -> URL:
     try:
-        url = URL(text.rstrip("/"))
+        url = URL(given.reveal().rstrip("/"))
     except ValueError as error:
-        raise ConfigError(f"expected an http:// or https:// URL of a metric source: {error}") from error
+        why = given.hide_in(str(error))
+        raise ConfigError(f"expected an http:// or https:// URL of a metric source: {why}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError("expected an http:// or https:// URL of a metric source, with a host")
     return url
@@ -153,16 +170,20 @@ def _stamp_of(*files: str) -> _Stamp:
     return tuple(stamps)
 
 
-def _read_secret(file: str) -> str:
+def _read_secret(file: str) -> Secret:
     try:
         with Path(file).open("rb") as opened:
             secret = opened.read(MAX_SECRET_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file}: expected a text file with a secret: {type(error).__name__}") from error
+        raise SourceError(f"{file}: expected a text file with a secret: {type(error).__name__}") from None
     if not secret or not secret.isprintable():
         raise SourceError(f"{file}: expected one line with a secret")
-    return secret
+    return Secret(secret)
 
 
 def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:MAX_REASON]
+    return _text(error)[:MAX_REASON]
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__

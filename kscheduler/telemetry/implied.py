@@ -15,10 +15,11 @@ from kscheduler.config.trimaran import METRICS_SERVER, PROMETHEUS, TrimaranArgs,
 from kscheduler.config.trimaran_metrics import TrimaranMetrics, trimaran_metrics
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import Secret, SecretURL
 
 INTERVAL = Duration.of_seconds(30)
 WINDOW = Duration.of_seconds(900)
-DEFAULT_PROMETHEUS = "http://prometheus-k8s:9090"
+DEFAULT_PROMETHEUS = SecretURL("http://prometheus-k8s:9090")
 CPU_RULE = "instance:node_cpu:ratio"
 MEMORY_RULE = "instance:node_memory_utilisation:ratio"
 PERCENT = Clamp(min=0)
@@ -68,7 +69,7 @@ def _add(implied: Implied, args: TrimaranArgs) -> None:
             name=names.source,
             prometheus=Endpoint(
                 url=provider.address or DEFAULT_PROMETHEUS,
-                headers={"Authorization": f"Bearer {provider.token}"} if provider.token else {},
+                headers={"Authorization": Secret(f"Bearer {provider.token.reveal()}")} if provider.token else {},
                 bearer_token_file=provider.token_file,
                 insecure_skip_verify=bool(provider.insecure_skip_verify),
             ),

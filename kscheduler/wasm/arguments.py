@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.quantity import parse_units
-from kscheduler.config.decode import aggregate, describe
+from kscheduler.config.decode import aggregate, describe, describe_kind
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.redaction import Secret, SecretURL
 
 FAIL, IGNORE = "fail", "ignore"
 FAILURE_POLICIES = (FAIL, IGNORE)
@@ -37,10 +38,10 @@ GUEST_URL = "guestURL"  # the key that makes a plugin of a profile a wasm plugin
 class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
     """What a profile says about one wasm plugin."""
 
-    guest_url: str
-    guest_config: str = ""  # handed to the guest as it is; an object in the file is its JSON here
+    guest_url: SecretURL
+    guest_config: Secret = Secret()  # handed to the guest as it is; an object in the file is its JSON here
     log_severity: int = 0  # the guest's log messages below this are left out
-    args: tuple[str, ...] = ()  # what the guest sees as its command line, the program's name first
+    args: tuple[Secret, ...] = ()  # what the guest sees as its command line, the program's name first
     sha256: str = ""  # of the guest, 64 hexadecimal digits; "": any guest is taken
     failure_policy: str = FAIL  # a fault of the guest fails the pod's cycle, or the plugin is ignored in it
     deadline: Duration = Duration.parse("20ms")  # of one call
@@ -108,22 +109,28 @@ def _text(value: Any) -> str:
     return value
 
 
+def _url(value: Any) -> SecretURL:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, got {describe_kind(value)}")
+    return SecretURL(value)
+
+
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"expected true or false, got {describe(value)}")
     return value
 
 
-def _guest_config(value: Any) -> str:
+def _guest_config(value: Any) -> Secret:
     """kube-scheduler-wasm-extension has a string here; an object spares its author the quoting."""
     if isinstance(value, str):
-        return value
+        return Secret(value)
     if not isinstance(value, (dict, list)):
-        raise ValueError(f"expected a string, a mapping or a list, got {describe(value)}")
+        raise ValueError(f"expected a string, a mapping or a list, got {describe_kind(value)}")
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return Secret(json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"expected what can be written as JSON: {error}") from error
+        raise ValueError(f"expected what can be written as JSON: {error}") from None
 
 
 def _severity(value: Any) -> int:
@@ -132,13 +139,13 @@ def _severity(value: Any) -> int:
     return value
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: Any) -> tuple[Secret, ...]:
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"expected a list of strings, got {describe(value)}")
+        raise ValueError(f"expected a list of strings, got {describe_kind(value)}")
     for index, item in enumerate(value):
         if not isinstance(item, str) or "\0" in item:
-            raise ValueError(f"item {index}: expected a string without NUL, got {describe(item)}")
-    return tuple(value)
+            raise ValueError(f"item {index}: expected a string without NUL, got {describe_kind(item)}")
+    return tuple(map(Secret, value))
 
 
 def _digest(value: Any) -> str:
@@ -189,7 +196,7 @@ def _memory(value: Any) -> int:
 
 
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -> attribute, and who reads it
-    GUEST_URL: ("guest_url", _text),
+    GUEST_URL: ("guest_url", _url),
     "guestConfig": ("guest_config", _guest_config),
     "logSeverity": ("log_severity", _severity),
     "args": ("args", _texts),

@@ -20,7 +20,8 @@ import yaml
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.config.decode import describe
+from kscheduler.config.decode import describe_kind
+from kscheduler.config.document import yaml_fault
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
@@ -34,7 +35,7 @@ from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.command_measured import MeasuredEngine
 from kscheduler.wasm.command_options import PluginTestOptions
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.inspect import as_url
+from kscheduler.wasm.inspect import as_url, shown_file
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
 
@@ -60,7 +61,7 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
     documents = [trial.judge(PodInfo(pod)) for pod in pods]
     # 4. The answer.
     document = {
-        "guest": options.file,
+        "guest": shown_file(options.file),
         "extensionPoints": [point for point in EXTENSION_POINTS if point in trial.points],
         "loadingMs": _ms(loading_s),
         "memoryBytes": trial.memory_bytes,  # of the largest instance
@@ -102,15 +103,19 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
         try:
             document = yaml.safe_load(Path(options.args).read_text(encoding="utf-8")) or {}
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise ConfigError(f"--args: {options.args}: {' '.join(str(error).split())}") from error
+            raise ConfigError(f"--args: {options.args}: {_fault(error)}") from None
         if not isinstance(document, dict):
-            raise ConfigError(f"--args: {options.args}: expected a mapping, got {describe(document)}")
+            raise ConfigError(f"--args: {options.args}: expected a mapping, got {describe_kind(document)}")
     given: Document = {GUEST_URL: as_url(options.file), **document}
     if options.config is not None:
         given["guestConfig"] = options.config
     if options.allow_insecure:
         given["allowInsecure"] = True
     return given
+
+
+def _fault(error: Exception) -> str:
+    return yaml_fault(error) if isinstance(error, yaml.YAMLError) else " ".join(str(error).split())
 
 
 # --- the trial ------------------------------------------------------------------------------------------------------
@@ -127,11 +132,11 @@ class Trial:
         args = read_plugin_args(options)
         self._engines: list[MeasuredEngine] = []
         guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False)
-        kind = guests.class_of(PLUGIN, args, options.args or options.file)
+        kind = guests.class_of(PLUGIN, args, options.args or shown_file(options.file))
         try:
             self._plugin: Any = Fence(kind(args, handle), handle)
         except Exception as error:
-            raise ConfigError(f"{options.file}: {_one_line(error)}") from error
+            raise ConfigError(f"{shown_file(options.file)}: {_one_line(error)}") from error
         self.points = {
             point: [(self._plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(self._plugin, method)
         }

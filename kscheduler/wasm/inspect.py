@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES
 from kscheduler.wasm.command_options import InspectOptions
 from kscheduler.wasm.engine import MEMORY, MemoryType
@@ -22,12 +23,12 @@ EXIT_UNUSABLE = 1  # it is WebAssembly, but no plugin
 
 def inspect(options: InspectOptions) -> tuple[str, int]:
     """What to print, and the exit code. Raises ConfigError for what cannot be had or is no WebAssembly."""
-    url = as_url(options.file)
-    fetched = run_apart(Fetcher(url, allow_insecure=options.allow_insecure).fetch())
+    shown = shown_file(options.file)
+    fetched = run_apart(Fetcher(SecretURL(as_url(options.file)), allow_insecure=options.allow_insecure).fetch())
     try:
-        document = document_of(options.file, fetched)
+        document = document_of(shown, fetched)
     except BadModule as error:
-        raise ConfigError(f"{options.file}: {error}") from error
+        raise ConfigError(f"{shown}: {error}") from error
     text = json.dumps(document, indent=2) + "\n" if options.output == "json" else text_of(document)
     return text, EXIT_UNUSABLE if document["faults"] else 0
 
@@ -35,6 +36,11 @@ def inspect(options: InspectOptions) -> tuple[str, int]:
 def as_url(file: str) -> str:
     """A path as a URL; what has a scheme is one already."""
     return file if "://" in file else FILE_PREFIX + file
+
+
+def shown_file(file: str) -> str:
+    """FILE as it is shown: a path as it stands, a URL without its secrets."""
+    return SecretURL(file).shown if "://" in file else file
 
 
 def document_of(name: str, fetched: Fetched) -> Document:

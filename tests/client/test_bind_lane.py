@@ -18,6 +18,7 @@ from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
+from kscheduler.redaction import SecretURL
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -63,7 +64,9 @@ async def server() -> AsyncIterator[FakeAPIServer]:
 @asynccontextmanager
 async def lane_to(server: FakeAPIServer, *, proxy: str | None = None, **options: Any) -> AsyncIterator[Lane]:
     settings = {"qps": -1.0, **{name: options.pop(name) for name in ("qps", "burst") if name in options}}
-    client = KubeClient(Credentials(Endpoint(server.url, None, proxy=proxy), CLOCK), CLOCK, **settings)
+    client = KubeClient(
+        Credentials(Endpoint(server.url, None, proxy=SecretURL(proxy) if proxy else None), CLOCK), CLOCK, **settings
+    )
     try:
         yield Lane(client, **options)
     finally:

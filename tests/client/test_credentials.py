@@ -17,6 +17,7 @@ import yaml
 from kscheduler.client.credentials import Credentials, Endpoint, from_kubeconfig, in_cluster, load_credentials
 from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import SecretURL
 from tests.client.certificates import Authority
 
 CLOCK = ManualClock()
@@ -117,7 +118,7 @@ async def test_a_broken_kubeconfig_names_file_and_field(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "not valid YAML: .* line 1"),
+        ("a: [", "not valid YAML: line 1, column 5"),
         ("", "expected a mapping .* got nothing"),
         ("- a", "expected a mapping .* got list"),
     ],
@@ -146,7 +147,7 @@ async def test_tls_settings_are_taken_over(write: Write) -> None:
     assert (endpoint.host, endpoint.server_name, endpoint.proxy) == (
         "https://127.0.0.1:1",
         "kubernetes",
-        "http://proxy:3128",
+        SecretURL("http://proxy:3128"),
     )
 
 
@@ -185,9 +186,10 @@ async def test_an_exec_plugin_is_asked_again_only_when_its_token_is_refused(writ
 
 
 async def test_an_exec_plugin_that_fails_is_a_config_error(write: Write, tmp_path: Path) -> None:
-    broken = plugin(tmp_path, "#!/bin/sh\necho no login >&2\nexit 3\n")
-    with pytest.raises(ConfigError, match=r"context here: exec: process returned 3. no login"):
+    broken = plugin(tmp_path, "#!/bin/sh\necho no login for t0k3n >&2\nexit 3\n")
+    with pytest.raises(ConfigError, match=r"context here: exec: process returned 3; what it wrote to stderr") as caught:
         await from_kubeconfig(CLOCK, write(kubeconfig(user=broken)))
+    assert "t0k3n" not in str(caught.value)
 
 
 def service_account(directory: Path, token: str = "one") -> dict[str, str]:

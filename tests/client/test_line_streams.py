@@ -15,6 +15,7 @@ from kscheduler.client.line_streams import LineStream
 from kscheduler.client.protocol import PODS
 from kscheduler.client.transport import Transport
 from kscheduler.errors import Gone, Unreachable
+from kscheduler.redaction import SecretURL
 from tests.client.certificates import Authority
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
 from tests.client.test_connections import Script, Server
@@ -33,7 +34,9 @@ def chunk(data: bytes) -> bytes:
 async def stream_from(script: Script, *, through_proxy: bool = False) -> AsyncIterator[LineStream]:
     async with Server(script).pool() as pool:
         url = pool._endpoint.host
-        endpoint = Endpoint("http://apiserver.example", None, proxy=url) if through_proxy else Endpoint(url, None)
+        endpoint = (
+            Endpoint("http://apiserver.example", None, proxy=SecretURL(url)) if through_proxy else Endpoint(url, None)
+        )
         transport = Transport(Credentials(endpoint, CLOCK), CLOCK)
         try:
             async with transport.stream("/watch", timeout_s=5.0) as stream:

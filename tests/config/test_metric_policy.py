@@ -12,6 +12,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Endpoint, MetricPolicyArgs, Range
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
+from kscheduler.redaction import SecretURL
 from tests.config.documents import read, refusal
 
 ARGS = "profiles[0].pluginConfig[0].args"
@@ -76,7 +77,7 @@ def faults_of(policy: str) -> str:
 def test_arguments_are_read_into_values() -> None:
     args = metric_args(VALID)
     assert args.sources[0].prometheus == Endpoint(
-        url="https://prometheus.monitoring.svc:9090", bearer_token_file="/var/run/token"
+        url=SecretURL("https://prometheus.monitoring.svc:9090"), bearer_token_file="/var/run/token"
     )
     assert args.sources[0].interval == Duration.of_seconds(5)
     assert args.sources[2].resource_metrics == {}
@@ -140,7 +141,7 @@ SOURCES = {  # case -> source, message after the source's path
     ),
     "query": (
         "{name: s, loadWatcher: {url: 'http://w?x=1'}}",
-        '.loadWatcher.url: Invalid value: "http://w?x=1": must have no query and no fragment',
+        '.loadWatcher.url: Invalid value: "http://w?<hidden>": must have no query and no fragment',
     ),
     "port": (
         "{name: s, loadWatcher: {url: 'http://w:99999'}}",

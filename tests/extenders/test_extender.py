@@ -13,6 +13,7 @@ from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import PluginError
 from kscheduler.extenders.extender import Extender
 from kscheduler.extenders.wire import Victims
+from kscheduler.redaction import SecretURL
 
 POD = PodDocument(WholeMeta(name="p", namespace="d", uid="u"))
 
@@ -20,7 +21,7 @@ POD = PodDocument(WholeMeta(name="p", namespace="d", uid="u"))
 class Desk:
     """Endpoint and observer: gives one answer, and writes down what was counted."""
 
-    url = "http://host"
+    url = SecretURL("http://host")
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -42,7 +43,9 @@ class Desk:
 
 def extender(desk: Desk, **fields: Any) -> Extender:
     verbs = {"filter_verb": "f", "prioritize_verb": "s", "preempt_verb": "x", "bind_verb": "b"}
-    config = ExtenderConfig(url_prefix="http://host", node_cache_capable=True, weight=3, **{**verbs, **fields})
+    config = ExtenderConfig(
+        url_prefix=SecretURL("http://host"), node_cache_capable=True, weight=3, **{**verbs, **fields}
+    )
     return Extender(config, desk, desk, lambda: 0.0)
 
 

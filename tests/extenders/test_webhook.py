@@ -17,6 +17,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.extenders.webhook import MIN_ANSWER_LIMIT, Webhook
+from kscheduler.redaction import Secret, SecretURL
 from tests.client.certificates import Authority
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -45,7 +46,7 @@ async def server(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterat
 
 
 async def ask(url: str, timeout_s: float = 5.0, question: bytes = b"{}", **fields: Any) -> bytes:
-    config = Extender(url_prefix=url, http_timeout=Duration(int(timeout_s * 1e9)), **fields)
+    config = Extender(url_prefix=SecretURL(url), http_timeout=Duration(int(timeout_s * 1e9)), **fields)
     webhook = Webhook(config, "extenders[0]")
     try:
         return await webhook.ask("filter", question)
@@ -137,7 +138,7 @@ async def test_a_client_certificate_is_presented_from_files_and_from_the_configu
     async with server(saying(whole(b"{}")), authority.server_context(tmp_path)) as url:
         from_files = ExtenderTLSConfig(ca_data=ca, cert_file=str(certificate), key_file=str(key))
         assert await ask(url, enable_https=True, tls_config=from_files) == b"{}"
-        from_data = ExtenderTLSConfig(ca_data=ca, cert_data=encoded(certificate), key_data=encoded(key))
+        from_data = ExtenderTLSConfig(ca_data=ca, cert_data=encoded(certificate), key_data=Secret(encoded(key)))
         assert await ask(url, enable_https=True, tls_config=from_data) == b"{}"
 
 
@@ -164,22 +165,22 @@ async def test_a_server_of_another_authority_is_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://host", "http://"])
 def test_a_url_without_scheme_or_host_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"^extenders\[0\].urlPrefix: expected an http:// or https:// URL"):
-        Webhook(Extender(url_prefix=url), "extenders[0]")
+        Webhook(Extender(url_prefix=SecretURL(url)), "extenders[0]")
 
 
 TLS_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a file that is not there": ({"ca_file": "/nowhere"}, "tlsConfig.caFile"),
     "no base64": ({"ca_data": "%"}, "tlsConfig.caData: expected base64"),
     "no certificate": ({"ca_data": "eHg="}, "tlsConfig.caData: expected certificates"),
-    "a key alone": ({"key_data": "eHg="}, "tlsConfig: expected a client certificate with its key"),
-    "a pair that is none": ({"key_data": "eHg=", "cert_data": "eHg="}, "tlsConfig: the client certificate"),
+    "a key alone": ({"key_data": Secret("eHg=")}, "tlsConfig: expected a client certificate with its key"),
+    "a pair that is none": ({"key_data": Secret("eHg="), "cert_data": "eHg="}, "tlsConfig: the client certificate"),
 }
 
 
 @pytest.mark.parametrize("what", TLS_FAULTS)
 def test_tls_material_that_cannot_be_read_is_refused_with_its_field(what: str) -> None:
     fields, told = TLS_FAULTS[what]
-    config = Extender(url_prefix="https://host", enable_https=True, tls_config=ExtenderTLSConfig(**fields))
+    config = Extender(url_prefix=SecretURL("https://host"), enable_https=True, tls_config=ExtenderTLSConfig(**fields))
     with pytest.raises(ConfigError) as caught:
         Webhook(config, "extenders[3]")
     assert str(caught.value).startswith(f"extenders[3].{told}")

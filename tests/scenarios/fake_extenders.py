@@ -11,6 +11,7 @@ from kscheduler.config.load import parse_config
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import PluginError
+from kscheduler.redaction import SecretURL
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 Answer = Callable[[dict[str, Any]], Any]  # the question -> the answer, or an awaitable of it
@@ -20,7 +21,7 @@ class FakeExtender:
     """`verbs`: verb -> answer. Its configuration names each verb as it is; `settings` are further fields."""
 
     def __init__(self, name: str = "one", *, settings: dict[str, Any] | None = None, **verbs: Answer) -> None:
-        self.url = f"http://{name}"
+        self.url = SecretURL(f"http://{name}")
         self._verbs = verbs
         self._settings = settings or {}
         self.asked: list[tuple[str, str]] = []  # (verb, pod)
@@ -30,7 +31,7 @@ class FakeExtender:
         self.is_closed = False
 
     def config(self) -> dict[str, Any]:
-        found = {"urlPrefix": self.url, "nodeCacheCapable": True, **self._settings}
+        found = {"urlPrefix": self.url.reveal(), "nodeCacheCapable": True, **self._settings}
         found.update({f"{verb}Verb": verb for verb in self._verbs})
         if "prioritize" in self._verbs:
             found.setdefault("weight", 1)

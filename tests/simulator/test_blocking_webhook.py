@@ -15,6 +15,7 @@ import pytest
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import Extender
 from kscheduler.errors import ConfigError, PluginError
+from kscheduler.redaction import SecretURL
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.virtual_time import run_virtual
 
@@ -46,7 +47,9 @@ def ask(url: str, timeout_s: float = 5.0) -> tuple[bytes, float]:
     """The answer, and the virtual seconds it took."""
 
     async def question() -> tuple[bytes, float]:
-        webhook = BlockingWebhook(Extender(url_prefix=url, http_timeout=Duration(int(timeout_s * 1e9))), "extenders[0]")
+        webhook = BlockingWebhook(
+            Extender(url_prefix=SecretURL(url), http_timeout=Duration(int(timeout_s * 1e9))), "extenders[0]"
+        )
         loop = asyncio.get_running_loop()
         started = loop.time()
         return await webhook.ask("filter", b"question"), loop.time() - started
@@ -98,4 +101,4 @@ def test_nobody_there_is_a_fault() -> None:
 
 def test_a_url_that_cannot_be_asked_is_refused_when_it_is_made() -> None:
     with pytest.raises(ConfigError, match=r"extenders\[2\].urlPrefix"):
-        BlockingWebhook(Extender(url_prefix="host:80"), "extenders[2]")
+        BlockingWebhook(Extender(url_prefix=SecretURL("host:80")), "extenders[2]")

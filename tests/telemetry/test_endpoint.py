@@ -12,6 +12,7 @@ import pytest
 
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import Secret, SecretURL
 from kscheduler.telemetry.endpoint import LONG_QUESTION, Answer, EndpointClient
 from kscheduler.telemetry.source import SourceError
 from tests.client.certificates import Authority
@@ -32,7 +33,7 @@ LIMIT = 1 << 20
 async def ask(
     url: str, path: str = "/api", timeout_s: float = 5.0, query: dict[str, str] | None = None, **fields: Any
 ) -> Answer:
-    client = EndpointClient(Endpoint(url=url, **fields), timeout_s)
+    client = EndpointClient(Endpoint(url=SecretURL(url), **fields), timeout_s)
     try:
         return await client.ask(path, query or {}, LIMIT)
     finally:
@@ -107,7 +108,7 @@ async def test_nobody_there_is_an_error() -> None:
 async def test_a_rotated_token_is_read_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     async with http_server(answering(b"{}")) as server:
-        client = EndpointClient(Endpoint(url=server.url, bearer_token_file=str(token)), 5.0)
+        client = EndpointClient(Endpoint(url=SecretURL(server.url), bearer_token_file=str(token)), 5.0)
         for secret in ("first\n", "second\n"):
             token.write_text(secret)
             await client.ask("/api", {}, LIMIT)
@@ -118,7 +119,7 @@ async def test_a_rotated_token_is_read_again(tmp_path: Path) -> None:
 async def test_headers_may_come_from_files_which_are_read_again(tmp_path: Path) -> None:
     key = tmp_path / "key"
     async with http_server(answering(b"{}")) as server:
-        client = EndpointClient(Endpoint(url=server.url, header_files={"X-Key": str(key)}), 5.0)
+        client = EndpointClient(Endpoint(url=SecretURL(server.url), header_files={"X-Key": str(key)}), 5.0)
         for secret in ("first\n", "second\n"):
             key.write_text(secret)
             await client.ask("/api", {}, LIMIT)
@@ -142,7 +143,12 @@ async def test_a_token_that_cannot_be_used_is_never_sent_nor_shown(tmp_path: Pat
 async def test_name_and_password_and_headers_are_sent(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret")
     async with http_server(answering(b"{}")) as server:
-        await ask(server.url, username="me", password_file=str(tmp_path / "password"), headers={"X-Scope-OrgID": "7"})
+        await ask(
+            server.url,
+            username=Secret("me"),
+            password_file=str(tmp_path / "password"),
+            headers={"X-Scope-OrgID": Secret("7")},
+        )
         [request] = server.requests
         assert request.headers["authorization"] == "Basic bWU6c2VjcmV0"
         assert request.headers["x-scope-orgid"] == "7"
@@ -157,7 +163,7 @@ async def test_a_password_in_the_url_is_not_shown() -> None:
 @pytest.mark.parametrize("url", ["", "prometheus:9090", "ftp://host", "http://", "http://[::1", "http://host:port"])
 def test_a_url_that_cannot_work_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match="expected an http:// or https:// URL"):
-        EndpointClient(Endpoint(url=url), 5.0)
+        EndpointClient(Endpoint(url=SecretURL(url)), 5.0)
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------------
@@ -187,7 +193,7 @@ async def test_certificates_that_were_replaced_are_read_again(tmp_path: Path) ->
     old, new = Authority(), Authority()
     fields = trusting(old, tmp_path)
     async with http_server(answering(b"{}"), new.server_context(tmp_path)) as server:
-        client = EndpointClient(Endpoint(url=server.url, **fields), 5.0)
+        client = EndpointClient(Endpoint(url=SecretURL(server.url), **fields), 5.0)
         with pytest.raises(SourceError):
             await client.ask("/api", {}, LIMIT)
         renewed = tmp_path / "renewed"

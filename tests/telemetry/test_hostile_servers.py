@@ -16,6 +16,7 @@ import pytest
 from kscheduler.clock import ManualClock
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Breaker, Endpoint, Freshness, Metric, Source
+from kscheduler.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry
@@ -46,7 +47,7 @@ class Desk:
             table.set_node(make_node(name).obj())
         config = Source(
             name="p",
-            prometheus=Endpoint(url=url),
+            prometheus=Endpoint(url=SecretURL(url)),
             timeout=Duration.of_seconds(1),
             breaker=Breaker(failures=2, open_for=Duration.of_seconds(30)),
         )

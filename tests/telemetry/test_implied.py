@@ -8,6 +8,7 @@ from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, Tr
 from kscheduler.config.trimaran_metrics import trimaran_metrics
 from kscheduler.config.types import Plugin, PluginConfig, Plugins, PluginSet, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import Secret, SecretURL
 from kscheduler.telemetry.implied import Implied, idle_arguments, implied_sources
 from kscheduler.telemetry.settings import telemetry_settings
 
@@ -39,11 +40,11 @@ def test_without_arguments_the_metrics_server_is_asked_in_percent() -> None:
 
 
 def test_a_load_watcher_gives_averages_and_deviations() -> None:
-    args = TargetLoadPackingArgs(watcher_address="http://watcher:2020")
+    args = TargetLoadPackingArgs(watcher_address=SecretURL("http://watcher:2020"))
     implied = implied_by(args)
     [source] = implied.sources.values()
     assert source.load_watcher is not None
-    assert source.load_watcher.url == "http://watcher:2020"
+    assert source.load_watcher.url == SecretURL("http://watcher:2020")
     names = trimaran_metrics(args)
     assert implied.metrics[names.memory_deviation].metric == "Memory"
     assert implied.metrics[names.memory_deviation].operator == "STD"
@@ -51,12 +52,12 @@ def test_a_load_watcher_gives_averages_and_deviations() -> None:
 
 
 def test_prometheus_is_asked_for_the_mixins_rules_with_the_token_given() -> None:
-    provider = MetricProvider(type="Prometheus", address="https://prometheus:9090", token="secret")
+    provider = MetricProvider(type="Prometheus", address=SecretURL("https://prometheus:9090"), token=Secret("secret"))
     args = TargetLoadPackingArgs(metric_provider=provider)
     implied = implied_by(args)
     [source] = implied.sources.values()
     assert source.prometheus is not None
-    assert source.prometheus.headers == {"Authorization": "Bearer secret"}
+    assert source.prometheus.headers == {"Authorization": Secret("Bearer secret")}
     assert source.prometheus.insecure_skip_verify  # as Trimaran has it, unless it is told otherwise
     assert "secret" not in source.name
     metric = implied.metrics[trimaran_metrics(args).cpu_deviation]
@@ -65,7 +66,7 @@ def test_prometheus_is_asked_for_the_mixins_rules_with_the_token_given() -> None
 
 
 def test_a_token_may_stand_in_a_file() -> None:
-    provider = MetricProvider(type="Prometheus", address="https://prometheus:9090", token_file="/run/token")
+    provider = MetricProvider(type="Prometheus", address=SecretURL("https://prometheus:9090"), token_file="/run/token")
     args = TargetLoadPackingArgs(metric_provider=provider)
     [source] = implied_by(args).sources.values()
     assert source.prometheus is not None
@@ -75,12 +76,12 @@ def test_a_token_may_stand_in_a_file() -> None:
 
 
 def test_profiles_with_one_provider_share_its_source() -> None:
-    args = TargetLoadPackingArgs(watcher_address="http://watcher:2020")
+    args = TargetLoadPackingArgs(watcher_address=SecretURL("http://watcher:2020"))
     assert len(implied_by(args, args, None).sources) == 2
 
 
 def test_a_plugin_that_no_profile_enables_implies_nothing() -> None:
-    assert not implied_by(TargetLoadPackingArgs(watcher_address="http://w"), plugins=Plugins()).sources
+    assert not implied_by(TargetLoadPackingArgs(watcher_address=SecretURL("http://w")), plugins=Plugins()).sources
 
 
 def test_a_provider_nobody_knows_is_refused() -> None:

@@ -51,7 +51,7 @@ class BatchVersion:
         self.options = PoolOptions(
             functions=host_functions(lambda: int(clock.wall() * 1e9)),
             limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
-            wasi=Wasi(args=arguments.args),
+            wasi=Wasi(args=[arg.reveal() for arg in arguments.args]),
             policy=FailurePolicy(arguments.failure_policy),
             setup=self._set_up,
         )
@@ -65,7 +65,7 @@ class BatchVersion:
     def _set_up(self, instance: Instance) -> None:
         context = CallContext(self._name, self._arguments.log_severity, self._around.record)
         try:
-            BatchGuest(instance, context).open(self._arguments.guest_config)
+            BatchGuest(instance, context).open(self._arguments.guest_config.reveal())
         except GuestError as error:
             raise PluginError(f"the guest refuses its configuration: {error}") from error
 

@@ -86,13 +86,15 @@ class ExtensionPlugin:
         world = self._world = World(handle.table, encoder)
         functions = host_functions(
             ApiFunctions(world),
-            SchedulerFunctions(self.name, arguments.guest_config, world, handle.waiting_pods, self.surroundings),
+            SchedulerFunctions(
+                self.name, arguments.guest_config.reveal(), world, handle.waiting_pods, self.surroundings
+            ),
             Klog(self.name, arguments.log_severity),
         )
         return PoolOptions(
             functions=functions,
             limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
-            wasi=Wasi(args=arguments.args),
+            wasi=Wasi(args=[arg.reveal() for arg in arguments.args]),
             max_instances=MAX_INSTANCES,
         )
 

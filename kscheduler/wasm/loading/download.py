@@ -12,16 +12,16 @@ import ssl
 import zlib
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yarl
 
 from kscheduler import __version__
+from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.concurrency import within
-from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import verifying_context
-from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport, without_password
+from kscheduler.redaction import SecretURL
+from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport
 
 MEBIBYTE = 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -95,24 +95,30 @@ async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators)
             except asyncio.TimeoutError as error:
                 raise SourceError(_silent(url, source, limits)) from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise SourceError(f"{_shown(url, source)}{_why(error)}") from error
+                raise SourceError(f"{_shown(url, source)}{_why(error, url)}") from None
             if isinstance(answer, Downloaded):
                 return answer
             url = _target(url, answer, source.allow_insecure)
-        raise SourceError(f"expected at most {limits.redirects} redirects, got more, the last to {_bare(url)}")
+        raise SourceError(f"expected at most {limits.redirects} redirects, got more, the last to {url.shown}")
 
 
-async def _get(session: aiohttp.ClientSession, url: str, limits: DownloadLimits, known: Validators) -> Downloaded | str:
+async def _get(
+    session: aiohttp.ClientSession, url: SecretURL, limits: DownloadLimits, known: Validators
+) -> Downloaded | str:
     """What came, or where to ask instead."""
+    proxy, login = environment_proxy(url), basic_header(url)
     async with session.get(
-        _as_written(url), headers=known.headers(), allow_redirects=False, proxy=_proxy_of(url)
+        _as_written(address_of(url)),
+        headers=known.headers() | ({"Authorization": login} if login else {}),
+        allow_redirects=False,
+        proxy=None if proxy is None else proxy.reveal(),
     ) as response:
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
             return location
         if response.status == 304 and known.headers():
             return Downloaded(None, known)
         if response.status != 200:
-            raise SourceError(f'received {response.status} status code from "{_bare(url)}"')
+            raise SourceError(f'received {response.status} status code from "{url.shown}"')
         data = await _Body(response, limits).read()
         headers = response.headers
         return Downloaded(data, Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")))
@@ -183,14 +189,17 @@ class _Body:
 # --- addresses ------------------------------------------------------------------------------------------------------
 
 
-def _target(url: str, location: str, allow_insecure: bool) -> str:
+def _target(url: SecretURL, location: str, allow_insecure: bool) -> SecretURL:
     """Where a redirect leads. Raises SourceError for where it must not."""
-    target = urljoin(url, location)
-    parts = urlsplit(target)
+    try:
+        target = SecretURL(urljoin(url.reveal(), location))
+        parts = urlsplit(target.reveal())
+    except ValueError:
+        raise SourceError(f"expected a redirect to https, got one from {url.shown} to what is no URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SourceError(f"expected a redirect to https, got one to {_bare(target)[:200]}")
-    if urlsplit(url).scheme == "https" and parts.scheme == "http":
-        raise SourceError(f"expected https to stay https, got a redirect from {_bare(url)} to {_bare(target)}")
+        raise SourceError(f"expected a redirect to https, got one to {target.shown[:200]}")
+    if urlsplit(url.reveal()).scheme == "https" and parts.scheme == "http":
+        raise SourceError(f"expected https to stay https, got a redirect from {url.shown} to {target.shown}")
     check_transport(target, allow_insecure)
     return target
 
@@ -200,33 +209,23 @@ def _as_written(url: str) -> yarl.URL:
     return yarl.URL(url, encoded=url.isascii())
 
 
-def _proxy_of(url: str) -> str | None:
-    """Asked here rather than by the library, which would also send the passwords of ~/.netrc."""
-    parts = urlsplit(url)
-    if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    return getproxies().get(parts.scheme)
-
-
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def _bare(url: str) -> str:
-    return without_password(url)
-
-
-def _shown(url: str, source: HTTPSource) -> str:
+def _shown(url: SecretURL, source: HTTPSource) -> str:
     """Which of several servers it was, if not the one in the configuration."""
-    return "" if url == source.url else f"{_bare(url)}: "
+    return "" if url == source.url else f"{url.shown}: "
 
 
-def _silent(url: str, source: HTTPSource, limits: DownloadLimits) -> str:
+def _silent(url: SecretURL, source: HTTPSource, limits: DownloadLimits) -> str:
     allowed = f"connecting may take {limits.connect_s:g} s, a silence {limits.silence_s:g} s"
     return f"{_shown(url, source)}no answer: {allowed}"
 
 
-def _why(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+def _why(error: Exception, url: SecretURL) -> str:
+    text = url.hide_in(" ".join(str(error).split()) or type(error).__name__)
+    if (proxy := environment_proxy(url)) is not None:
+        text = proxy.hide_in(text)
     if isinstance(error, aiohttp.ClientPayloadError):
         text = f"the body ended early or is malformed: {text}"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."  # aiohttp repeats what it could not read

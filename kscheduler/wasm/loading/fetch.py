@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
+from kscheduler.redaction import SecretURL
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, NO_VALIDATORS, DownloadLimits, Validators, download
 from kscheduler.wasm.loading.files import FileState, file_state, read_file
-from kscheduler.wasm.loading.source import FileSource, Source, SourceError, parse_source, without_password
+from kscheduler.wasm.loading.source import FileSource, Source, SourceError, parse_source
 
 # A file written twice within one tick of its file system's clock looks the same: what is this young is read again.
 SETTLED_S = 2.0
@@ -41,7 +42,7 @@ class Fetcher:
 
     def __init__(
         self,
-        url: str,
+        url: SecretURL,
         *,
         sha256: str = "",
         allow_insecure: bool = False,
@@ -54,11 +55,11 @@ class Fetcher:
         self._wall = wall
         if not url:
             raise LoadError("wasm: guestURL is required")
-        self._shown = without_password(url)
+        self._shown = url.shown
         try:
             self.source: Source = parse_source(url, allow_insecure=allow_insecure)
         except SourceError as error:
-            raise self._failed(error) from error
+            raise self._failed(error) from None
         self._shown = self.source.shown
 
     @property

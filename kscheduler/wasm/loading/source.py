@@ -9,9 +9,10 @@ opt-in, so that taking the pin away later cannot open the door unseen.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kscheduler.client.loopback import is_loopback
+from kscheduler.redaction import SecretURL
 
 FILE_PREFIX = "file://"
 
@@ -31,37 +32,38 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class HTTPSource:
-    url: str
+    url: SecretURL
     allow_insecure: bool = False
 
     @property
     def shown(self) -> str:
-        return without_password(self.url)
+        return self.url.shown
 
 
 Source = FileSource | HTTPSource
 
 
-def parse_source(url: str, *, allow_insecure: bool = False) -> Source:
+def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
     """Raises SourceError, in kube-scheduler-wasm-extension's words where it has some."""
+    url = given.reveal()
     if url.startswith(FILE_PREFIX):
         if not url.removeprefix(FILE_PREFIX):
             raise SourceError("expected file://PATH, got no path")
         if "\0" in url:
             raise SourceError("expected a path without NUL")
         return FileSource(url.removeprefix(FILE_PREFIX))
-    parts = _split(url)
+    parts = _split(given)
     if not parts.scheme and not url.startswith("/"):
-        raise SourceError(f"invalid URL: {without_password(url)}")
+        raise SourceError(f"invalid URL: {given.shown}")
     if parts.scheme not in ("http", "https"):
         raise SourceError(f"unsupported URL scheme: {parts.scheme}")
     if not parts.hostname:
-        raise SourceError(f"expected a URL with a host, got {without_password(url)}")
-    check_transport(url, allow_insecure)
-    return HTTPSource(url, allow_insecure)
+        raise SourceError(f"expected a URL with a host, got {given.shown}")
+    check_transport(given, allow_insecure)
+    return HTTPSource(given, allow_insecure)
 
 
-def check_transport(url: str, allow_insecure: bool) -> None:
+def check_transport(url: SecretURL, allow_insecure: bool) -> None:
     """Raises SourceError for plain http where it is not allowed; also asked of every redirect."""
     parts = _split(url)
     if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
@@ -71,22 +73,12 @@ def check_transport(url: str, allow_insecure: bool) -> None:
         )
 
 
-def without_password(url: str) -> str:
-    """The URL for messages: what stands before an @ is nobody's business."""
+def _split(url: SecretURL) -> SplitResult:
+    if any(character <= " " or character == "\x7f" for character in url.reveal()):
+        raise SourceError(f"invalid URL: {url.shown!r}")
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=host)) if host != parts.netloc else url
-
-
-def _split(url: str) -> SplitResult:
-    if any(character <= " " or character == "\x7f" for character in url):
-        raise SourceError(f"invalid URL: {url!r}")
-    try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.reveal())
         _ = parts.port  # raises for one that is no number
-    except ValueError as error:
-        raise SourceError(f"invalid URL: {without_password(url)}") from error
+    except ValueError:
+        raise SourceError(f"invalid URL: {url.shown}") from None
     return parts

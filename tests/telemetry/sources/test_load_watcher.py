@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
+from kscheduler.redaction import SecretURL
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, Sample
 from kscheduler.telemetry.source import SourceError
@@ -27,7 +28,9 @@ def document(**nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def fetch(body: Any, metric: str = "CPU", operator: str = "", status: int = 200) -> Reading:
     async with http_server(answering(body, status)) as server:
-        source = LoadWatcherSource(Source(name="w", load_watcher=Endpoint(url=server.url)), AnswerLimits(lambda: 2))
+        source = LoadWatcherSource(
+            Source(name="w", load_watcher=Endpoint(url=SecretURL(server.url))), AnswerLimits(lambda: 2)
+        )
         try:
             readings = await source.fetch([Metric(name="m", source="w", metric=metric, operator=operator)])
         finally:

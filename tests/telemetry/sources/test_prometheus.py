@@ -11,6 +11,7 @@ import pytest
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
+from kscheduler.redaction import SecretURL
 from kscheduler.telemetry.limits import BASE_ELEMENTS, AnswerLimits
 from kscheduler.telemetry.readings import (
     DUPLICATE,
@@ -37,7 +38,9 @@ def vector(*elements: tuple[dict[str, str], Any], kind: str = "vector") -> dict[
 
 async def fetch(serve: Serve, *metrics: Metric, timeout_s: float = 5.0) -> Readings:
     async with http_server(serve) as server:
-        config = Source(name="p", prometheus=Endpoint(url=server.url), timeout=Duration.of_seconds(timeout_s))
+        config = Source(
+            name="p", prometheus=Endpoint(url=SecretURL(server.url)), timeout=Duration.of_seconds(timeout_s)
+        )
         source = PrometheusSource(config, AnswerLimits(lambda: 2))
         try:
             return await source.fetch(metrics or [LOAD])

@@ -11,6 +11,7 @@ from typing import Any
 from kscheduler.config.load import parse_config
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class
@@ -34,7 +35,7 @@ class FakeGuests:
         return isinstance(document, dict) and "fake" in document
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        arguments = WasmArguments(guest_url=URL, failure_policy=self.policy)
+        arguments = WasmArguments(guest_url=SecretURL(URL), failure_policy=self.policy)
         module = FakeModule(copy.deepcopy(self.guests[name]))
         made = make_class(name, BatchVersion(name, module, arguments, Surroundings()))
         return made if self.columns is None else type(name, (made,), {"__init__": _with_columns(made, self.columns)})

@@ -9,6 +9,7 @@ from typing import Any
 from kscheduler.api.objects import Pod
 from kscheduler.clock import ManualClock
 from kscheduler.framework.interface import Handle
+from kscheduler.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node
@@ -73,5 +74,5 @@ def make(
     **describe: Any,
 ) -> Made:
     module = FakeModule(guest or ListGuest(points=points, describe=describe, answer=answer))
-    arguments = WasmArguments(guest_url=URL, failure_policy=policy, guest_config=config)
+    arguments = WasmArguments(guest_url=SecretURL(URL), failure_policy=policy, guest_config=Secret(config))
     return Made(module, make_table() if table is None else table, arguments)

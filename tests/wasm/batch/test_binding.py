@@ -13,6 +13,7 @@ import pytest
 from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
+from kscheduler.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point
@@ -62,7 +63,7 @@ class Slow:
 
 
 def beside(answer: Any, threads: BindingThreads | None, policy: str = "fail") -> Made:
-    arguments = WasmArguments(guest_url=URL, failure_policy=policy)
+    arguments = WasmArguments(guest_url=SecretURL(URL), failure_policy=policy)
     around = Surroundings(clock=ManualClock(), threads=threads)
     return Made(FakeModule(ListGuest(POINTS, NAMES, answer)), make_table(), arguments, around)
 

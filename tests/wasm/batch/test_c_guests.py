@@ -15,6 +15,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable
+from kscheduler.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
@@ -39,7 +40,7 @@ def load(name: str, table: NodeTable, config: str = "", *, wasm: Path | None = N
     wasm = wasm or builder.build(PLUGINS / name / f"{name}.c")
     assert wasm is not None
     module = engine_named("wasmtime").compile(wasm.read_bytes())
-    return Made(module, table, WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE))
+    return Made(module, table, WasmArguments(guest_url=SecretURL(URL), guest_config=Secret(config), deadline=PATIENCE))
 
 
 def test_a_pod_prefers_nodes_with_its_number() -> None:

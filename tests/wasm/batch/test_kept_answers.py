@@ -7,6 +7,7 @@ import pytest
 from kscheduler._fast import COMPILED
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.redaction import SecretURL
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
@@ -118,7 +119,7 @@ def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:
 
 def test_a_guest_that_reads_the_clock_is_asked_each_time() -> None:
     clock = Import("kscheduler", "now", FuncType("", "I"))
-    made = Made(FakeModule(ListGuest(["score"], PURE), [clock]), make_table(), WasmArguments(guest_url=URL))
+    made = Made(FakeModule(ListGuest(["score"], PURE), [clock]), make_table(), WasmArguments(guest_url=SecretURL(URL)))
     assert made.plugin.sign_pod(POD) is None
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kscheduler.config.metric_policy import Freshness
 from kscheduler.framework.telemetry import NoTelemetry
+from kscheduler.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
@@ -69,7 +70,7 @@ def by_watts(guest: ListGuest, point: int, question: Any) -> Any:
 
 def made_with(table: NodeTable, columns: Any, **describe: Any) -> Made:
     guest = ListGuest(["score"], {**METRICS, **describe}, by_watts)
-    return Made(FakeModule(guest), table, WasmArguments(guest_url=URL), Surroundings(metrics=columns))
+    return Made(FakeModule(guest), table, WasmArguments(guest_url=SecretURL(URL)), Surroundings(metrics=columns))
 
 
 def test_a_guest_sees_values_in_thousandths_and_rows_that_change() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import plugin_class
@@ -28,7 +29,7 @@ class FakeLoaded:
 
     def __init__(self, guest: ListGuest) -> None:
         self.name = "Fake"
-        self.arguments = WasmArguments(guest_url=URL)
+        self.arguments = WasmArguments(guest_url=SecretURL(URL))
         self.version = self.of(guest)
         self.followers: list[Any] = []
 

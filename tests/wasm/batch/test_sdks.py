@@ -17,6 +17,7 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
+from kscheduler.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
@@ -82,7 +83,7 @@ def compiled(language: str, name: str) -> Module:
 
 
 def load(language: str, name: str, table: NodeTable, config: str = "", **more: Any) -> Made:
-    arguments = WasmArguments(guest_url=URL, guest_config=config, deadline=PATIENCE, **more)
+    arguments = WasmArguments(guest_url=SecretURL(URL), guest_config=Secret(config), deadline=PATIENCE, **more)
     return Made(compiled(language, name), table, arguments)
 
 

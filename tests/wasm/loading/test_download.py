@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.redaction import SecretURL
 from kscheduler.wasm.loading.download import Downloaded, DownloadLimits, Validators, download
 from kscheduler.wasm.loading.source import HTTPSource, SourceError
 from tests.client.certificates import Authority
@@ -27,7 +28,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def fetch(answer: Answer, limits: DownloadLimits = LIMITS, path: str = "/g.wasm") -> bytes:
     async with serving(answer) as server:
-        found = await download(HTTPSource(server.url + path), limits)
+        found = await download(HTTPSource(SecretURL(server.url + path)), limits)
     assert found.data is not None
     return found.data
 
@@ -57,7 +58,7 @@ async def test_a_gzipped_body_is_unpacked() -> None:
 
 async def test_a_signed_url_is_asked_for_as_it_is_written() -> None:
     async with serving(saying(whole(GUEST))) as server:
-        await download(HTTPSource(f"{server.url}/a%2Fb?sig=%2B%2b+x~"), LIMITS)
+        await download(HTTPSource(SecretURL(f"{server.url}/a%2Fb?sig=%2B%2b+x~")), LIMITS)
         assert server.requests[0].path == "/a%2Fb?sig=%2B%2b+x~"
 
 
@@ -72,7 +73,7 @@ async def test_what_a_server_says_about_versions_is_remembered_and_asked_with() 
         writer.write(whole(b"", "304 Not Modified") if is_known else whole(GUEST, etag='"1"', last_modified="then"))
 
     async with serving(answer) as server:
-        source = HTTPSource(server.url)
+        source = HTTPSource(SecretURL(server.url))
         first = await download(source, LIMITS)
         assert first == Downloaded(GUEST, Validators('"1"', "then"))
         assert await download(source, LIMITS, first.validators) == Downloaded(None, first.validators)
@@ -95,9 +96,9 @@ async def test_https_takes_a_certificate_that_somebody_known_vouches_for(
     context, authority = tls_server(tmp_path)
     async with serving(saying(whole(GUEST)), context) as server:
         with pytest.raises(SourceError, match="certificate"):
-            await download(HTTPSource(server.url), LIMITS)
+            await download(HTTPSource(SecretURL(server.url)), LIMITS)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        assert (await download(HTTPSource(server.url), LIMITS)).data == GUEST
+        assert (await download(HTTPSource(SecretURL(server.url)), LIMITS)).data == GUEST
 
 
 # --- wrong answers ---
@@ -107,7 +108,7 @@ async def test_https_takes_a_certificate_that_somebody_known_vouches_for(
 async def test_only_200_is_an_answer(status: str) -> None:
     async with serving(saying(whole(b"", status))) as server:
         with pytest.raises(SourceError) as caught:
-            await download(HTTPSource(server.url + "/g.wasm"), LIMITS)
+            await download(HTTPSource(SecretURL(server.url + "/g.wasm")), LIMITS)
     assert str(caught.value) == f'received {status[:3]} status code from "{server.url}/g.wasm"'
 
 
@@ -172,7 +173,7 @@ async def test_https_never_leads_to_http(tmp_path: Path, monkeypatch: pytest.Mon
         serving(saying(whole(b"", "302 Found", location=f"{plain.url}/g")), context) as server,
     ):
         with pytest.raises(SourceError, match=r"^expected https to stay https, got a redirect from https:.* to http:"):
-            await download(HTTPSource(server.url, allow_insecure=True), LIMITS)
+            await download(HTTPSource(SecretURL(server.url), allow_insecure=True), LIMITS)
         assert plain.requests == []
 
 
@@ -217,7 +218,7 @@ async def test_nobody_listening_is_told() -> None:
     async with serving(saying()) as server:
         url = server.url
     with pytest.raises(SourceError, match="Cannot connect"):
-        await download(HTTPSource(url), LIMITS)
+        await download(HTTPSource(SecretURL(url)), LIMITS)
 
 
 # --- proxies ---
@@ -226,12 +227,12 @@ async def test_nobody_listening_is_told() -> None:
 async def test_the_proxy_of_the_environment_is_asked_and_no_proxy_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(saying(whole(GUEST))) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
-        source = HTTPSource("http://a.example/g.wasm", allow_insecure=True)
+        source = HTTPSource(SecretURL("http://a.example/g.wasm"), allow_insecure=True)
         assert (await download(source, LIMITS)).data == GUEST
         assert proxy.requests[0].path == "http://a.example/g.wasm"
         monkeypatch.setenv("no_proxy", "a.invalid")
         with pytest.raises(SourceError, match="Cannot connect"):
-            await download(HTTPSource("http://a.invalid/g.wasm", allow_insecure=True), LIMITS)
+            await download(HTTPSource(SecretURL("http://a.invalid/g.wasm"), allow_insecure=True), LIMITS)
         assert len(proxy.requests) == 1
 
 

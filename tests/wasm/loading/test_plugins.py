@@ -23,6 +23,7 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import Code
 from kscheduler.metrics import Metrics
+from kscheduler.redaction import Secret
 from kscheduler.scheduler import Options, Scheduler, check_supported
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
@@ -137,7 +138,7 @@ def test_each_guest_is_fetched_once_and_compiled_when_a_plugin_is_made(bench: Be
 def test_two_profiles_may_give_one_plugin_different_arguments(bench: Bench) -> None:
     text = profile(bench.args(", guestConfig: a")) + profile(bench.args(", guestConfig: b"), scheduler="other")
     bench.config(text)
-    assert [guest.arguments.guest_config for guest in bench.guests.guests] == ["a", "b"]
+    assert [guest.arguments.guest_config for guest in bench.guests.guests] == [Secret("a"), Secret("b")]
 
 
 def test_in_two_profiles_a_plugin_has_the_same_points(bench: Bench, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
+from kscheduler.redaction import SecretURL
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits
@@ -60,11 +61,11 @@ class Scene:
         if not url:
             path.write_bytes(FILTER)
         self.engine = FakeEngine()
-        self.fetcher = Fetcher(url or f"file://{path}", limits=limits)
+        self.fetcher = Fetcher(SecretURL(url or f"file://{path}"), limits=limits)
         self.watched = Watched()
 
     async def start(self) -> Scene:
-        arguments = WasmArguments(guest_url=self.fetcher.shown, reload_interval=Duration.of_seconds(10))
+        arguments = WasmArguments(guest_url=SecretURL(self.fetcher.shown), reload_interval=Duration.of_seconds(10))
         fetched = await self.fetcher.fetch()
         self.guest = Guest("Policy", arguments, self.fetcher, fetched, lambda: self.engine, None)
         self.plugin = Plugin(self.guest)

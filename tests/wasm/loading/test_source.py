@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.wasm.loading.source import FileSource, HTTPSource, SourceError, parse_source, without_password
+from kscheduler.redaction import SecretURL
+from kscheduler.wasm.loading.source import FileSource, HTTPSource, SourceError, parse_source
 
 
 @pytest.mark.parametrize(("url", "path"), [("file:///a/b.wasm", "/a/b.wasm"), ("file://b c.wasm", "b c.wasm")])
 def test_everything_after_the_seventh_character_of_a_file_url_is_the_path(url: str, path: str) -> None:
-    assert parse_source(url) == FileSource(path)
+    assert parse_source(SecretURL(url)) == FileSource(path)
 
 
 @pytest.mark.parametrize(
     "url", ["https://a.example/g.wasm", "http://127.0.0.1:8/g", "http://[::1]/g", "http://localhost/g"]
 )
 def test_https_is_taken_and_plain_http_from_this_machine(url: str) -> None:
-    assert parse_source(url) == HTTPSource(url)
+    assert parse_source(SecretURL(url)) == HTTPSource(SecretURL(url))
 
 
 def test_plain_http_from_another_machine_takes_an_opt_in() -> None:
     with pytest.raises(SourceError, match=r"^expected https, got plain http from a\.example: .*allowInsecure"):
-        parse_source("http://a.example/g.wasm")
-    assert parse_source("http://a.example/g.wasm", allow_insecure=True) == HTTPSource("http://a.example/g.wasm", True)
+        parse_source(SecretURL("http://a.example/g.wasm"))
+    assert parse_source(SecretURL("http://a.example/g.wasm"), allow_insecure=True) == HTTPSource(
+        SecretURL("http://a.example/g.wasm"), True
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,8 +33,8 @@ def test_plain_http_from_another_machine_takes_an_opt_in() -> None:
     [
         ("guest.wasm", "invalid URL: guest.wasm"),
         ("http://a b", "invalid URL: 'http://a b'"),
-        ("http://a:port/", "invalid URL: http://a:port/"),
-        ("https://[::1/", "invalid URL: https://[::1/"),
+        ("http://a:port/", "invalid URL: http://<hidden>"),
+        ("https://[::1/", "invalid URL: https://<hidden>"),
         ("/guest.wasm", "unsupported URL scheme: "),
         ("ftp://a/g", "unsupported URL scheme: ftp"),
         ("oci://a/g", "unsupported URL scheme: oci"),
@@ -42,10 +45,9 @@ def test_plain_http_from_another_machine_takes_an_opt_in() -> None:
 )
 def test_what_cannot_be_a_source_is_refused_in_kube_scheduler_wasm_extensions_words(url: str, message: str) -> None:
     with pytest.raises(SourceError) as caught:
-        parse_source(url)
+        parse_source(SecretURL(url))
     assert str(caught.value) == message
 
 
 def test_a_password_is_not_shown() -> None:
-    assert without_password("https://me:secret@a.example:1/g?x=1") == "https://a.example:1/g?x=1"
-    assert HTTPSource("https://me:secret@a.example/g").shown == "https://a.example/g"
+    assert HTTPSource(SecretURL("https://me:secret@a.example/g?sig=1")).shown == "https://<hidden>@a.example/g?<hidden>"

@@ -22,6 +22,7 @@ from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kscheduler.framework.plugins.trimaran.pod_use import Prediction, requested
 from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
+from kscheduler.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -29,8 +30,8 @@ from tests.framework.lanes import TwoLanes
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
 
 WATCHER = "http://watcher:2020"
-PACKING = TargetLoadPackingArgs(watcher_address=WATCHER)
-BALANCING = LoadVariationRiskBalancingArgs(watcher_address=WATCHER)
+PACKING = TargetLoadPackingArgs(watcher_address=SecretURL(WATCHER))
+BALANCING = LoadVariationRiskBalancingArgs(watcher_address=SecretURL(WATCHER))
 NAMES = trimaran_metrics(PACKING)
 METRICS = (NAMES.cpu, NAMES.cpu_deviation, NAMES.memory, NAMES.memory_deviation)
 

@@ -1,0 +1,145 @@
+"""Values that let their holder in elsewhere: they can be used, but no text ever shows them.
+
+`Secret` is any such text, `SecretURL` a URL that may hold one: in its user info, its query or its fragment. str, repr,
+format, logging, msgspec, json and yaml give the shown form or fail; pickling fails. The value itself comes only from
+`reveal`, so that every place which uses one is found by that word.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+HIDDEN = "<hidden>"
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_PORT = re.compile(r"[0-9]*")
+# Ends at a quotation mark and a backslash, so that a text which is JSON stays JSON.
+_URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"<>\\]*")
+_SHORT = 4  # characters; what is shorter is looked for as a whole word only
+
+
+class Secret:
+    """Text that may be used and never shown; "" is no secret, and shown as it is."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself: for the request or the file that it is meant for, and for no message."""
+        return self._value
+
+    @property
+    def shown(self) -> str:
+        """What people may see of it."""
+        return HIDDEN if self._value else ""
+
+    def hide_in(self, text: str) -> str:
+        """A text of somebody else's, such as a library's or a server's, without the value."""
+        return hide_parts(text, [self._value])
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shown!r})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.shown, spec)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._value))
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Secret:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is not written anywhere")
+
+
+class SecretURL(Secret):
+    """A URL of which user info, query and fragment are never shown."""
+
+    __slots__ = ()
+
+    @property
+    def shown(self) -> str:
+        return _shown_url(self._value)
+
+    def hide_in(self, text: str) -> str:
+        return hide_urls(hide_parts(text, _secret_parts(self._value)))
+
+    def __truediv__(self, part: str) -> SecretURL:
+        """The URL with a slash and `part` appended, whatever it ends with, as Go's extenders are addressed."""
+        return SecretURL(f"{self._value.rstrip('/')}/{part}")
+
+
+def hide_urls(text: str) -> str:
+    """A text in which every URL is in its shown form; one without secrets stays as it is."""
+    return _URL_IN_TEXT.sub(lambda found: _shown_url(found[0]), text) if "://" in text else text
+
+
+def hide_parts(text: str, parts: Iterable[str]) -> str:
+    """A text without these values."""
+    for part in sorted({part for part in parts if part}, key=len, reverse=True):
+        if len(part) >= _SHORT:
+            text = text.replace(part, HIDDEN)
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", HIDDEN, text)
+    return text
+
+
+def _shown_url(url: str) -> str:
+    """Whoever gets a URL wrong must not see the password either: in doubt more is hidden than need be."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes or not _SCHEME.fullmatch(scheme):
+        scheme, slashes, rest = "", "", url
+    if scheme.lower() == "file":
+        return url
+    before_fragment, has_fragment, _ = rest.partition("#")
+    place, has_query, _ = before_fragment.partition("?")
+    authority, slash, path = place.partition("/")
+    prefix = scheme + slashes
+    _, at, host = authority.rpartition("@")
+    if "@" in path:  # a slash in a password, or a path with an @: nobody can tell
+        at, host, slash, path = "@", path.rpartition("@")[2], "", ""
+    port = host.rpartition("]")[2].partition(":")
+    is_doubtful = bool(port[1]) and not _PORT.fullmatch(port[2].partition("/")[0])
+    if is_doubtful or (port[1] and not at and "@" in rest):  # a password with ? or #, or no user at all before its @
+        return f"{prefix}{HIDDEN}"
+    shown = f"{prefix}{HIDDEN + '@' if at else ''}{host}{slash}{path}"
+    return shown + (f"?{HIDDEN}" if has_query else "") + (f"#{HIDDEN}" if has_fragment else "")
+
+
+def _secret_parts(url: str) -> set[str]:
+    """What of a URL must not stand in a text, in the forms that libraries write it in."""
+    rest = url.partition("://")[2] or url
+    before_fragment, _, fragment = rest.partition("#")
+    place, _, query = before_fragment.partition("?")
+    info = place.rpartition("@")[0]
+    user, _, password = info.partition(":")
+    found = {url, info} if info or query or fragment else set()
+    for raw in (info, user, password):
+        plain = unquote(raw)
+        found |= {raw, plain, quote(plain, safe=""), quote(plain)}
+    if info:
+        found.add(base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode())
+    values = [query, fragment, *(pair.partition("=")[2] for pair in query.split("&"))]
+    for raw in values:
+        if len(raw) >= _SHORT:
+            found |= {raw, unquote_plus(raw), quote_plus(unquote_plus(raw))}
+    return found
