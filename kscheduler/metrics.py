@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from kscheduler import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+UNEXPECTED = "unexpected"  # stands for every label value that an operator does not allow
 
 # --- instruments ------------------------------------------------------------------------------------------------
 
@@ -100,9 +101,12 @@ class Family(Generic[ChildT]):
         self.text = text
         self.label_names = labels
         self._children: dict[tuple[str, ...], ChildT] = {}  # label values -> child
+        self._allowed: Mapping[str, frozenset[str]] = {}  # label -> the values it may have; all others are unexpected
 
     def labels(self, *values: str) -> ChildT:
         """The child of these label values, in the order of the label names; keep it where it is used often."""
+        if self._allowed:
+            values = self._constrained(values)
         child = self._children.get(values)
         if child is None:
             if len(values) != len(self.label_names):
@@ -110,9 +114,21 @@ class Family(Generic[ChildT]):
             child = self._children[values] = self._make()
         return child
 
+    def allow(self, values: Mapping[str, frozenset[str]]) -> None:
+        """Show label values beyond these as "unexpected", from now on; labels that are not named keep all of theirs."""
+        self._allowed = values
+        self._children = {self._constrained(key): child for key, child in self._children.items()}
+
+    def _constrained(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        if len(values) != len(self.label_names):
+            return values  # refused where the child would be made
+        allowed = self._allowed
+        named = zip(self.label_names, values, strict=True)
+        return tuple(value if value in allowed.get(name, (value,)) else UNEXPECTED for name, value in named)
+
     def remove(self, *values: str) -> None:
         """Forget a child, so that it is no longer shown; nothing happens if there is none."""
-        self._children.pop(values, None)
+        self._children.pop(self._constrained(values) if self._allowed else values, None)
 
     def clear(self) -> None:
         self._children.clear()
@@ -199,6 +215,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self.families: list[CounterFamily | GaugeFamily | HistogramFamily] = []  # in order of exposition
         self._before_collect: list[Callable[[], None]] = []
+        self._disabled: frozenset[str] = frozenset()  # names of families that are not shown
         self._declare_attempts()
         self._declare_queue()
         self._declare_framework()
@@ -210,6 +227,16 @@ class Metrics:
         self.registry.register(self)
         if process:
             ProcessCollector(registry=self.registry)
+
+    def limit(self, disabled: frozenset[str], allowed: Mapping[str, Mapping[str, frozenset[str]]]) -> None:
+        """Leave out metrics by name, and label values that are not allowed (metric -> label -> values).
+
+        Call it before anything is counted.
+        """
+        for family in self.families:
+            if family.name in allowed:
+                family.allow(allowed[family.name])
+        self._disabled = disabled
 
     def before_collect(self, refresh: Callable[[], None]) -> None:
         """Call `refresh` before each scrape: for gauges that are cheaper to read than to keep."""
@@ -225,6 +252,8 @@ class Metrics:
             refresh()
         self._copy_cache_size()
         for family in self.families:
+            if family.name in self._disabled:
+                continue
             metric = family.export()
             if metric.samples:
                 yield metric

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from kscheduler.errors import ConfigError
+from kscheduler.metric_limits import metric_limits
 from kscheduler.metrics import (
     CounterFamily,
     GaugeFamily,
@@ -185,3 +189,76 @@ def test_attempts_beyond_fourteen_share_a_label(attempts: int, label: str) -> No
 )
 def test_bounds_are_written_as_go_writes_them(bound: float, text: str) -> None:
     assert bound_text(bound) == text
+
+
+# --- what an operator does not want ---
+
+
+def limited(*disabled: str, **labels: str) -> Metrics:
+    """`queue="active"` allows this value alone for the label of scheduler_pending_pods."""
+    metrics = Metrics(process=False)
+    allowed = [f"scheduler_pending_pods,{label}={values}" for label, values in labels.items()]
+    limits = metric_limits(disabled, allowed, "")
+    metrics.limit(limits.disabled, limits.allowed)
+    return metrics
+
+
+def test_a_disabled_metric_is_not_shown() -> None:
+    metrics = limited("scheduler_pending_pods", "scheduler_schedule_attempts_total")
+    metrics.pending_pods.labels("active").set(3)
+    metrics.schedule_attempts_total.labels("scheduled", "p").inc()
+    metrics.routed_pods_total.labels("rule").inc()
+    shown = metrics.exposition().decode()
+    assert "scheduler_pending_pods" not in shown
+    assert "scheduler_schedule_attempts_total" not in shown
+    assert "kscheduler_routed_pods_total" in shown
+
+
+def test_label_values_that_are_not_allowed_become_unexpected() -> None:
+    metrics = limited(queue="active,backoff")
+    for queue in ("active", "gated", "unschedulable"):
+        metrics.pending_pods.labels(queue).inc()
+    lines = [line for line in metrics.exposition().decode().splitlines() if line.startswith("scheduler_pending_pods")]
+    assert lines == ['scheduler_pending_pods{queue="active"} 1.0', 'scheduler_pending_pods{queue="unexpected"} 2.0']
+    metrics.pending_pods.remove("gated")
+    assert "unexpected" not in metrics.exposition().decode()
+
+
+def test_labels_that_are_not_named_keep_their_values() -> None:
+    metrics = Metrics(process=False)
+    limits = metric_limits([], ["scheduler_schedule_attempts_total,result=scheduled"], "")
+    metrics.limit(limits.disabled, limits.allowed)
+    child = metrics.schedule_attempts_total.labels("error", "profile")
+    child.inc()
+    assert dict(metrics.schedule_attempts_total.items()) == {("unexpected", "profile"): child}
+    with pytest.raises(ValueError, match="has the labels"):
+        metrics.schedule_attempts_total.labels("error")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["a,l=v1,v2"],
+        ['"a,l=v1,v2","b,m=v3"'],
+        ["a,l=v1,v2", "b,m=v3"],
+    ],
+)
+def test_allowed_label_values_are_read_as_kube_scheduler_reads_them(flags: list[str]) -> None:
+    allowed = metric_limits([], flags, "").allowed
+    assert allowed["a"] == {"l": frozenset({"v1", "v2"})}
+    assert allowed.get("b", {"m": frozenset({"v3"})}) == {"m": frozenset({"v3"})}
+
+
+@pytest.mark.parametrize("text", ['"a,l": "v1,v2"\n', 'allowListMapping:\n  "a,l": "v1,v2"\n'])
+def test_allowed_label_values_may_stand_in_a_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "labels.yaml"
+    path.write_text(text)
+    assert metric_limits([], [], str(path)).allowed == {"a": {"l": frozenset({"v1", "v2"})}}
+
+
+@pytest.mark.parametrize("text", ["[", "- a", "a,l: [v]", '"a-b,l": v'])
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "labels.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"^--allow-metric-labels-manifest {path}: "):
+        metric_limits([], [], str(path))
