@@ -16,13 +16,14 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
 from kscheduler.log_levels import OUTCOME, TRACE
+from kscheduler.log_modules import ModuleVerbosity, module_verbosities
 from kscheduler.redaction import Secret, hide_urls
 
 QUIET = -1  # a verbosity that shows warnings and errors alone
@@ -33,6 +34,8 @@ LIBRARIES_SPEAK_AT = 6  # the -v from which other libraries' INFO is shown too
 _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # all below: I, as klog does
 _VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> what -v shows it; below: 10
 
+_raised: list[str] = []  # loggers whose level --vmodule set
+
 # What every record carries; whatever else it has came with `extra=`.
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
@@ -42,10 +45,16 @@ class LogFormat(str, enum.Enum):
     JSON = "json"
 
 
-def configure(format: LogFormat | str = LogFormat.TEXT, verbosity: int = 0, stream: TextIO | None = None) -> None:
+def configure(
+    format: LogFormat | str = LogFormat.TEXT,
+    verbosity: int = 0,
+    stream: TextIO | None = None,
+    *,
+    vmodule: Sequence[ModuleVerbosity] = (),
+) -> None:
     """Send all logs to `stream` (stderr) in this format; calling it again replaces what it did before.
 
-    ValueError for an unknown format.
+    `vmodule` raises the verbosity of single modules. ValueError for an unknown format.
     """
     formatter = JSONFormatter() if LogFormat(format) is LogFormat.JSON else TextFormatter()
     handler = _Handler(stream or sys.stderr)
@@ -54,11 +63,18 @@ def configure(format: LogFormat | str = LogFormat.TEXT, verbosity: int = 0, stre
     for old in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(old)
     root.addHandler(handler)
-    set_verbosity(verbosity)
+    set_verbosity(verbosity, vmodule)
 
 
-def set_verbosity(verbosity: int) -> None:
-    """Change what is shown; takes effect at once."""
+def set_verbosity(verbosity: int, vmodule: Sequence[ModuleVerbosity] = ()) -> None:
+    """Change what is shown; takes effect at once, also for modules that are imported later."""
+    for name in _raised:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    _raised.clear()
+    for name, more in module_verbosities(vmodule).items():
+        if more > verbosity:
+            logging.getLogger(name).setLevel(level_of(more))
+            _raised.append(name)
     logging.getLogger(ROOT).setLevel(level_of(verbosity))
     libraries = logging.INFO if verbosity >= LIBRARIES_SPEAK_AT else logging.WARNING
     logging.getLogger().setLevel(libraries)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kscheduler
 from kscheduler.errors import ConfigError
 from kscheduler.log_levels import OUTCOME, TRACE
+from kscheduler.log_modules import module_verbosities, parse_vmodule
 from kscheduler.logs import QUIET, JSONFormatter, TextFormatter, configure, level_of, set_verbosity
 
 
@@ -185,3 +188,63 @@ def test_a_closed_stream_loses_the_record_and_nothing_else(stream: io.StringIO) 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match="xml"):
         configure("xml")
+
+
+# --- verbosity of single modules ---
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", ()),
+        ("queue=5", (("queue", 5),)),
+        ("queue=5,,bind*=4,", (("queue", 5), ("bind*", 4))),
+    ],
+)
+def test_settings_of_modules_are_read_as_klog_reads_them(text: str, settings: tuple[tuple[str, int], ...]) -> None:
+    assert parse_vmodule(text) == settings
+
+
+@pytest.mark.parametrize("text", ["queue", "queue=", "=5", "queue=5=6", "queue=-1", "queue=x", "queue=2147483648"])
+def test_settings_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"pattern=N format|parsing verbosity in"):
+        parse_vmodule(text)
+
+
+def test_patterns_fit_the_last_part_of_a_modules_name_and_the_first_counts() -> None:
+    names = module_verbosities(parse_vmodule("binder=4,bind*=6,cli?nt=3"))
+    assert names["kscheduler.client.binder"] == 4
+    assert names["kscheduler.binding_tasks"] == 6
+    assert names["kscheduler.client"] == 3  # a package goes by its own name
+    assert "kscheduler.client.informer" not in names
+    assert all(name.rpartition(".")[2].startswith(("bind", "client")) for name in names)
+
+
+def test_every_module_that_logs_can_be_named() -> None:
+    known = set(module_verbosities(parse_vmodule("*=1")))
+    package = Path(kscheduler.__file__).parent
+    logging_modules = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in package.rglob("*.py")
+        if "getLogger(__name__)" in path.read_text()
+    }
+    assert logging_modules
+    assert logging_modules <= known
+
+
+def test_a_module_says_more_than_the_others_and_less_never(stream: io.StringIO) -> None:
+    configure("text", 2, stream, vmodule=parse_vmodule("binder=4,informer=0"))
+    logging.getLogger("kscheduler.client.binder").debug("a reason")
+    logging.getLogger("kscheduler.client.recorder").debug("hidden")
+    logging.getLogger("kscheduler.client.informer").log(OUTCOME, "an outcome")
+    assert [line.split("]")[0].split()[-1] for line in stream.getvalue().splitlines()] == [
+        "client.binder",
+        "client.informer",
+    ]
+
+
+def test_configuring_again_forgets_the_modules_of_before(stream: io.StringIO) -> None:
+    configure("text", 0, stream, vmodule=parse_vmodule("binder=10"))
+    configure("text", 0, stream)
+    logging.getLogger("kscheduler.client.binder").debug("hidden")
+    assert stream.getvalue() == ""
