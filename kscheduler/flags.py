@@ -7,6 +7,8 @@ that have no meaning here are accepted with a warning; flags nobody knows are er
 from __future__ import annotations
 
 import argparse
+import csv
+import math
 import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
@@ -30,6 +32,10 @@ from kscheduler.explain.options import (
     DecisionLogOptions,
     ExplainOptions,
 )
+from kscheduler.log_modules import ModuleVerbosity, parse_vmodule
+from kscheduler.metric_limits import MetricLimits, metric_limits
+from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, TlsOptions
+from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 EXIT_RUNTIME = 1  # the program started, and failed
@@ -37,25 +43,11 @@ EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
 
 # Flags of kube-scheduler that are accepted and do nothing here -> why.
 IGNORED_FLAGS: dict[str, str] = {
-    "--allow-metric-labels": "metric labels are fixed",
-    "--allow-metric-labels-manifest": "metric labels are fixed",
-    "--authentication-kubeconfig": "the scheduler's own credentials ask for reviews",
-    "--authentication-skip-lookup": "client certificates are not read",
-    "--authentication-token-webhook-cache-ttl": "answers are kept for 10s",
-    "--authentication-tolerate-lookup-failure": "client certificates are not read",
-    "--authorization-kubeconfig": "the scheduler's own credentials ask for reviews",
-    "--authorization-webhook-cache-authorized-ttl": "answers are kept for 10s",
-    "--authorization-webhook-cache-unauthorized-ttl": "answers are kept for 10s",
-    "--client-ca-file": "client certificates are not read",
     "--contention-profiling": "there is no such profile",
     "--disable-http2-serving": "only HTTP/1.1 is served",
-    "--disabled-metrics": "all metrics are kept",
     "--emulated-version": "only one version is known",
     "--emulation-forward-compatible": "only one version is known",
     "--http2-max-streams-per-connection": "only HTTP/1.1 is served",
-    "--kube-api-burst": "clientConnection.burst of the configuration decides",
-    "--kube-api-content-type": "clientConnection.contentType of the configuration decides",
-    "--kube-api-qps": "clientConnection.qps of the configuration decides",
     "--log-flush-frequency": "logs are not buffered",
     "--log-json-info-buffer-size": "logs are not buffered",
     "--log-json-split-stream": "all logs go to stderr",
@@ -65,18 +57,9 @@ IGNORED_FLAGS: dict[str, str] = {
     "--permit-address-sharing": "the address is not shared",
     "--permit-port-sharing": "the port is not shared",
     "--profiling": "there is no such endpoint",
-    "--requestheader-allowed-names": "headers of a front proxy are not read",
-    "--requestheader-client-ca-file": "headers of a front proxy are not read",
-    "--requestheader-extra-headers-prefix": "headers of a front proxy are not read",
-    "--requestheader-group-headers": "headers of a front proxy are not read",
-    "--requestheader-uid-headers": "headers of a front proxy are not read",
-    "--requestheader-username-headers": "headers of a front proxy are not read",
     "--show-hidden-metrics-for-version": "no metrics are hidden",
-    "--tls-cipher-suites": "OpenSSL's defaults from TLS 1.2 on are used",
     "--tls-curve-preferences": "OpenSSL's defaults are used",
-    "--tls-min-version": "TLS 1.2 is the lowest",
     "--tls-sni-cert-key": "one certificate is served",
-    "--vmodule": "-v holds for all modules",
 }
 
 
@@ -97,6 +80,15 @@ class LeaderElectionFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionFlags:
+    """Overrides of `clientConnection`, for a start without a configuration file; None leaves the default."""
+
+    qps: float | None = None
+    burst: int | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """`kscheduler run`."""
 
@@ -109,11 +101,17 @@ class RunOptions:
     cert_dir: str = ""
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)
+    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
     always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    connection: ConnectionFlags = ConnectionFlags()
     leader_election: LeaderElectionFlags = LeaderElectionFlags()
     pod_max_in_unschedulable_pods_s: float = 300.0
     logging_format: str = "text"
     verbosity: int = 0
+    vmodule: tuple[ModuleVerbosity, ...] = ()  # the first whose pattern fits a module raises its verbosity
+    metric_limits: MetricLimits = field(default_factory=MetricLimits)
     feature_gates: dict[str, bool] = field(default_factory=dict)
     tie_break: str = "seeded"  # or "first"
     seed: int = 0
@@ -183,7 +181,8 @@ def report(error: Exception) -> int:
 
 
 def apply_run_options(config: SchedulerConfig, options: RunOptions) -> SchedulerConfig:
-    """The configuration with the flags that override it: leader election always, kubeconfig where it names none.
+    """The configuration with the flags that override it: leader election always, kubeconfig where it names none, the
+    other flags of the connection where there is no configuration file.
 
     The result is not validated: `config.check_config` does that.
     """
@@ -193,6 +192,10 @@ def apply_run_options(config: SchedulerConfig, options: RunOptions) -> Scheduler
     connection = config.client_connection
     if options.kubeconfig and not connection.kubeconfig:
         connection = msgspec.structs.replace(connection, kubeconfig=options.kubeconfig)
+    if not options.config:
+        flags = {name: getattr(options.connection, name) for name in ConnectionFlags.__slots__}
+        given_flags = {name: value for name, value in flags.items() if value is not None}
+        connection = msgspec.structs.replace(connection, **given_flags)
     return msgspec.structs.replace(
         config,
         leader_election=msgspec.structs.replace(config.leader_election, **election),
@@ -336,9 +339,12 @@ def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_cluster_flags(parser.add_argument_group("configuration and cluster"))
+    _add_connection_flags(parser.add_argument_group("connection, for a start without --config"))
     _add_serving_flags(parser.add_argument_group("endpoint"))
+    _add_authentication_flags(parser.add_argument_group("who may read the endpoint"))
     _add_election_flags(parser.add_argument_group("leader election (these override the configuration)"))
     _add_logging_flags(parser.add_argument_group("logs and features"))
+    _add_metric_flags(parser.add_argument_group("metrics"))
     _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
     _add_explain_flags(parser.add_argument_group("memory of decisions"))
     for name in IGNORED_FLAGS:
@@ -376,11 +382,121 @@ def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tls-cert-file", default="", metavar="FILE")
     group.add_argument("--tls-private-key-file", default="", metavar="FILE")
     group.add_argument(
+        "--tls-min-version",
+        type=_tls_version,
+        default="",
+        metavar="VERSION",
+        help=f"Possible values: {', '.join(VERSIONS)} (default VersionTLS12)",
+    )
+    group.add_argument(
+        "--tls-cipher-suites",
+        action=_Suites,
+        default=(),
+        metavar="NAMES",
+        help="comma-separated, for TLS 1.2 and below; those of TLS 1.3 cannot be chosen. "
+        f"Preferred values: {', '.join(sorted([*PREFERRED_SUITES, *TLS_1_3_SUITES]))}. "
+        f"Insecure values: {', '.join(sorted(INSECURE_SUITES))}.",
+    )
+
+
+def _add_authentication_flags(group: argparse._ArgumentGroup) -> None:
+    for name, kind in (("authentication", "TokenReviews"), ("authorization", "SubjectAccessReviews")):
+        group.add_argument(
+            f"--{name}-kubeconfig",
+            default="",
+            metavar="FILE",
+            help=f"whose credentials ask the apiserver for {kind} (default: the scheduler's own)",
+        )
+    group.add_argument(
+        "--client-ca-file",
+        default="",
+        metavar="FILE",
+        help="PEM of the authorities whose client certificates count: the common name is the user, the organisations "
+        "are the groups (default: those that the cluster publishes)",
+    )
+    group.add_argument(
+        "--requestheader-client-ca-file",
+        default="",
+        metavar="FILE",
+        help="PEM of the authorities of front proxies, which name users in headers (default: as the cluster publishes)",
+    )
+    for name, what, default in (
+        ("allowed-names", "common names of front proxies; any by default", ()),
+        ("username-headers", "headers that name the user", ("x-remote-user",)),
+        ("uid-headers", "headers that give the user's uid", ()),
+        ("group-headers", "headers that name the user's groups", ("x-remote-group",)),
+        ("extra-headers-prefix", "prefixes of headers that say more of the user", ("x-remote-extra-",)),
+    ):
+        shown = f" (default {','.join(default)})" if default else ""
+        group.add_argument(
+            f"--requestheader-{name}",
+            action=_Strings,
+            default=default,
+            metavar="NAMES",
+            help=f"comma-separated {what}{shown}",
+        )
+    group.add_argument(
+        "--authentication-skip-lookup",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="do not ask the cluster for what the flags above leave out",
+    )
+    group.add_argument(
+        "--authentication-tolerate-lookup-failure",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="start although the cluster could not be asked (default true)",
+    )
+    for name in (
+        "authentication-token-webhook-cache-ttl",
+        "authorization-webhook-cache-authorized-ttl",
+        "authorization-webhook-cache-unauthorized-ttl",
+    ):
+        group.add_argument(
+            f"--{name}",
+            type=_duration,
+            default=Duration.of_seconds(10),
+            metavar="DURATION",
+            help="how long the apiserver's answer is kept (default 10s)",
+        )
+    group.add_argument(
         "--authorization-always-allow-paths",
-        type=_words,
+        action=_Words,
         default=("/healthz", "/readyz", "/livez"),
         metavar="PATHS",
         help="comma-separated paths anyone may read (default /healthz,/readyz,/livez)",
+    )
+
+
+def _add_connection_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kube-api-qps", type=_float, default=None, metavar="N", help="writes a second to the apiserver (default 50)"
+    )
+    group.add_argument(
+        "--kube-api-burst", type=_int32, default=None, metavar="N", help="writes at once on top of it (default 100)"
+    )
+    group.add_argument("--kube-api-content-type", default=None, metavar="TYPE", help="shown at /configz, nothing else")
+
+
+def _add_metric_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--disabled-metrics", action=_Strings, default=(), metavar="NAMES", help="metrics not to be shown, in full"
+    )
+    group.add_argument(
+        "--allow-metric-labels",
+        action="append",
+        default=[],
+        metavar="METRIC,LABEL='V1,V2'",
+        help='values that a label may have; all others become "unexpected"',
+    )
+    group.add_argument(
+        "--allow-metric-labels-manifest", default="", metavar="FILE", help="the same, as a YAML mapping of texts"
     )
 
 
@@ -402,6 +518,14 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         dest="verbosity",
         metavar="N",
         help="0 what the program does (default), 2 what became of each pod, 4 reasons, 10 scores",
+    )
+    group.add_argument(
+        "--vmodule",
+        action=_Modules,
+        default=(),
+        metavar="PATTERN=N,...",
+        help="-v for modules whose name, the last part of the logger's, fits a pattern: queue=5,bind*=4; only with "
+        "--logging-format=text",
     )
     group.add_argument("--feature-gates", type=_gates, action="append", default=[], metavar="Name=true,...")
 
@@ -468,6 +592,8 @@ def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None
 
 
 def _run_options(namespace: argparse.Namespace) -> RunOptions:
+    if namespace.vmodule and namespace.logging_format != "text":
+        raise ConfigError("--vmodule: Only supported for text log format")
     gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
     return RunOptions(
         config=namespace.config,
@@ -479,11 +605,23 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         cert_dir=namespace.cert_dir,
         tls_cert_file=namespace.tls_cert_file,
         tls_private_key_file=namespace.tls_private_key_file,
+        tls=TlsOptions(namespace.tls_min_version, namespace.tls_cipher_suites),
+        authentication=_authentication(namespace),
+        authorization=AuthorizationOptions(
+            namespace.authorization_kubeconfig,
+            namespace.authorization_webhook_cache_authorized_ttl.seconds,
+            namespace.authorization_webhook_cache_unauthorized_ttl.seconds,
+        ),
         always_allow_paths=namespace.authorization_always_allow_paths,
+        connection=ConnectionFlags(namespace.kube_api_qps, namespace.kube_api_burst, namespace.kube_api_content_type),
         leader_election=_election_flags(namespace),
         pod_max_in_unschedulable_pods_s=namespace.pod_max_in_unschedulable_pods_duration.seconds,
         logging_format=namespace.logging_format,
         verbosity=namespace.verbosity,
+        vmodule=namespace.vmodule,
+        metric_limits=metric_limits(
+            namespace.disabled_metrics, namespace.allow_metric_labels, namespace.allow_metric_labels_manifest
+        ),
         feature_gates=gates,
         tie_break=namespace.tie_break,
         seed=namespace.seed,
@@ -513,10 +651,60 @@ def _election_flags(namespace: argparse.Namespace) -> LeaderElectionFlags:
     )
 
 
+def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:
+    """Raises ConfigError."""
+    uid_headers = namespace.requestheader_uid_headers
+    if uid_headers and "x-remote-uid" not in {name.lower() for name in uid_headers}:
+        raise ConfigError(
+            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - "
+            "API aggregation will not work"
+        )
+    return AuthenticationOptions(
+        kubeconfig=namespace.authentication_kubeconfig,
+        token_ttl_s=namespace.authentication_token_webhook_cache_ttl.seconds,
+        client_ca_file=namespace.client_ca_file,
+        request_header=RequestHeaderOptions(
+            client_ca_file=namespace.requestheader_client_ca_file,
+            allowed_names=namespace.requestheader_allowed_names,
+            username_headers=namespace.requestheader_username_headers,
+            uid_headers=uid_headers,
+            group_headers=namespace.requestheader_group_headers,
+            extra_header_prefixes=namespace.requestheader_extra_headers_prefix,
+        ),
+        skip_lookup=namespace.authentication_skip_lookup,
+        tolerate_lookup_failure=namespace.authentication_tolerate_lookup_failure,
+    )
+
+
+# Flags that only hold without a configuration file, as in kube-scheduler.
+_WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type")
+# Flags of headers, and the header that API aggregation cannot do without.
+_STANDARD_HEADERS = {
+    "--requestheader-username-headers": ("X-Remote-User", "header"),
+    "--requestheader-group-headers": ("X-Remote-Group", "header"),
+    "--requestheader-extra-headers-prefix": ("X-Remote-Extra-", "header prefix"),
+}
+
+
 def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[str, ...]:
     given = [name for name in IGNORED_FLAGS if getattr(namespace, f"ignored{name}") is not None]
     flags = [f"{name} has no effect: {IGNORED_FLAGS[name]}" for name in given]
+    if namespace.config:
+        late = [name for name in _WITHOUT_CONFIG if _value(namespace, name) is not None]
+        flags += [f"{name} has no effect: the configuration file decides" for name in late]
+    elif namespace.kube_api_content_type is not None:
+        flags.append("--kube-api-content-type has no effect: each request has the type that suits it")
+    for name, (standard, kind) in _STANDARD_HEADERS.items():
+        headers = {header.lower() for header in _value(namespace, name)}
+        if headers and standard.lower() not in headers:
+            flags.append(
+                f"{name} is set without specifying the standard {standard} {kind} - API aggregation will not work"
+            )
     return (*flags, *(f"--feature-gates {name}: feature gates have no effect" for name in gates))
+
+
+def _value(namespace: argparse.Namespace, flag: str) -> Any:
+    return getattr(namespace, flag.removeprefix("--").replace("-", "_"))
 
 
 # --- values -----------------------------------------------------------------------------------------------------
@@ -549,7 +737,73 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def _float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+    return value
+
+
+def _tls_version(text: str) -> str:
+    if text and text not in VERSIONS:
+        raise argparse.ArgumentTypeError(f'unknown tls version "{text}"')
+    return text
+
+
+class _Words(argparse.Action):
+    """A list in commas, as pflag's StringSlice: the first takes the default's place, another one adds to it."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        kept = () if before is self.default else before
+        setattr(namespace, self.dest, (*kept, *self._read(values)))
+
+    def _read(self, text: str) -> tuple[str, ...]:
+        return tuple(word.strip() for word in next(csv.reader([text]), []) if word.strip())
+
+
+class _Strings(_Words):
+    """The same, without blank ones."""
+
+    def _read(self, text: str) -> tuple[str, ...]:
+        if any(not word.strip() for word in next(csv.reader([text]), [])):
+            raise argparse.ArgumentError(self, f'empty value in "{self.option_strings[0].removeprefix("--")}"')
+        return super()._read(text)
+
+
+class _Suites(_Strings):
+    """Names of cipher suites, all known."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        super().__call__(parser, namespace, values, option)
+        try:
+            tls_policy("", getattr(namespace, self.dest))
+        except ConfigError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
+class _Modules(argparse.Action):
+    """`pattern=N` settings in commas; another flag adds to them."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        try:
+            modules = parse_vmodule(values)
+        except ValueError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *modules))
+
+
 _port = _integer(0, 65535)
+_int32 = _integer(-(2**31), 2**31 - 1)
 _verbosity = _integer(0, 2**31 - 1)
 _seed = _integer(0, 2**64 - 1)
 _positive = _integer(1, 100_000)

@@ -13,12 +13,13 @@ import socket
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
 from kscheduler import logs
 from kscheduler.client.kube import KubeClient
+from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import check_config, default_config, load_config
@@ -43,7 +44,6 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
-    from kscheduler.server import Server
     from kscheduler.serving.routing.webhook import RoutingWebhook
 
 log = logging.getLogger(__name__)
@@ -53,12 +53,12 @@ def run(options: RunOptions, clock: Clock) -> int:
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     config = configuration(options, guests)
     routing = load_routing(options.routing_config, config.profiles) if options.routing_config else None
-    logs.configure(options.logging_format, options.verbosity)
+    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
     if options.write_config_to:
         write_config(config, options.write_config_to)
         return 0
     for warning in options.warnings:
-        log.warning("flag without effect", extra={"reason": warning})
+        log.warning("a flag does less than it seems to", extra={"reason": warning})
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
@@ -117,16 +117,21 @@ async def serve(
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
+    metrics.limit(options.metric_limits.disabled, options.metric_limits.allowed)
     connection, election = config.client_connection, config.leader_election
+    observer = RestClientMeasurements(metrics)
     client = await KubeClient.connect(
         clock,
         kubeconfig=connection.kubeconfig,
         server=options.master,
         qps=connection.qps,
         burst=connection.burst,
-        observer=RestClientMeasurements(metrics),
+        observer=observer,
     )
+    reviewers = Reviewers(client, client)
     try:
+        if options.secure_port:
+            reviewers = await connect_reviewers(options, client, clock, observer)
         scheduler = Scheduler(
             client,
             config,
@@ -153,7 +158,7 @@ async def serve(
             explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
             found: list[Endpoint] = []
             if options.secure_port:
-                found.append(build_server(config, options, client, clock, metrics, health, explainer))
+                found += build_server(config, options, reviewers, clock, metrics, health, explainer)
             if routing is not None:
                 found.append(build_webhook(routing, scheduler, metrics))
             return Endpoints(found)
@@ -185,39 +190,97 @@ async def serve(
         collections.freeze()
         await replica.run()
     finally:
-        await client.close()
+        for one in {client, reviewers.authentication, reviewers.authorization}:
+            await one.close()
+
+
+class Reviewers(NamedTuple):
+    """Who asks the apiserver about those who read the endpoint; the same client twice, or three different ones."""
+
+    authentication: KubeClient  # whose token is it, and whose client certificates count?
+    authorization: KubeClient  # may the user do that?
+
+
+async def connect_reviewers(
+    options: RunOptions, client: KubeClient, clock: Clock, observer: RequestObserver
+) -> Reviewers:
+    """With the credentials of `--authentication-kubeconfig` and `--authorization-kubeconfig`, or by `client`.
+
+    Raises ConfigError.
+    """
+    made: list[KubeClient] = []
+    try:
+        for flag, path in (
+            ("--authentication-kubeconfig", options.authentication.kubeconfig),
+            ("--authorization-kubeconfig", options.authorization.kubeconfig),
+        ):
+            try:
+                made.append(await KubeClient.connect(clock, kubeconfig=path, observer=observer) if path else client)
+            except ConfigError as error:
+                raise ConfigError(f"{flag}: {error}") from error
+    except BaseException:
+        for one in made:
+            if one is not client:
+                await one.close()
+        raise
+    return Reviewers(*made)
 
 
 def build_server(
     config: SchedulerConfig,
     options: RunOptions,
-    client: KubeClient,
+    reviewers: Reviewers,
     clock: Clock,
     metrics: Metrics,
     health: Health,
     explainer: Explainer | None,
-) -> Server:
-    """The endpoint with a certificate, not listening yet. What only it needs is imported here, after the first lists
-    were asked for. Raises ConfigError for a certificate that cannot be used.
+) -> list[Endpoint]:
+    """The endpoint with a certificate, not listening yet, and before it what knows whose client certificates count.
+
+    What only they need is imported here, after the first lists were asked for. Raises ConfigError for files and flags
+    that cannot be used.
     """
     from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
     from kscheduler.explain.endpoint import ExplainEndpoint
     from kscheduler.server import Listen, Server
+    from kscheduler.serving.authentication import DelegatedAuthenticator
     from kscheduler.serving.authorization import DelegatedAuthorizer
     from kscheduler.serving.certificates import server_context
+    from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.tls_policy import tls_policy
+    from kscheduler.serving.trust import EndpointTrust
 
-    tls = server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir)
+    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
+    for warning in policy.warnings:
+        log.warning(warning)
+    context = ClientAskingContext.under(policy)
+    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
+    trust = EndpointTrust(
+        options.authentication,
+        reviewers.authentication,
+        clock,
+        random.Random(options.seed),
+        on_change=context.name_authorities,
+    )
     server = Server(
-        Listen(options.bind_address, options.secure_port, tls),
+        Listen(options.bind_address, options.secure_port, context),
         metrics=metrics,
         health=health,
         config=lambda: {"componentconfig": to_v1(config)},
-        authorizer=DelegatedAuthorizer(client.token_review, client.subject_access_review, clock),
-        always_allow=options.always_allow_paths,
+        authenticator=DelegatedAuthenticator(
+            trust, reviewers.authentication.token_review, clock, ttl_s=options.authentication.token_ttl_s
+        ),
+        authorizer=DelegatedAuthorizer(
+            reviewers.authorization.subject_access_review,
+            clock,
+            always_allow=options.always_allow_paths,
+            allowed_ttl_s=options.authorization.allowed_ttl_s,
+            denied_ttl_s=options.authorization.denied_ttl_s,
+        ),
     )
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
-    return server
+    return [trust, server]
 
 
 def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:

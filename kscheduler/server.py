@@ -1,20 +1,21 @@
 """The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and what others register.
 
-Every request passes the authorizer, but those of the always-allowed paths. Faults are answered as metav1.Status, as
-the apiserver answers them. Answers are made on the event loop that schedules, so a handler must be short.
+Every request is authenticated, then authorized. Faults are answered as metav1.Status, as the apiserver answers them.
+Answers are made on the event loop that schedules, so a handler must be short.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from kscheduler.metrics import CONTENT_TYPE, Metrics
-from kscheduler.serving.authorization import AllowAll, Authorizer
+from kscheduler.serving.authentication import AnybodyIsAnonymous, Authenticator, Shown
+from kscheduler.serving.authorization import UNAUTHORIZED, AllowAll, Authorizer
 from kscheduler.serving.health import Answer, Health
 from kscheduler.serving.listener import Handler, Listen, Listener
 
@@ -22,7 +23,6 @@ log = logging.getLogger(__name__)
 
 __all__ = ["Listen", "Server", "status_response"]
 
-ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 RELOAD_S = 60.0  # how often certificate files are looked at
 MAX_BODY = 64 * 1024
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
@@ -39,19 +39,19 @@ class Server:
         metrics: Metrics,
         health: Health,
         config: Callable[[], dict[str, Any]] = dict,
+        authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
-        always_allow: Sequence[str] = ALWAYS_ALLOWED,
     ) -> None:
         """`config` gives the body of /configz: `{"componentconfig": to_v1(config)}`.
 
-        A path in `always_allow` that ends in * stands for all that begin so. Without `authorizer` all may read all.
+        Without `authenticator` all are anonymous; without `authorizer` all may read all.
         """
         self._listen = listen
         self._metrics = metrics
         self._health = health
         self._config = config
+        self._authenticator = authenticator or AnybodyIsAnonymous()
         self._authorizer = authorizer or AllowAll()
-        self._always_allow = tuple(always_allow)
         where = f"--bind-address {listen.address}, --secure-port {listen.port}"
         self._listener = Listener(listen, where, reload_s=RELOAD_S)
         self._app = web.Application(middlewares=[self._listener.note_use, self._guard], client_max_size=MAX_BODY)
@@ -86,12 +86,14 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Authorize, answer, and turn every fault into a Status."""
+        """Authenticate, authorize, answer, and turn every fault into a Status."""
         try:
-            if not self._is_free(request.path):
-                decision = await self._authorizer.authorize(_bearer(request), request.method.lower(), request.path)
-                if not decision.allowed:
-                    return status_response(decision.status, decision.message)
+            user = await self._authenticator.authenticate(_shown(request))
+            if user is None:
+                return status_response(UNAUTHORIZED.status, UNAUTHORIZED.message)
+            decision = await self._authorizer.authorize(user, request.method.lower(), request.path)
+            if not decision.allowed:
+                return status_response(decision.status, decision.message)
             response = await handler(request)
         except web.HTTPException as error:
             return status_response(error.status, error.text or error.reason)
@@ -101,9 +103,6 @@ class Server:
         if not response.prepared:
             response.headers.update(_HEADERS)
         return response
-
-    def _is_free(self, path: str) -> bool:
-        return any(path.startswith(free[:-1]) if free.endswith("*") else path == free for free in self._always_allow)
 
     # --- our own endpoints ---
 
@@ -153,10 +152,8 @@ def _health_response(answer: Answer) -> web.Response:
     return web.Response(status=200 if answer.ok else 500, text=answer.text)
 
 
-def _bearer(request: web.Request) -> str | None:
-    """The token of `Authorization: Bearer …`; None if there is none, "" if the header is of another kind."""
-    header = request.headers.get("Authorization")
-    if header is None:
-        return None
-    scheme, _, token = header.strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+def _shown(request: web.Request) -> Shown:
+    transport = request.transport
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    certificates = getattr(tls, "peer_certificates", tuple)
+    return Shown(tuple(request.headers.items()), certificates)

@@ -19,6 +19,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import METRIC_POLICIES, NODES, POD_DOCUMENTS, PODS, Resource
+from kscheduler.client.reviews import User
 from kscheduler.client.transport import status_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import ManualClock
@@ -221,7 +222,7 @@ READERS: dict[str, tuple[bytes, Read]] = {
     "pod kept whole": (packed(POD), plain(document_read)),
     "lease": (packed(LEASE), asked(lambda client: client.get_lease("ns", "l"))),
     "token review": (packed(TOKEN), asked(lambda client: client.token_review("hunter2"))),
-    "access review": (packed(ACCESS), asked(lambda client: client.subject_access_review("u", (), "get", "/metrics"))),
+    "access review": (packed(ACCESS), asked(lambda client: client.subject_access_review(User("u"), "get", "/metrics"))),
     "version": (packed({"major": "1", "minor": "36"}), asked(lambda client: client.version())),
     "status": (packed(STATUS), plain(lambda raw: status_error("GET", "/api", 500, raw))),
     "admission": (packed(REVIEW), plain(read_review)),

@@ -41,6 +41,7 @@ from kscheduler.client.protocol import (
     WatchEvent,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error
@@ -288,17 +289,25 @@ class KubeClient:
 
     # --- who may read our endpoint ------------------------------------------------------------------------------
 
-    async def token_review(self, token: str) -> tuple[bool, str, tuple[str, ...]]:
-        """Whose token it is: authenticated, user, groups."""
+    async def token_review(self, token: str) -> User | None:
+        """Whose token it is; None if it is nobody's."""
         status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview)
-        return status.authenticated, status.user.username, status.user.groups
+        if not status.authenticated:
+            return None
+        user = status.user
+        return User(user.username, user.uid, user.groups, tuple(user.extra.items()))
 
-    async def subject_access_review(self, user: str, groups: tuple[str, ...], verb: str, path: str) -> bool:
+    async def subject_access_review(self, user: User, verb: str, path: str) -> AccessReview:
         """May this user do that on a path that is no API object?"""
-        asked = {"path": path, "verb": verb}
-        spec: dict[str, object] = {"user": user, "groups": groups, "nonResourceAttributes": asked}
+        spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
+        if user.groups:
+            spec["groups"] = user.groups
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.extra:
+            spec["extra"] = dict(user.extra)
         status = await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec, _AccessReview)
-        return status.allowed and not status.denied
+        return AccessReview(status.allowed and not status.denied, status.reason)
 
     async def _review(self, group_version: str, kind: str, spec: dict[str, object], answer: type[T]) -> T:
         body = _encode({"apiVersion": group_version, "kind": kind, "spec": spec})
@@ -334,7 +343,9 @@ def _review_decoder(answer: Any) -> Callable[[bytes], Any]:
 
 class _User(msgspec.Struct, frozen=True):
     username: str = ""
+    uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 class _TokenReview(msgspec.Struct):
@@ -345,6 +356,7 @@ class _TokenReview(msgspec.Struct):
 class _AccessReview(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
+    reason: str = ""
 
 
 class _LeaseBody(Lease, frozen=True, omit_defaults=False):

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from kscheduler.api.config_maps import ConfigMap
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import (
@@ -100,6 +101,7 @@ METRIC_POLICIES: Resource[MetricPolicyObject] = Resource(
 TAS_POLICIES: Resource[TASPolicyObject] = Resource(
     "telemetry.intel.com/v1alpha1", "taspolicies", "TASPolicy", TASPolicyObject
 )
+CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.

@@ -1,45 +1,33 @@
-"""Who may read the endpoints: everybody, or whom the apiserver says (TokenReview, then SubjectAccessReview).
+"""What a user may do on our endpoint: what everybody may, everything for system:masters, else what the apiserver says.
 
-Answers are kept for ten seconds, as kube-scheduler keeps them, under a hash of the token. Reviews are bounded in
-time and number, so that a stuck apiserver, or somebody trying tokens, costs neither memory nor other requests.
-Client certificates and request headers of a front proxy are not read.
+The apiserver's answers (SubjectAccessReviews) are kept for a while. Reviews are bounded in time and number, and those
+for anonymous, who may ask as often as he likes, wait for one another, so that they cost no other request anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import json
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Protocol
 
 from kscheduler.client.concurrency import within
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.clock import Clock
+from kscheduler.errors import ConfigError
+from kscheduler.serving.answer_cache import AnswerCache
+from kscheduler.serving.authentication import ANONYMOUS, REVIEW_TIMEOUT_S, REVIEWS_AT_ONCE
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+CACHE_TTL_S = 10.0  # kube-scheduler's default, for yes and for no
+ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+ALWAYS_ALLOWED_GROUP = "system:masters"  # the apiserver allows it everything too
+MAX_KEPT_PATH = 10_000  # of a longer path, which anybody may make up, the answer is not kept
 
-CACHE_TTL_S = 10.0  # kube-scheduler's --authentication-token-webhook-cache-ttl and its two siblings
-CACHE_ENTRIES = 1024
-REVIEW_TIMEOUT_S = 10.0
-REVIEWS_AT_ONCE = 4
-MAX_TOKEN = 16 * 1024  # longer is no token of ours; a projected one has about 1 KiB
-
-ANONYMOUS = "system:anonymous"
-
-
-class Identity(NamedTuple):
-    """What a TokenReview answers."""
-
-    authenticated: bool
-    user: str
-    groups: tuple[str, ...] = ()
-
-
-TokenReview = Callable[[str], Awaitable["tuple[bool, str, tuple[str, ...]]"]]  # token -> authenticated, user, groups
-SubjectAccessReview = Callable[[str, "tuple[str, ...]", str, str], Awaitable[bool]]  # user, groups, verb, path
+SubjectAccessReview = Callable[[User, str, str], Awaitable[AccessReview]]  # user, verb, path
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,100 +43,95 @@ class Decision:
 
 
 ALLOWED = Decision(200)
+UNAUTHORIZED = Decision(401, "Unauthorized")
 
 
 class Authorizer(Protocol):
-    async def authorize(self, token: str | None, verb: str, path: str) -> Decision:
-        """May the bearer of `token` do `verb` (a lower-case HTTP method) on `path`? Never raises, never hangs."""
+    async def authorize(self, user: User, verb: str, path: str) -> Decision:
+        """May the user do `verb` (a lower-case HTTP method) on `path`? Never raises, never hangs."""
         ...
 
 
 class AllowAll:
     """Everybody may read everything: for tests, the simulator and plain HTTP on a loopback address."""
 
-    async def authorize(self, token: str | None, verb: str, path: str) -> Decision:
+    async def authorize(self, user: User, verb: str, path: str) -> Decision:
         return ALLOWED
 
 
+class AllowedPaths:
+    """Paths that everybody may read. One that ends in * stands for all that begin so; a leading / may be left out."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """ConfigError for a * elsewhere."""
+        plain = [path.removeprefix("/") for path in paths]
+        for path in plain:
+            if "*" in path[:-1]:
+                raise ConfigError(f'--authorization-always-allow-paths: only trailing * allowed in "{path}"')
+        self._exact = frozenset(path for path in plain if not path.endswith("*"))
+        self._prefixes = tuple(path[:-1] for path in plain if path.endswith("*"))
+
+    def __contains__(self, path: str) -> bool:
+        plain = path.removeprefix("/")
+        return plain in self._exact or plain.startswith(self._prefixes)
+
+
 class DelegatedAuthorizer:
-    """Asks the apiserver, through two callables that the client provides."""
+    """Asks the apiserver, through a callable that the client provides."""
 
     def __init__(
         self,
-        token_review: TokenReview,
         subject_access_review: SubjectAccessReview,
         clock: Clock,
         *,
+        always_allow: Sequence[str] = ALWAYS_ALLOWED,
+        allowed_ttl_s: float = CACHE_TTL_S,
+        denied_ttl_s: float = CACHE_TTL_S,
         timeout_s: float = REVIEW_TIMEOUT_S,
     ) -> None:
-        self._token_review = token_review
+        """The times say for how long the answers yes and no are kept."""
         self._subject_access_review = subject_access_review
+        self._free = AllowedPaths(always_allow)
+        self._allowed_ttl_s = allowed_ttl_s
+        self._denied_ttl_s = denied_ttl_s
         self._timeout_s = timeout_s
-        self._identities: _Cache[Identity] = _Cache(clock)  # SHA-256 of a token -> who it is
-        self._access: _Cache[bool] = _Cache(clock)  # user, groups, verb, path -> allowed
+        self._answers: AnswerCache[AccessReview] = AnswerCache(clock)  # user, verb, path -> answer
         self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._anonymous_slots = asyncio.Semaphore(1)
 
-    async def authorize(self, token: str | None, verb: str, path: str) -> Decision:
-        if token is None:
-            return _forbidden(ANONYMOUS, verb, path)
-        if not token or len(token) > MAX_TOKEN:
-            return Decision(401, "Unauthorized")
+    async def authorize(self, user: User, verb: str, path: str) -> Decision:
+        if ALWAYS_ALLOWED_GROUP in user.groups or path in self._free:
+            return ALLOWED
         try:
-            return await within(self._timeout_s, self._decide(token, verb, path))
+            answer = await within(self._timeout_s, self._ask(user, verb, path))
         except asyncio.TimeoutError:
             log.warning("asking the apiserver about a request took too long", extra={"path": path})
             return Decision(500, f"no answer from the apiserver within {self._timeout_s:g} s")
         except Exception as error:
             log.warning("asking the apiserver about a request failed", extra={"path": path, "err": error})
             return Decision(500, "the apiserver could not be asked who may do this")
+        return ALLOWED if answer.allowed else _forbidden(user.name, verb, path, answer.reason)
 
-    async def _decide(self, token: str, verb: str, path: str) -> Decision:
-        identity = await self._identify(token)
-        if not identity.authenticated:
-            return Decision(401, "Unauthorized")
-        key = (identity.user, identity.groups, verb, path)
-        allowed = self._access.get(key)
-        if allowed is None:
-            async with self._slots:
-                allowed = await self._subject_access_review(identity.user, identity.groups, verb, path)
-            self._access.put(key, allowed)
-        return ALLOWED if allowed else _forbidden(identity.user, verb, path)
-
-    async def _identify(self, token: str) -> Identity:
-        key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        identity = self._identities.get(key)
-        if identity is None:
-            async with self._slots:
-                identity = self._identities.get(key)  # another request may have asked while this one waited
-                if identity is None:
-                    authenticated, user, groups = await self._token_review(token)
-                    identity = Identity(authenticated, user, tuple(groups))
-                    self._identities.put(key, identity)
-        return identity
+    async def _ask(self, user: User, verb: str, path: str) -> AccessReview:
+        key = (user, verb, path)
+        if (kept := self._answers.get(key)) is not None:
+            return kept.value
+        async with self._anonymous_slots if user == ANONYMOUS else self._slots:
+            if (kept := self._answers.get(key)) is not None:  # another request may have asked while this one waited
+                return kept.value
+            answer = await self._subject_access_review(user, verb, path)
+            if len(path) <= MAX_KEPT_PATH:
+                self._answers.put(key, answer, self._allowed_ttl_s if answer.allowed else self._denied_ttl_s)
+        return answer
 
 
-def _forbidden(user: str, verb: str, path: str) -> Decision:
-    return Decision(403, f'forbidden: User "{user}" cannot {verb} path "{path}"')
+def _forbidden(user: str, verb: str, path: str, reason: str) -> Decision:
+    message = f"User {_quoted(user)} cannot {verb} path {_quoted(path)}"
+    # A browser must not take it for HTML.
+    for character, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        message = message.replace(character, escaped)
+    return Decision(403, f"forbidden: {message}: {reason}" if reason else f"forbidden: {message}")
 
 
-class _Cache(Generic[T]):
-    """Answers for `CACHE_TTL_S`; the oldest goes when it is full."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._entries: dict[Hashable, tuple[float, T]] = {}  # key -> deadline, answer; oldest first
-
-    def get(self, key: Hashable) -> T | None:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if entry[0] <= self._clock.now():
-            del self._entries[key]
-            return None
-        return entry[1]
-
-    def put(self, key: Hashable, value: T) -> None:
-        self._entries.pop(key, None)
-        if len(self._entries) >= CACHE_ENTRIES:
-            del self._entries[next(iter(self._entries))]
-        self._entries[key] = (self._clock.now() + CACHE_TTL_S, value)
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())

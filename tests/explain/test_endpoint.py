@@ -10,12 +10,14 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from kscheduler.client.reviews import User
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.metrics import Metrics
 from kscheduler.server import Listen, Server
 from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.health import Health
+from tests.serving.named_by_token import NamedByToken
 
 
 class OnePod:
@@ -35,8 +37,8 @@ class OnePod:
 
 
 class TheGood:
-    async def authorize(self, token: str | None, verb: str, path: str) -> Decision:
-        return ALLOWED if (token, verb, path) == ("good", "get", PATH) else Decision(403, "forbidden")
+    async def authorize(self, user: User, verb: str, path: str) -> Decision:
+        return ALLOWED if (user.name, verb, path) == ("good", "get", PATH) else Decision(403, "forbidden")
 
 
 @pytest.fixture
@@ -47,7 +49,9 @@ def pod() -> OnePod:
 @pytest_asyncio.fixture
 async def base(pod: OnePod) -> AsyncIterator[str]:
     metrics = Metrics(process=False)
-    server = Server(Listen("127.0.0.1", 0), metrics=metrics, health=Health(), authorizer=TheGood())
+    server = Server(
+        Listen("127.0.0.1", 0), metrics=metrics, health=Health(), authenticator=NamedByToken(), authorizer=TheGood()
+    )
     server.add_handler(PATH, ExplainEndpoint(pod).answer)
     await server.start()
     yield f"http://127.0.0.1:{server.port}{PATH}"

@@ -1,4 +1,4 @@
-"""Who is let in, how often the apiserver is asked, and what happens when it does not answer."""
+"""What a user may do, how often the apiserver is asked, and what happens when it does not answer."""
 
 from __future__ import annotations
 
@@ -6,31 +6,29 @@ import asyncio
 
 import pytest
 
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.clock import ManualClock
-from kscheduler.errors import Unreachable
-from kscheduler.serving.authorization import (
-    CACHE_ENTRIES,
-    CACHE_TTL_S,
-    REVIEWS_AT_ONCE,
-    AllowAll,
-    DelegatedAuthorizer,
-)
+from kscheduler.errors import ConfigError, Unreachable
+from kscheduler.serving.authentication import ANONYMOUS, REVIEWS_AT_ONCE
+from kscheduler.serving.authorization import CACHE_TTL_S, AllowAll, AllowedPaths, DelegatedAuthorizer
+
+GOOD, OTHER = User("good", "u", ("g",), (("scopes", ("s",)),)), User("other")
 
 
 class Reviews:
-    """The apiserver's two review APIs: tokens "good" and "other" exist, and "good" may get /metrics."""
+    """The apiserver's SubjectAccessReview: "good" may get /metrics."""
 
     def __init__(self) -> None:
-        self.tokens: list[str] = []  # tokens asked about
-        self.accesses: list[tuple[str, tuple[str, ...], str, str]] = []
+        self.asked: list[tuple[User, str, str]] = []
         self.at_once = 0
         self.most_at_once = 0
         self.release = asyncio.Event()
         self.release.set()
         self.failure: Exception | None = None
+        self.reason = ""
 
-    async def token_review(self, token: str) -> tuple[bool, str, tuple[str, ...]]:
-        self.tokens.append(token)
+    async def review(self, user: User, verb: str, path: str) -> AccessReview:
+        self.asked.append((user, verb, path))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -39,11 +37,7 @@ class Reviews:
             self.at_once -= 1
         if self.failure:
             raise self.failure
-        return token in ("good", "other"), f"user-{token}", ("g",)
-
-    async def access_review(self, user: str, groups: tuple[str, ...], verb: str, path: str) -> bool:
-        self.accesses.append((user, groups, verb, path))
-        return user == "user-good" and (verb, path) == ("get", "/metrics")
+        return AccessReview(user.name == "good" and (verb, path) == ("get", "/metrics"), self.reason)
 
 
 @pytest.fixture
@@ -58,100 +52,121 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def authorizer(reviews: Reviews, clock: ManualClock) -> DelegatedAuthorizer:
-    return DelegatedAuthorizer(reviews.token_review, reviews.access_review, clock)
+    return DelegatedAuthorizer(reviews.review, clock)
 
 
 async def test_everybody_may_do_everything_if_so_wanted() -> None:
-    assert (await AllowAll().authorize(None, "get", "/metrics")).allowed
+    assert (await AllowAll().authorize(ANONYMOUS, "get", "/metrics")).allowed
 
 
-async def test_the_bearer_of_a_good_token_gets_what_the_apiserver_allows(
+async def test_a_user_may_do_what_the_apiserver_allows(authorizer: DelegatedAuthorizer, reviews: Reviews) -> None:
+    assert (await authorizer.authorize(GOOD, "get", "/metrics")).allowed
+    assert reviews.asked == [(GOOD, "get", "/metrics")]  # with all that is known of the user
+    assert not (await authorizer.authorize(GOOD, "get", "/configz")).allowed
+    assert not (await authorizer.authorize(GOOD, "put", "/metrics")).allowed
+
+
+async def test_what_the_apiserver_does_not_allow_is_forbidden_in_its_words(
     authorizer: DelegatedAuthorizer, reviews: Reviews
 ) -> None:
-    assert (await authorizer.authorize("good", "get", "/metrics")).allowed
-    assert reviews.accesses == [("user-good", ("g",), "get", "/metrics")]
+    decision = await authorizer.authorize(OTHER, "get", "/metrics")
+    assert (decision.status, decision.message) == (403, 'forbidden: User "other" cannot get path "/metrics"')
+    reviews.reason = "no rule"
+    decision = await authorizer.authorize(User("<b>"), "get", "/metrics")
+    assert decision.message == 'forbidden: User "&lt;b&gt;" cannot get path "/metrics": no rule'
 
 
-async def test_what_the_apiserver_does_not_allow_is_forbidden(authorizer: DelegatedAuthorizer) -> None:
-    decision = await authorizer.authorize("other", "get", "/metrics")
-    assert decision.status == 403
-    assert decision.message == 'forbidden: User "user-other" cannot get path "/metrics"'
-
-
-async def test_without_a_token_nothing_is_allowed_and_nobody_asked(
-    authorizer: DelegatedAuthorizer, reviews: Reviews
-) -> None:
-    decision = await authorizer.authorize(None, "get", "/metrics")
-    assert decision.status == 403
+async def test_the_apiserver_is_asked_about_anonymous_too(authorizer: DelegatedAuthorizer, reviews: Reviews) -> None:
+    decision = await authorizer.authorize(ANONYMOUS, "get", "/metrics")
     assert decision.message == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
-    assert reviews.tokens == []
+    assert reviews.asked == [(ANONYMOUS, "get", "/metrics")]
 
 
-@pytest.mark.parametrize("token", ["bad", "", "x" * 20_000])
-async def test_a_token_nobody_issued_is_unauthorized(authorizer: DelegatedAuthorizer, token: str) -> None:
-    assert (await authorizer.authorize(token, "get", "/metrics")).status == 401
+async def test_masters_and_open_paths_need_no_answer_of_the_apiserver(
+    authorizer: DelegatedAuthorizer, reviews: Reviews
+) -> None:
+    assert (await authorizer.authorize(User("admin", "", ("system:masters",)), "get", "/configz")).allowed
+    for path in ("/healthz", "/livez", "/readyz"):
+        assert (await authorizer.authorize(ANONYMOUS, "get", path)).allowed
+    assert reviews.asked == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path", "is_free"),
+    [
+        ("/healthz", "/healthz", True),
+        ("healthz", "/healthz", True),
+        ("/healthz", "/healthz/ping", False),
+        ("/healthz*", "/healthz/ping", True),
+        ("/healthz/*", "/healthz", False),
+        ("*", "/anything", True),
+        ("/", "/", True),
+        ("/", "/metrics", False),
+    ],
+)
+def test_open_paths(allowed: str, path: str, is_free: bool) -> None:
+    assert (path in AllowedPaths([allowed])) is is_free
+
+
+def test_a_star_stands_at_the_end_of_a_path_only() -> None:
+    with pytest.raises(ConfigError, match=r'^--authorization-always-allow-paths: only trailing \* allowed in "a\*b"$'):
+        AllowedPaths(["/a*b"])
 
 
 async def test_answers_are_kept_for_ten_seconds(
     authorizer: DelegatedAuthorizer, reviews: Reviews, clock: ManualClock
 ) -> None:
     for _ in range(3):
-        await authorizer.authorize("good", "get", "/metrics")
-        await authorizer.authorize("bad", "get", "/metrics")
-    assert (len(reviews.tokens), len(reviews.accesses)) == (2, 1)
+        await authorizer.authorize(GOOD, "get", "/metrics")
+    assert len(reviews.asked) == 1
     clock.advance(CACHE_TTL_S)
-    await authorizer.authorize("good", "get", "/metrics")
-    assert (len(reviews.tokens), len(reviews.accesses)) == (3, 2)
+    await authorizer.authorize(GOOD, "get", "/metrics")
+    assert len(reviews.asked) == 2
 
 
-async def test_an_answer_for_one_path_is_none_for_another(authorizer: DelegatedAuthorizer) -> None:
-    assert (await authorizer.authorize("good", "get", "/metrics")).allowed
-    assert not (await authorizer.authorize("good", "get", "/configz")).allowed
-    assert not (await authorizer.authorize("good", "put", "/metrics")).allowed
+async def test_yes_and_no_are_kept_for_as_long_as_the_flags_say(reviews: Reviews, clock: ManualClock) -> None:
+    authorizer = DelegatedAuthorizer(reviews.review, clock, allowed_ttl_s=60.0, denied_ttl_s=0.0)
+    for _ in range(3):
+        await authorizer.authorize(GOOD, "get", "/metrics")
+        await authorizer.authorize(OTHER, "get", "/metrics")
+        clock.advance(CACHE_TTL_S)
+    assert [user.name for user, _, _ in reviews.asked] == ["good", "other", "other", "other"]
+
+
+async def test_a_path_of_boundless_length_is_not_kept(authorizer: DelegatedAuthorizer, reviews: Reviews) -> None:
+    for _ in range(2):
+        await authorizer.authorize(GOOD, "get", "/" + "x" * 10_000)
+    assert len(reviews.asked) == 2
 
 
 async def test_a_failing_review_is_an_internal_error_and_is_not_kept(
     authorizer: DelegatedAuthorizer, reviews: Reviews
 ) -> None:
     reviews.failure = Unreachable("connection refused")
-    assert (await authorizer.authorize("good", "get", "/metrics")).status == 500
+    assert (await authorizer.authorize(GOOD, "get", "/metrics")).status == 500
     reviews.failure = None
-    assert (await authorizer.authorize("good", "get", "/metrics")).allowed
+    assert (await authorizer.authorize(GOOD, "get", "/metrics")).allowed
 
 
 async def test_a_review_that_never_answers_ends_after_the_timeout(reviews: Reviews, clock: ManualClock) -> None:
-    authorizer = DelegatedAuthorizer(reviews.token_review, reviews.access_review, clock, timeout_s=0.01)
+    authorizer = DelegatedAuthorizer(reviews.review, clock, timeout_s=0.01)
     reviews.release.clear()
-    decision = await authorizer.authorize("good", "get", "/metrics")
+    decision = await authorizer.authorize(GOOD, "get", "/metrics")
     assert (decision.status, reviews.at_once) == (500, 0)
 
 
-async def test_many_requests_with_one_token_ask_no_more_often_than_there_are_slots(
+async def test_reviews_at_once_are_bounded_and_anonymous_takes_one_slot_of_its_own(
     authorizer: DelegatedAuthorizer, reviews: Reviews
 ) -> None:
     reviews.release.clear()
-    waiting = [asyncio.ensure_future(authorizer.authorize("good", "get", "/metrics")) for _ in range(20)]
+    waiting = [
+        asyncio.ensure_future(authorizer.authorize(user, "get", f"/{index}"))
+        for index in range(20)
+        for user in (ANONYMOUS, OTHER)
+    ]
     for _ in range(10):
         await asyncio.sleep(0)
-    reviews.release.set()
-    decisions = await asyncio.gather(*waiting)
-    assert all(decision.allowed for decision in decisions)
-    assert len(reviews.tokens) <= REVIEWS_AT_ONCE
-
-
-async def test_reviews_at_once_are_bounded(authorizer: DelegatedAuthorizer, reviews: Reviews) -> None:
-    reviews.release.clear()
-    waiting = [asyncio.ensure_future(authorizer.authorize(f"t{index}", "get", "/metrics")) for index in range(20)]
-    for _ in range(10):
-        await asyncio.sleep(0)
+    assert sum(user == ANONYMOUS for user, _, _ in reviews.asked) == 1
     reviews.release.set()
     await asyncio.gather(*waiting)
-    assert reviews.most_at_once == REVIEWS_AT_ONCE
-
-
-async def test_the_cache_does_not_grow_with_the_tokens_tried(authorizer: DelegatedAuthorizer, reviews: Reviews) -> None:
-    for index in range(CACHE_ENTRIES + 10):
-        await authorizer.authorize(f"guess{index}", "get", "/metrics")
-    assert len(authorizer._identities._entries) == CACHE_ENTRIES
-    await authorizer.authorize("guess0", "get", "/metrics")  # the oldest is gone, and asked about again
-    assert reviews.tokens.count("guess0") == 2
+    assert reviews.most_at_once == REVIEWS_AT_ONCE + 1

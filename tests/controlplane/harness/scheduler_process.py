@@ -21,6 +21,7 @@ class SchedulerProcess:
     """A scheduler beside a control plane. The default client limits (50 requests a second) are raised."""
 
     process: Process  # set by whoever starts it
+    open_paths = OPEN_PATHS  # that anybody may read
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class SchedulerProcess:
             f"--config={self._config}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._url.rpartition(':')[2]}",
-            f"--authorization-always-allow-paths={OPEN_PATHS}",
+            f"--authorization-always-allow-paths={self.open_paths}",
         ]
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:

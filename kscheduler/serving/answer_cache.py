@@ -1,0 +1,47 @@
+"""Answers of the apiserver that are kept for a while, so that a collector that comes each second asks it little."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kscheduler.clock import Clock
+
+T = TypeVar("T")
+
+ENTRIES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[T]):
+    until: float  # of the clock
+    value: T
+
+
+class AnswerCache(Generic[T]):
+    """The oldest answer goes when it is full: somebody who tries many names costs no memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._entries: dict[Hashable, Kept[T]] = {}  # oldest first
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Kept[T] | None:
+        """None if there is none, or it is too old."""
+        kept = self._entries.get(key)
+        if kept is not None and kept.until <= self._clock.now():
+            del self._entries[key]
+            return None
+        return kept
+
+    def put(self, key: Hashable, value: T, ttl_s: float) -> None:
+        """Keep an answer for `ttl_s` seconds; not at all for 0."""
+        self._entries.pop(key, None)
+        if ttl_s <= 0:
+            return
+        if len(self._entries) >= ENTRIES:
+            del self._entries[next(iter(self._entries))]
+        self._entries[key] = Kept(self._clock.now() + ttl_s, value)

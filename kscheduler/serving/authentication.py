@@ -1,0 +1,194 @@
+"""Who sends a request: the user a front proxy names, else that of a client certificate, else that of a bearer token.
+
+The first that proves a user counts. A request that shows nothing is anonymous's; one that shows only what proves
+nothing is nobody's, and is answered with 401. As in kube-scheduler a token that cannot be looked up proves nothing.
+Answers about tokens are kept for a while under a hash. Nothing of a token or header gets into a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography import x509
+
+from kscheduler.client.concurrency import within
+from kscheduler.client.reviews import User
+from kscheduler.clock import Clock
+from kscheduler.serving.answer_cache import AnswerCache
+from kscheduler.serving.authorities import Authorities, NotAuthenticated, common_name, user_of
+from kscheduler.serving.request_headers import HeaderNames, Headers
+
+log = logging.getLogger(__name__)
+
+CACHE_TTL_S = 10.0  # kube-scheduler's default
+REVIEW_TIMEOUT_S = 10.0
+REVIEWS_AT_ONCE = 4
+MAX_TOKEN = 16 * 1024  # longer is no token of ours; a projected one has about 1 KiB
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+AUTHENTICATED_GROUP = "system:authenticated"
+
+TokenReview = Callable[[str], Awaitable["User | None"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a request shows of its sender."""
+
+    headers: Headers = ()
+    certificates: Callable[[], Sequence[x509.Certificate]] = tuple  # of the connection: the client's, intermediate ones
+
+    @property
+    def token(self) -> str | None:
+        """The token of `Authorization: Bearer …`; None without one."""
+        header = next((value for name, value in self.headers if name.lower() == "authorization"), "").strip()
+        scheme, _, rest = header.partition(" ")
+        token = rest.partition(" ")[0]
+        return token if scheme.lower() == "bearer" and token else None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxies:
+    """Proxies that may name users: those with a certificate of `authorities` and, if any is given, one of the names."""
+
+    authorities: Authorities
+    names: HeaderNames
+    allowed_names: tuple[str, ...] = ()
+
+
+class Trust(Protocol):
+    """Whose certificates count; may change at any time."""
+
+    @property
+    def clients(self) -> Authorities | None: ...
+
+    @property
+    def front_proxies(self) -> FrontProxies | None: ...
+
+    async def wait_known(self) -> None:
+        """Until it is known for the first time; returns at once from then on."""
+        ...
+
+
+class Authenticator(Protocol):
+    async def authenticate(self, shown: Shown) -> User | None:
+        """The user, who may be anonymous; None for nobody. Never raises, never hangs."""
+        ...
+
+
+class AnybodyIsAnonymous:
+    """Nothing that a request shows is looked at: for tests, and plain HTTP on a loopback address."""
+
+    async def authenticate(self, shown: Shown) -> User | None:
+        return ANONYMOUS
+
+
+class DelegatedAuthenticator:
+    """Verifies certificates itself, and asks the apiserver about tokens."""
+
+    def __init__(
+        self,
+        trust: Trust,
+        token_review: TokenReview,
+        clock: Clock,
+        *,
+        ttl_s: float = CACHE_TTL_S,
+        timeout_s: float = REVIEW_TIMEOUT_S,
+    ) -> None:
+        self._trust = trust
+        self._token_review = token_review
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._ttl_s = ttl_s
+        self._users: AnswerCache[User | None] = AnswerCache(clock)  # SHA-256 of a token -> whose it is
+        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+
+    async def authenticate(self, shown: Shown) -> User | None:
+        faults: list[str] = []
+        user = await self._by_certificate(shown, faults)
+        if user is None and (token := shown.token) is not None:
+            user = await self._by_token(token, faults)
+        if user is not None:
+            return _with_authenticated_group(user)
+        if faults:
+            log.warning("a request could not be authenticated", extra={"reasons": faults})
+            return None
+        return ANONYMOUS
+
+    async def _by_certificate(self, shown: Shown, faults: list[str]) -> User | None:
+        try:
+            certificates = shown.certificates()
+        except Exception as error:  # a certificate may be broken in more ways than the library has types for
+            faults.append(f"the client's certificate cannot be read: {error}")
+            return None
+        if not certificates:
+            return None
+        try:
+            await within(self._timeout_s, self._trust.wait_known())
+        except asyncio.TimeoutError:
+            log.warning("it is not known yet which client certificates count")
+        for prove in (self._by_front_proxy, self._by_client_certificate):
+            try:
+                user = prove(shown, certificates)
+            except NotAuthenticated as error:
+                faults.append(str(error))
+            except Exception as error:  # as above: parts of it are read only when they are needed
+                faults.append(f"the client's certificate cannot be read: {type(error).__name__}: {error}")
+            else:
+                if user is not None:
+                    return user
+        return None
+
+    def _by_front_proxy(self, shown: Shown, certificates: Sequence[x509.Certificate]) -> User | None:
+        proxies = self._trust.front_proxies
+        if proxies is None:
+            return None
+        proxies.authorities.verify(certificates, self._clock.wall())
+        name = common_name(certificates[0])
+        if proxies.allowed_names and name not in proxies.allowed_names:
+            raise NotAuthenticated(f"x509: subject with cn={name} is not in the allowed list")
+        return proxies.names.user(shown.headers)
+
+    def _by_client_certificate(self, shown: Shown, certificates: Sequence[x509.Certificate]) -> User | None:
+        authorities = self._trust.clients
+        if authorities is None:
+            return None
+        authorities.verify(certificates, self._clock.wall())
+        return user_of(certificates[0])
+
+    async def _by_token(self, token: str, faults: list[str]) -> User | None:
+        if len(token) > MAX_TOKEN:
+            faults.append("invalid bearer token")
+            return None
+        try:
+            user = await within(self._timeout_s, self._review(token))
+        except asyncio.TimeoutError:
+            faults.append(f"no answer about a token from the apiserver within {self._timeout_s:g} s")
+            return None
+        except Exception as error:
+            faults.append(f"the apiserver could not be asked about a token: {error}")
+            return None
+        if user is None:
+            faults.append("invalid bearer token")
+        return user
+
+    async def _review(self, token: str) -> User | None:
+        key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        if (kept := self._users.get(key)) is not None:
+            return kept.value
+        async with self._slots:
+            if (kept := self._users.get(key)) is not None:  # another request may have asked while this one waited
+                return kept.value
+            user = await self._token_review(token)
+            self._users.put(key, user, self._ttl_s)
+        return user
+
+
+def _with_authenticated_group(user: User) -> User:
+    known = user.name == ANONYMOUS.name or AUTHENTICATED_GROUP in user.groups or ANONYMOUS.groups[0] in user.groups
+    return user if known else user._replace(groups=(*user.groups, AUTHENTICATED_GROUP))

@@ -1,0 +1,218 @@
+"""TLS that asks each client for a certificate and takes whatever comes, or nothing.
+
+Whom a certificate stands for, and whether anybody vouches for it, is for the authenticator to say for each request:
+so a client with a certificate of another cluster and a good token is let in, and one with a bad certificate gets an
+answer that says so. Python's ssl module cannot do that. It either asks for no certificate or ends the handshake over
+one that it cannot verify. pyOpenSSL can, and this is the context that lets an event loop use it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from OpenSSL import SSL, crypto
+
+from kscheduler.errors import ConfigError
+from kscheduler.serving.certificates import ServerContext
+from kscheduler.serving.tls_policy import TlsPolicy
+
+T = TypeVar("T")
+
+_CHUNK = 64 * 1024
+_HEADER_BYTES = 5  # of a TLS record: type, version, length
+_IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: HTTP says itself where a message ends
+_OPTIONS = (
+    SSL.OP_NO_COMPRESSION
+    | SSL.OP_NO_RENEGOTIATION
+    | SSL.OP_NO_TICKET  # each connection shows its certificate
+    | SSL.OP_CIPHER_SERVER_PREFERENCE
+    | _IGNORE_UNEXPECTED_EOF
+)
+
+
+class ClientAskingContext(ServerContext):
+    """Serves one certificate, which may be renewed, and asks clients for theirs."""
+
+    _policy: TlsPolicy
+    _authorities: tuple[x509.Certificate, ...] = ()
+    _chain: tuple[x509.Certificate, ...] = ()  # our own certificate, then intermediate ones
+    _key: Any = None  # our private key
+    _context: SSL.Context | None = None  # of the next connection; one that is in use must not change
+
+    @classmethod
+    def under(cls, policy: TlsPolicy) -> ClientAskingContext:
+        """Without a certificate as yet. ConfigError if OpenSSL has none of the policy's cipher suites."""
+        context = cls(ssl.PROTOCOL_TLS_SERVER)
+        context._policy = policy
+        _make_context(policy)
+        return context
+
+    def load_cert_chain(self, certfile: Any, keyfile: Any = None, password: Any = None) -> None:
+        super().load_cert_chain(certfile, keyfile, password)
+        self._chain = tuple(x509.load_pem_x509_certificates(Path(certfile).read_bytes()))
+        self._key = serialization.load_pem_private_key(Path(keyfile or certfile).read_bytes(), None)
+        self._renew()
+
+    def name_authorities(self, certificates: Iterable[x509.Certificate]) -> None:
+        """Tell clients whose certificates are of use here: many have several, and show one that fits or none."""
+        self._authorities = tuple(certificates)
+        if self._chain:
+            self._renew()
+
+    def _renew(self) -> None:
+        context = _make_context(self._policy)
+        own, *others = self._chain
+        context.use_certificate(own)
+        for certificate in others:
+            context.add_extra_chain_cert(certificate)
+        context.use_privatekey(self._key)
+        for authority in self._authorities:
+            context.add_client_ca(authority)
+        self._context = context
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> Any:
+        if self._context is None:
+            raise ssl.SSLError(ssl.SSL_ERROR_SSL, "no certificate was loaded")
+        return ClientConnection(self._context, incoming, outgoing)
+
+
+def _make_context(policy: TlsPolicy) -> SSL.Context:
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.set_options(_OPTIONS)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_session_id(b"kscheduler")  # OpenSSL wants one where certificates are asked for
+    context.set_min_proto_version(policy.minimum)
+    context.set_verify(SSL.VERIFY_PEER, _take_any)
+    try:
+        context.set_cipher_list(policy.ciphers.encode())
+    except SSL.Error as error:
+        raise ConfigError(f"--tls-cipher-suites: OpenSSL has none of {policy.ciphers}: {_text(error)}") from error
+    return context
+
+
+def _take_any(connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int) -> bool:
+    return True
+
+
+class ClientConnection:
+    """The server's end of one connection, with the methods of ssl.SSLObject that event loops use."""
+
+    def __init__(self, context: SSL.Context, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
+        self._tls = SSL.Connection(context, None)
+        self._tls.set_accept_state()
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._ended = False  # no more bytes will come
+        self._header = b""  # of the record that is being handed to OpenSSL, while it is not complete
+        self._rest = 0  # bytes of that record that OpenSSL lacks
+        self._certificates: tuple[x509.Certificate, ...] | None = None
+
+    def peer_certificates(self) -> tuple[x509.Certificate, ...]:
+        """What the client showed, its own first, then intermediate ones; nothing of it is verified.
+
+        ValueError for bytes that are no certificate.
+        """
+        if self._certificates is None:
+            own = self._tls.get_peer_certificate(as_cryptography=True)
+            others = self._tls.get_peer_cert_chain(as_cryptography=True) or []
+            self._certificates = () if own is None else (own, *(one for one in others if one != own))
+        return self._certificates
+
+    # --- what event loops call ---
+
+    def do_handshake(self) -> None:
+        self._step(self._tls.do_handshake)
+
+    def read(self, length: int = 1024, buffer: Any = None) -> Any:
+        """Bytes, or with `buffer` how many went there; nothing once the client has ended the connection."""
+        try:
+            if buffer is None:
+                return self._step(lambda: self._tls.recv(length))
+            return self._step(lambda: self._tls.recv_into(buffer, length))
+        except ssl.SSLZeroReturnError:
+            return b"" if buffer is None else 0
+
+    def write(self, data: Any) -> int:
+        return self._step(lambda: self._tls.send(data))
+
+    def pending(self) -> int:
+        return self._tls.pending()
+
+    def unwrap(self) -> None:
+        # The first call sends our end, the second looks for the client's.
+        if not self._step(self._tls.shutdown) and not self._step(self._tls.shutdown):
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client has not ended the connection yet")
+
+    def getpeercert(self, binary_form: bool = False) -> dict[str, Any]:
+        return {}  # of verified certificates only, and none is verified here
+
+    def cipher(self) -> tuple[str, str, int] | None:
+        name = self._tls.get_cipher_name()
+        return None if name is None else (name, self.version() or "", self._tls.get_cipher_bits() or 0)
+
+    def version(self) -> str | None:
+        return self._tls.get_protocol_version_name()
+
+    def compression(self) -> None:
+        return None
+
+    def selected_alpn_protocol(self) -> None:
+        return None
+
+    def _step(self, step: Callable[[], T]) -> T:
+        """Do one thing with what has come, as far as it is needed, and hand on the bytes it makes."""
+        try:
+            while True:
+                try:
+                    return step()
+                except SSL.WantReadError:
+                    if not self._feed():
+                        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "more bytes are needed") from None
+        except SSL.ZeroReturnError:
+            raise ssl.SSLZeroReturnError(ssl.SSL_ERROR_ZERO_RETURN, "the client ended the connection") from None
+        except SSL.SysCallError as error:
+            raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the client broke the connection off") from error
+        except SSL.Error as error:
+            raise ssl.SSLError(ssl.SSL_ERROR_SSL, _text(error)) from error
+        finally:
+            self._hand_on()
+
+    def _feed(self) -> bool:
+        """Hand OpenSSL one record, or what has come of it; whether there was anything new.
+
+        What it does not need yet stays where it is: event loops count that to know whether there is more to read.
+        """
+        if not self._rest:
+            data = self._incoming.read(_HEADER_BYTES - len(self._header))
+            self._header += data
+            if len(self._header) == _HEADER_BYTES:
+                self._rest = int.from_bytes(self._header[-2:], "big")
+                self._header = b""
+        else:
+            data = self._incoming.read(self._rest)
+            self._rest -= len(data)
+        if data:
+            self._tls.bio_write(data)
+            return True
+        if self._incoming.eof and not self._ended:
+            self._tls.bio_shutdown()
+            self._ended = True
+            return True
+        return False
+
+    def _hand_on(self) -> None:
+        while True:
+            try:
+                self._outgoing.write(self._tls.bio_read(_CHUNK))
+            except SSL.Error:  # nothing is left
+                return
+
+
+def _text(error: SSL.Error) -> str:
+    reasons = error.args[0] if error.args else ()
+    return "; ".join(str(entry[-1]) for entry in reasons if entry) if isinstance(reasons, list) else str(error)

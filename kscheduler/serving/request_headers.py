@@ -1,0 +1,68 @@
+"""The user that a front proxy names in headers of a request, such as X-Remote-User.
+
+Whether it is a proxy that may do so is for the caller to know: by its certificate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from kscheduler.client.reviews import User
+
+Headers = Sequence[tuple[str, str]]  # as they came: a name may come more than once
+
+_BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderNames:
+    """Which headers say what; case does not matter."""
+
+    username: tuple[str, ...] = ()
+    uid: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    extra_prefixes: tuple[str, ...] = ()
+
+    def user(self, headers: Headers) -> User | None:
+        """None if no header names a user."""
+        name = _first(headers, self.username)
+        if not name:
+            return None
+        return User(name, _first(headers, self.uid), tuple(_all(headers, self.group)), tuple(self._extra(headers)))
+
+    def _extra(self, headers: Headers) -> Iterable[tuple[str, tuple[str, ...]]]:
+        extra: dict[str, list[str]] = {}  # key -> values, in the order of the prefixes
+        for prefix in self.extra_prefixes:
+            for name, value in headers:
+                if name.lower().startswith(prefix.lower()):
+                    extra.setdefault(_unescaped(name[len(prefix) :].lower()), []).append(_text(value))
+        return ((key, tuple(values)) for key, values in extra.items())
+
+
+def _first(headers: Headers, names: Sequence[str]) -> str:
+    """Of the first name with a value, that which came first."""
+    for name in names:
+        value = next((value for key, value in headers if key.lower() == name.lower()), "")
+        if value:
+            return _text(value)
+    return ""
+
+
+def _all(headers: Headers, names: Sequence[str]) -> Iterable[str]:
+    for name in names:
+        yield from (_text(value) for key, value in headers if key.lower() == name.lower() and value)
+
+
+def _text(value: str) -> str:
+    """Without bytes that are no UTF-8, which no review could carry."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _unescaped(key: str) -> str:
+    """With %-escapes decoded; as it came if one of them is broken."""
+    if _BROKEN_ESCAPE.search(key):
+        return _text(key)
+    return unquote_to_bytes(key.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")

@@ -1,0 +1,81 @@
+"""Which TLS versions and cipher suites the HTTPS endpoint takes, under the names that Go gives them.
+
+A suite of TLS 1.3 may be named and changes nothing: Go does not let those be chosen either. The order of a list means
+nothing, as in Go, where the order of preference is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kscheduler.errors import ConfigError
+
+TLS_1_0, TLS_1_1, TLS_1_2, TLS_1_3 = 0x0301, 0x0302, 0x0303, 0x0304  # as on the wire
+
+VERSIONS = {"VersionTLS10": TLS_1_0, "VersionTLS11": TLS_1_1, "VersionTLS12": TLS_1_2, "VersionTLS13": TLS_1_3}
+
+# Go's name -> OpenSSL's, in Go's order of preference.
+PREFERRED_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    # Names from before they were standardised.
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+INSECURE_SUITES = {
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA": "ECDHE-RSA-DES-CBC3-SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA": "ECDHE-ECDSA-RC4-SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA": "ECDHE-RSA-RC4-SHA",
+    "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
+}
+TLS_1_3_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+# What Python's ssl module serves with.
+_DEFAULT_SUITES = "ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
+_OLD_SUITES = "ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!AESCCM"  # TLS 1.1 has SHA-1 alone
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPolicy:
+    """`ciphers` is OpenSSL's list for TLS 1.2 and below."""
+
+    minimum: int = TLS_1_2
+    ciphers: str = f"@SECLEVEL=2:{_DEFAULT_SUITES}"
+    warnings: tuple[str, ...] = ()
+
+
+def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
+    """From `--tls-min-version` ("" for TLS 1.2) and `--tls-cipher-suites` (none: the defaults). Raises ConfigError."""
+    if min_version and min_version not in VERSIONS:
+        raise ConfigError(f'unknown tls version "{min_version}"')
+    minimum = VERSIONS[min_version] if min_version else TLS_1_2
+    known = {**PREFERRED_SUITES, **INSECURE_SUITES}
+    for name in suites:
+        if name not in known and name not in TLS_1_3_SUITES:
+            raise ConfigError(f"Cipher suite {name} not supported or doesn't exist")
+    # OpenSSL's second level of security, its default here, has no TLS below 1.2: the digests of those are too weak.
+    level = "@SECLEVEL=2" if minimum >= TLS_1_2 else "@SECLEVEL=0"
+    if not suites:
+        return TlsPolicy(minimum, f"{level}:{_DEFAULT_SUITES if minimum >= TLS_1_2 else _OLD_SUITES}")
+    chosen = [cipher for name, cipher in known.items() if name in suites]
+    if not chosen:  # suites of TLS 1.3 alone: nothing is left for the versions before
+        minimum, chosen = TLS_1_3, ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+    warnings = tuple(f"Use of insecure cipher '{name}' detected." for name in suites if name in INSECURE_SUITES)
+    return TlsPolicy(minimum, ":".join([level, *dict.fromkeys(chosen)]), warnings)
