@@ -527,7 +527,7 @@ async def test_a_fault_before_pre_bind_ends_the_binding_before_anybody_waits() -
     assert bench.conditions.nominated == bench.bound == []
     assert before.asked == ["flight"]
     ((_, condition),) = bench.conditions.patched
-    assert condition.message == 'running PreBindPreFlight plugin "Before": out of order'
+    assert condition.message == 'running PreBindPreFlight "Before": out of order'
     assert not bench.cache.is_assumed("uid-default-p")
 
 

@@ -8,6 +8,16 @@ from kscheduler.framework.status import Code, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
 
+# How kube-scheduler names a plugin that failed, by the point.
+_USUAL_FORM = '{point} plugin "{plugin}"'
+_FORMS = {
+    "Filter": '"{plugin}" filter plugin',
+    "AddPod": '{point} on PreFilter plugin "{plugin}"',
+    "RemovePod": '{point} on PreFilter plugin "{plugin}"',
+    "PreBindPreFlight": '{point} "{plugin}"',
+}
+
+
 class CycleFault(Exception):
     """A plugin's error on its way out of nested loops; it ends the cycle of one pod."""
 
@@ -20,15 +30,19 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
     """The plugin let an exception escape."""
     if isinstance(error, CycleFault):
         return error.status
-    fault = PluginError(f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}')
+    fault = PluginError(_text(point, plugin, f"{type(error).__name__}: {error}"))
     fault.__cause__ = error
     return Status(Code.ERROR, (str(fault),), plugin.name, fault)
 
 
 def running(point: str, plugin: Plugin, status: Status) -> Status:
     """The plugin answered with a code that ends the cycle at this point."""
-    message = f'running {point} plugin "{plugin.name}": {status.message}'
-    return Status(Code.ERROR, (message,), plugin.name, status.error)
+    return Status(Code.ERROR, (_text(point, plugin, status.message),), plugin.name, status.error)
+
+
+def _text(point: str, plugin: Plugin, fault: str) -> str:
+    form = _FORMS.get(point, _USUAL_FORM)
+    return f"running {form.format(point=point, plugin=plugin.name)}: {fault}"
 
 
 def not_scored(plugin: Plugin, status: Status) -> Status:

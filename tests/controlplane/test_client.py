@@ -20,9 +20,8 @@ from kscheduler.errors import Conflict, Forbidden, Gone, NotFound, Unreachable
 from tests.client.test_informer import Recorder
 from tests.client.test_kube import CLOCK
 from tests.controlplane.harness import ControlPlane
+from tests.controlplane.harness.patience import CEILING_S, ended, until
 from tests.controlplane.harness.workspace import Workspace
-
-LIMIT_S = 30.0
 
 
 @pytest.fixture
@@ -30,14 +29,6 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[KubeClient]:
     client = await KubeClient.connect(CLOCK, kubeconfig=str(control_plane.admin_kubeconfig), qps=-1)
     yield client
     await client.close()
-
-
-async def until(is_so: Callable[[], object], what: str) -> None:
-    for _ in range(int(LIMIT_S / 0.02)):
-        if is_so():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"waited {LIMIT_S:.0f} s in vain: {what}")
 
 
 async def pods_of(client: KubeClient, namespace: str) -> dict[str, Pod]:
@@ -125,9 +116,9 @@ async def test_events_read_back_as_written(workspace: Workspace, client: KubeCli
     note = "0/3 nodes are available: é" + "x" * 2000
     for _ in range(3):
         recorder.record(pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note)
-        assert await recorder.drain(LIMIT_S)
+        assert await recorder.drain(CEILING_S)
     recorder.record(pod, type="Normal", reason="Scheduled", action="Binding", note="Successfully assigned")
-    assert await recorder.drain(LIMIT_S)
+    assert await recorder.drain(CEILING_S)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     events = workspace.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events")
@@ -159,7 +150,7 @@ async def test_an_expired_event_series_is_not_found(workspace: Workspace, client
     events = f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events"
     for _ in range(2):
         recorder.record(pod, type="Warning", reason="R", action="A", note="n")
-        assert await recorder.drain(LIMIT_S)
+        assert await recorder.drain(CEILING_S)
         if _ == 0:
             workspace.api.delete(events)
     running.cancel()
@@ -208,7 +199,7 @@ async def test_an_informer_follows_the_cluster(workspace: Workspace, client: Kub
     informer = Informer(client, PODS.within(workspace.namespace), heard, clock=CLOCK, rng=random.Random(1), page_size=2)
     workspace.create_pods(5)
     running = asyncio.ensure_future(informer.run())
-    await asyncio.wait_for(informer.synced.wait(), LIMIT_S)
+    await ended(informer.synced.wait(), "the informer has listed")
     workspace.create_pod("later")
     await until(lambda: f"{workspace.namespace}/later" in informer.store, "the new pod is seen")
     workspace.api.delete(f"/api/v1/namespaces/{workspace.namespace}/pods/later")
@@ -228,7 +219,7 @@ async def test_an_informer_survives_the_apiserver(fresh_control_plane: Callable[
     heard = Recorder()
     informer = Informer(client, NODES, heard, clock=CLOCK, rng=random.Random(1))
     running = asyncio.ensure_future(informer.run())
-    await asyncio.wait_for(informer.synced.wait(), LIMIT_S)
+    await ended(informer.synced.wait(), "the informer has listed")
     await asyncio.to_thread(control_plane.kill_apiserver)
     await until(lambda: isinstance(informer.last_error, Unreachable), "the loss is noticed")
     await asyncio.to_thread(control_plane.start_apiserver)

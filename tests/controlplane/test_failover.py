@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 NODES = 100
 PODS = 3_000  # of 4,000 that fit, so a lost or doubled assumption shows
 KILL_AT = 600  # pods bound
-TIMEOUT_S = 120.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kscheduler"
 
 
@@ -82,11 +81,11 @@ def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
         first = replica(control_plane, "first", lease_duration_s, wait=False)
         before = wait_for_lease(control_plane)
         standby = replica(control_plane, "standby", lease_duration_s)
-        watch.wait(KILL_AT, TIMEOUT_S)
+        watch.wait(KILL_AT)
         first.process.signal(end)
         assert watch.count < PODS, "the leader was through before it was ended: the test showed nothing"
-        watch.wait(PODS, TIMEOUT_S)
-    assert first.process.wait(timeout_s=30.0) == exit_code
+        watch.wait(PODS)
+    assert first.process.wait() == exit_code
     after = control_plane.api.get(LEASE)["spec"]
     assert after["holderIdentity"] != before["holderIdentity"]
     assert after["leaseTransitions"] > before["leaseTransitions"]
@@ -102,11 +101,11 @@ def test_binding_goes_on_after_the_apiserver_was_killed_and_restarted(
     load(control_plane)
     with BindWatch(control_plane.credentials) as watch:
         scheduler = replica(control_plane, "one", 30) if elect else KScheduler(control_plane)
-        watch.wait(KILL_AT, TIMEOUT_S)
+        watch.wait(KILL_AT)
         control_plane.kill_apiserver()
         assert watch.count < PODS, "all pods were bound before the apiserver was killed: the test showed nothing"
         control_plane.start_apiserver()
-        watch.wait(PODS, TIMEOUT_S)
+        watch.wait(PODS)
     assert scheduler.process.is_running
     placement = verify(control_plane.api, events=False)
     assert placement.problems == []
@@ -117,6 +116,6 @@ def test_a_leader_that_cannot_renew_stops_and_says_so(fresh_control_plane: Calla
     leader = replica(control_plane, "leader", 6)
     wait_for_lease(control_plane)
     control_plane.stop_apiserver()
-    assert leader.process.wait(timeout_s=60.0) == 1
+    assert leader.process.wait() == 1
     assert "kscheduler: error: lease kube-system/kscheduler: not renewed within" in leader.process.log_text()
     assert "Traceback" not in leader.process.log_text()

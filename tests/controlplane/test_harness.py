@@ -138,7 +138,7 @@ def test_kube_scheduler_binds_every_pod_once(workspace: Workspace) -> None:
     workspace.create_pods(20)
     with BindWatch(workspace.control_plane.credentials, workspace.namespace) as binds:
         scheduler = KubeScheduler(workspace.control_plane)
-        binds.wait(20, timeout_s=60)
+        binds.wait(20)
         assert sorted(binds.times_by_pod()) == sorted(f"{workspace.namespace}/pod-{index}" for index in range(20))
     assert set(workspace.bindings().values()) == {f"node-{index}" for index in range(5)}
     eventually(lambda: verify(workspace.api, workspace.namespace).problems == [], "one Scheduled event for each pod")

@@ -15,9 +15,9 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.leaderelection import ElectionConfig, LeaderElector
 from tests.client.test_kube import CLOCK
 from tests.controlplane.harness import ControlPlane
+from tests.controlplane.harness.patience import ended
 from tests.controlplane.harness.workspace import Workspace
 
-LIMIT_S = 30.0
 # Under a namespaced Role only: what deploy/ gives.
 RULES = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
@@ -77,7 +77,7 @@ def lease(workspace: Workspace) -> dict[str, object]:
 
 async def test_a_released_lease_changes_hands_at_once(workspace: Workspace, start: Callable[[str], Candidate]) -> None:
     a = start("a")
-    await asyncio.wait_for(a.started.wait(), LIMIT_S)
+    await ended(a.started.wait(), "a leads")
     spec = lease(workspace)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 4, 0)
     b = start("b")
@@ -87,7 +87,7 @@ async def test_a_released_lease_changes_hands_at_once(workspace: Workspace, star
     released = time.monotonic()
     await a.elector.stop()
     await a.task
-    await asyncio.wait_for(b.started.wait(), LIMIT_S)
+    await ended(b.started.wait(), "b leads")
     assert time.monotonic() - released < 0.9  # the watch: a poll comes after a second at the earliest
     spec = lease(workspace)
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
@@ -95,12 +95,12 @@ async def test_a_released_lease_changes_hands_at_once(workspace: Workspace, star
 
 async def test_a_dead_leader_is_succeeded(workspace: Workspace, start: Callable[[str], Candidate]) -> None:
     a = start("a")
-    await asyncio.wait_for(a.started.wait(), LIMIT_S)
+    await ended(a.started.wait(), "a leads")
     b = start("b")
     await asyncio.sleep(1.2)
     a.task.cancel()
     died = time.monotonic()
-    await asyncio.wait_for(b.started.wait(), LIMIT_S)
+    await ended(b.started.wait(), "b leads")
     assert 2.0 < time.monotonic() - died < 4.0 + 1.0
     assert lease(workspace)["holderIdentity"] == "b"
 
@@ -120,6 +120,6 @@ async def test_a_kube_scheduler_on_the_same_lease_is_kept_out(
     workspace.api.create(path, {"metadata": {"name": "kscheduler"}, "spec": record})
     a = start("a")
     began = time.monotonic()
-    await asyncio.wait_for(a.started.wait(), LIMIT_S)
+    await ended(a.started.wait(), "a leads")
     assert time.monotonic() - began >= 3.0
     assert lease(workspace)["leaseTransitions"] == 5

@@ -389,5 +389,5 @@ def test_a_kind_that_is_installed_later_is_found(binaries: Any, tmp_path: Path) 
             return True
 
         eventually(can_put, "the kind is served")
-        eventually(lambda: "named" in workspace.bindings(), "its policy is found", limit_s=90)
+        eventually(lambda: "named" in workspace.bindings(), "its policy is found")
         made.api.close()

@@ -31,7 +31,7 @@ from tests.controlplane.harness import ControlPlane, RequestFailed, verify, work
 from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import Loading, create, nodes, pods
-from tests.controlplane.harness.patience import LIMIT_S, POLL_S, eventually
+from tests.controlplane.harness.patience import Patience, eventually
 from tests.controlplane.harness.workspace import Workspace
 from tests.controlplane.parity.manifests import priority_class
 
@@ -110,10 +110,9 @@ class Stage:
 
     async def until(self, is_so: Callable[[], object], what: str) -> None:
         """Wait, and let the scheduler work meanwhile."""
-        deadline = time.monotonic() + LIMIT_S
+        patience = Patience(what)
         while not await asyncio.to_thread(is_so):
-            assert time.monotonic() < deadline, f"waited {LIMIT_S:.0f} s in vain: {what}"
-            await asyncio.sleep(POLL_S)
+            await patience.pause_loop()
 
     async def until_bound(self, name: str, node_name: str = NODE) -> None:
         await self.until(lambda: self.workspace.bindings().get(name) == node_name, f"{name} is bound to {node_name}")
@@ -254,7 +253,7 @@ def test_pods_that_vanish_in_a_crowd_of_preemptions_make_no_noise(
     create(control_plane.credentials, nodes(NODES))
     create(control_plane.credentials, pods(LESSER, templates=[_pod("lesser-{index}", "1")]))
     scheduler = KScheduler(control_plane)
-    eventually(lambda: len(_bound(control_plane)) == LESSER, "the cluster is full", limit_s=60.0)
+    eventually(lambda: len(_bound(control_plane)) == LESSER, "the cluster is full")
     # 1. Critical pods come, and pods of both kinds are deleted under way.
     template = _pod("greater-{index}", "2", priorityClassName="important")
     loading = Loading(control_plane.credentials, pods(GREATER, templates=[template]))
@@ -263,7 +262,7 @@ def test_pods_that_vanish_in_a_crowd_of_preemptions_make_no_noise(
         list(hands.map(lambda seed: _delete_some(control_plane, random.Random(seed)), range(THREADS)))
     loading.wait()
     # 2. Those that are left find their place.
-    eventually(lambda: not _waiting(control_plane), "all critical pods are bound", limit_s=60.0)
+    eventually(lambda: not _waiting(control_plane), "all critical pods are bound")
     assert verify(control_plane.api, events=False).problems == []
     scheduler.stop()
     # 3. Refusals were met, all for what has vanished, and nobody was told of them twice.

@@ -220,7 +220,5 @@ def test_ten_thousand_pods_on_five_thousand_nodes(fresh_control_plane: Callable[
     create(control_plane.credentials, pods(10_000))
     with BindWatch(control_plane.credentials) as watch:
         KScheduler(control_plane)
-        watch.wait(10_000, timeout_s=300.0)
-    eventually(
-        lambda: verify(control_plane.api).problems == [], "all bound, told once, none overcommitted", limit_s=60.0
-    )
+        watch.wait(10_000)
+    eventually(lambda: verify(control_plane.api).problems == [], "all bound, told once, none overcommitted")

@@ -9,13 +9,13 @@ after another pod has gone; drives out a pod for a critical one; and answers a r
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from tests.controlplane.harness import ControlPlane, workload
+from tests.controlplane.harness.patience import Patience
 from tests.deploy.audit import AuditLog, Request
 from tests.deploy.manifests import Object
 from tests.deploy.replica import Replica
@@ -23,8 +23,6 @@ from tests.deploy.rules import Right
 from tests.deploy.trial_volumes import PODS as PODS_WITH_VOLUMES
 from tests.deploy.trial_volumes import TrialVolumes
 
-STEP_LIMIT_S = 30.0  # generous: it matters only to a test that fails
-POLL_S = 0.05
 OTHER = "someone-else"  # who holds the Lease at first
 LOST = "answer-lost"  # the pod whose first binding is carried out, but never answered
 STUCK = "too-large"
@@ -178,11 +176,10 @@ class Trial:
         self._api.delete(f"{self._leases_path}/{self._lease.name}", missing_ok=True)
 
     def _wait(self, what: str, is_done: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + STEP_LIMIT_S
+        patience = Patience(what, self.replica.log_tail)
         while not (is_enough() or is_done()):
             assert self.replica.process.is_running, f"{what}: it has ended:\n{self.replica.log_tail()}"
-            assert time.monotonic() < deadline, f"{what}: not in time:\n{self.replica.log_tail()}"
-            time.sleep(POLL_S)
+            patience.pause()
 
     def _asked(self, resource: str, verb: str) -> bool:
         return any(

@@ -121,7 +121,7 @@ def test_before_binding_a_plugin_says_whether_it_has_work_and_nothing_else(answe
     status = made.framework.run_pre_bind_pre_flights(CycleState(), POD, "n1")
     assert status is not None
     assert (status.code, status.plugin) == (Code.ERROR, "rogue")
-    assert status.message.startswith('running PreBindPreFlight plugin "rogue": ')
+    assert status.message.startswith('running PreBindPreFlight "rogue": ')
 
 
 async def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:

@@ -218,7 +218,7 @@ def test_a_plugin_that_cannot_follow_is_a_fault_that_names_it(answer: object) ->
     status = imagine(bench_with(Lost(9))).add(info(make_pod("other").uid("other")))
     assert status is not None
     assert (status.code, status.plugin) == (Code.ERROR, "Headcount")
-    assert status.message.startswith('running AddPod plugin "Headcount": ')
+    assert status.message.startswith('running AddPod on PreFilter plugin "Headcount": ')
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("boom"), "yes", Status(Code.WAIT), error_status("out of order")])

@@ -117,7 +117,7 @@ async def test_a_plugin_of_a_profile_decides_with_its_arguments() -> None:
 FAULTS = {
     OddName: 'running Score plugin "OddName": WrongAnswer: expected an integer as score, got nan',
     Sluggish: 'running PreBind plugin "Sluggish": TookTooLong: no answer within 20 s',
-    Leaver: 'running Filter plugin "Leaver": Exited: called exit(enough)',
+    Leaver: 'running "Leaver" filter plugin: Exited: called exit(enough)',
 }
 
 

@@ -10,6 +10,7 @@ of kept connections. As a program it reads what `Loading` writes to it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from tests.controlplane.harness import workload
 from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.kubeconfig import Credentials, from_fields, to_fields
+from tests.controlplane.harness.patience import POLL_S, Patience
 
 IN_FLIGHT = 64
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -88,16 +90,23 @@ class Loading:
                 stderr=subprocess.PIPE,
             )
 
-    def wait(self, timeout_s: float = TIMEOUT_S) -> Created:
-        """Wait until all is created; HarnessError when one request failed."""
+    def wait(self) -> Created:
+        """Wait until all is created; HarnessError when one request failed, or nothing moves any more."""
         try:
-            output, errors = self._process.communicate(timeout=timeout_s)
+            output, errors = self._outputs()
         except BaseException:
             self.stop()
             raise
         if self._process.returncode != 0:
             raise HarnessError(f"the load generator failed: {errors.decode(errors='replace').strip()[-2000:]}")
         return msgspec.json.decode(output, type=Created)
+
+    def _outputs(self) -> tuple[bytes, bytes]:
+        patience = Patience("the load is created")
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.communicate(timeout=POLL_S)
+            patience.waited(POLL_S)
 
     def stop(self) -> None:
         """Create no more."""

@@ -24,14 +24,13 @@ from aiohttp import web
 
 from tests.controlplane.harness.api import Object
 from tests.controlplane.harness.certificates import KeyPair
-from tests.controlplane.harness.faults import StartFailed
 from tests.controlplane.harness.kubeconfig import Credentials
 from tests.controlplane.harness.mirror import Mirror
+from tests.controlplane.harness.patience import eventually
 
 NODE_CORES = 4.0
 STALE_S = 60.0  # how old the samples of a stale line are; Prometheus still hands them out, as of now
 SERIES = "node_cpu_share"
-START_S = 10.0
 
 
 class Fault(enum.Enum):
@@ -67,8 +66,7 @@ class LoadExporter:
     def __enter__(self) -> LoadExporter:
         self._pods.__enter__()
         self._thread.start()
-        if not self._serving.wait(START_S):
-            raise StartFailed("the load exporter does not serve")
+        eventually(self._serving.is_set, "the load exporter serves")
         return self
 
     def __exit__(

@@ -10,9 +10,7 @@ import contextlib
 import http.client
 import socket
 import threading
-import time
 import urllib.parse
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -117,14 +115,3 @@ class Mirror:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-
-
-def wait_until(changed: threading.Condition, is_so: Callable[[], object], limit_s: float) -> bool:
-    """Wait for mirrors that share the condition variable; whether it became so in time."""
-    deadline = time.monotonic() + limit_s
-    with changed:
-        while not is_so():
-            left_s = deadline - time.monotonic()
-            if left_s <= 0 or not changed.wait(left_s):
-                return bool(is_so())
-        return True

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from tests.controlplane.harness.faults import HarnessError, StartFailed
+from tests.controlplane.harness.patience import Patience, eventually
 
 LOG_TAIL_CHARS = 3000
-POLL_S = 0.02
 
 # Asks for the signal, then becomes the program. A preexec_fn would do it in one step, but forking a threaded
 # interpreter is deprecated. 1 is PR_SET_PDEATHSIG; a parent that died before the request is seen by its pid.
@@ -88,24 +87,20 @@ class Process:
         with self.log.open("ab") as log:
             self._child = _spawner.spawn(self.command, self._environment, self._directory, log)
 
-    def wait_ready(self, is_ready: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Ask `is_ready` until it is true. StartFailed when the process ends first or the time is over."""
-        deadline = time.monotonic() + timeout_s
+    def wait_ready(self, is_ready: Callable[[], bool]) -> None:
+        """Ask `is_ready` until it is true. StartFailed when the process ends first; HarnessError when nothing moves."""
+        patience = Patience(f"{self.name} is ready", self.log_tail)
         while not is_ready():
             if not self.is_running:
                 raise StartFailed(f"{self.name} ended with exit code {self.exit_code}; {self.log_tail()}")
-            if time.monotonic() > deadline:
-                raise StartFailed(f"{self.name} was not ready within {timeout_s:.0f} s; {self.log_tail()}")
-            time.sleep(POLL_S)
+            patience.pause()
 
-    def wait(self, timeout_s: float) -> int:
-        """The exit code, as soon as there is one; HarnessError when it still runs after `timeout_s`."""
+    def wait(self) -> int:
+        """The exit code, as soon as there is one; HarnessError when it still runs though nothing moves."""
         if self._child is None:
             raise HarnessError(f"{self.name} is not started")
-        try:
-            return self._child.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise HarnessError(f"{self.name} still runs after {timeout_s:.0f} s; {self.log_tail()}") from None
+        eventually(lambda: not self.is_running, f"{self.name} ends", state=self.log_tail)
+        return self._child.wait()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, when it runs."""

@@ -64,9 +64,9 @@ class SchedulerProcess:
             f"--authorization-always-allow-paths={self.open_paths}",
         ]
 
-    def wait_ready(self, timeout_s: float = 60.0) -> None:
+    def wait_ready(self) -> None:
         """Wait until /readyz says ok."""
-        self.process.wait_ready(self._is_ready, timeout_s)
+        self.process.wait_ready(self._is_ready)
 
     def stop(self) -> None:
         """Ask it to end, and wait."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import math
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ import msgspec
 
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.kubeconfig import Credentials
+from tests.controlplane.harness.patience import Patience, notified
 
 CONNECT_TIMEOUT_S = 10.0
 REOPEN_PERIOD_S = 0.1
@@ -90,12 +92,22 @@ class BindWatch:
         with self._changed:
             return {self._names[uid]: at for uid, at in self._bound_at_s.items()}
 
-    def wait(self, count: int, timeout_s: float) -> None:
-        """Wait until so many pods are bound; HarnessError when they are not in time."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
-                fault = f"; last fault: {self._fault}" if self._fault else ""
-                raise HarnessError(f"{self.count} of {count} pods were bound within {timeout_s:.0f} s{fault}")
+    def wait(self, count: int, timeout_s: float = math.inf) -> None:
+        """Wait until so many pods are bound; HarnessError when none is bound any more and nothing else moves.
+
+        A benchmark may also set a limit, in seconds: a scheduler that needs longer has failed it.
+        """
+        began_s = time.monotonic()
+
+        def is_over() -> bool:
+            if time.monotonic() - began_s > timeout_s:
+                raise HarnessError(f"{self._progress()}, expected {count} within {timeout_s:.0f} s")
+            return self.count >= count
+
+        notified(self._changed, is_over, Patience(f"{count} pods are bound", self._progress))
+
+    def _progress(self) -> str:
+        return f"{self.count} pods were bound" + (f"; last fault: {self._fault}" if self._fault else "")
 
     def _open(self) -> None:
         address = urllib.parse.urlsplit(self._credentials.server)

@@ -18,13 +18,13 @@ from tests.controlplane.harness import workload
 from tests.controlplane.harness.api import KeptApi, Object
 from tests.controlplane.harness.cluster import ControlPlane
 from tests.controlplane.harness.faults import HarnessError, RequestFailed
-from tests.controlplane.harness.mirror import Mirror, wait_until
+from tests.controlplane.harness.mirror import Mirror
+from tests.controlplane.harness.patience import Patience, notified
 from tests.controlplane.parity.judge import World, by_name, infeasible
 
 MAIN = "main"
 FOREIGN = "someone-else"  # the profile of pods that neither scheduler is to look after
-LIMIT_S = 15.0  # for one step; it only matters when a scheduler does not do what is expected
-FENCE_LIMIT_S = 15.0
+IDLE_S = 30.0  # of a scheduler that does not do what is expected: its backoff is 10 s
 
 # What a probe is refused with: it names a node that nobody has, so it is refused by whichever nodes there are.
 PROBE_AFFINITY: Object = {
@@ -239,12 +239,14 @@ class Stage:
 
     # --- waiting ---
 
-    def wait(self, is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> bool:
-        """Wait for something to be seen; what did not happen in time is written down."""
-        if wait_until(self.cluster.changed, is_so, limit_s):
-            return True
-        self.given_up.append(f"waited in vain: {self.mask(what)}")
-        return False
+    def wait(self, is_so: Callable[[], object], what: str) -> bool:
+        """Wait for something to be seen; what did not happen though nothing moves any more is written down."""
+        try:
+            notified(self.cluster.changed, is_so, Patience(what, idle_s=IDLE_S))
+        except HarnessError:
+            self.given_up.append(f"waited in vain: {self.mask(what)}")
+            return False
+        return True
 
     def fence(self) -> None:
         """Wait until the scheduler has decided a pod that was created after all that was done until now.
@@ -271,8 +273,7 @@ class Stage:
             seen = condition(found).get("message", "") if found else ""
             return bool(seen)
 
-        if not wait_until(self.cluster.changed, is_refused, FENCE_LIMIT_S):
-            raise HarnessError(f"the scheduler did not decide {name} within {FENCE_LIMIT_S:.0f} s")
+        notified(self.cluster.changed, is_refused, Patience(f"the scheduler decides {name}"))
         self.api.delete(self.path("pods", name, "probes"))
         counted = NODES_SEEN.match(seen)
         if counted is None and NO_NODES not in seen:
@@ -334,8 +335,7 @@ class Stage:
             self.api.delete(path)
 
     def _wait_gone(self, is_gone: Callable[[], bool]) -> None:
-        if not wait_until(self.cluster.changed, is_gone, FENCE_LIMIT_S):
-            raise HarnessError("objects of a play are still there after it")
+        notified(self.cluster.changed, is_gone, Patience("the objects of a play are gone after it"))
 
     def _remove_all(self, collection: str) -> None:
         """Delete claims or volumes. Nobody runs the controllers that let go of protected ones."""

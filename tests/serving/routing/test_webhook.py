@@ -20,6 +20,7 @@ from kscheduler.serving.certificates import self_signed
 from kscheduler.serving.routing.rules import Router
 from kscheduler.serving.routing.webhook import RoutingWebhook
 from tests.config.test_routing import HEAD
+from tests.controlplane.harness.patience import Patience
 from tests.serving.routing.test_admission import review
 
 RULES = "rules: [{name: all, schedulerName: fast}]"
@@ -117,7 +118,10 @@ async def test_a_renewed_certificate_is_taken_up(tmp_path: Path, monkeypatch: py
     webhook = webhook_of(tmp_path, [])
     await webhook.start()
     renewed = write_pair(tmp_path).decode().strip()
-    found = ""
-    while found != renewed:  # each connection lets the webhook's own task run
-        found = (await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", webhook.port))).strip()
+    served: list[str] = []
+    patience = Patience("the renewed certificate is served", lambda: len(set(served)))
+    while served[-1:] != [renewed]:
+        found = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", webhook.port))
+        served.append(found.strip())
+        await patience.pause_loop()
     await webhook.stop()
