@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.cli import main
+from tests.controlplane.harness.patience import Patience, eventually
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ALONE = HEAD + "leaderElection: {leaderElect: false}\n"
@@ -337,16 +337,16 @@ class Running:
         return any(all(part in line for part in parts) for line in list(self.log))
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + NO_LONGER_THAN_S
+        patience = Patience("a process does what is expected", lambda: "".join(self.log))
         while not what():
-            assert time.monotonic() < deadline, "".join(self.log)
             assert self.process.poll() is None, "".join(self.log)
-            time.sleep(0.05)
+            patience.pause()
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(NO_LONGER_THAN_S)
-        self._reader.join(NO_LONGER_THAN_S)
+        eventually(lambda: self.process.poll() is not None, "it ends", state=lambda: "".join(self.log))
+        code = self.process.wait()
+        self._reader.join()
         assert self.process.stdout is not None
         assert self.process.stdout.read() == ""
         return code

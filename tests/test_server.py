@@ -34,6 +34,7 @@ from kscheduler.serving.health import Health
 from kscheduler.serving.options import AuthenticationOptions, RequestHeaderOptions
 from kscheduler.serving.tls_policy import TlsPolicy
 from kscheduler.serving.trust import EndpointTrust
+from tests.controlplane.harness.patience import ended
 from tests.serving.authority import DAY, SERVER, Authority, Issued, trusting
 
 
@@ -344,7 +345,7 @@ async def test_nothing_listens_after_stop(server: Server) -> None:
 async def test_an_idle_connection_does_not_hold_up_stop(server: Server) -> None:
     await server.start()
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    await asyncio.wait_for(server.stop(), 1.0)
+    await ended(server.stop(), "the server stops")
     writer.close()
 
 

@@ -14,6 +14,7 @@ from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.connections import MOST_WARM, ConnectionPool, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import BadAnswer
+from tests.controlplane.harness.patience import ended
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -287,7 +288,7 @@ def test_warming_goes_on_by_itself_when_the_server_was_away(run: Run) -> None:
         server = Server(answer_twice)
         async with server.pool(ping=ping, warm_period_s=0.001, warm_age_s=0.0) as pool:
             await pool.exchange(REQUEST, 5)
-            await asyncio.wait_for(served.wait(), 10.0)
+            await ended(served.wait(), "it is served")
             assert server.connections == 2
 
     run(main())

@@ -38,6 +38,7 @@ from kscheduler.errors import (
 )
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
 from tests.client.test_protobuf import decode
+from tests.controlplane.harness.patience import ended
 
 
 class RealClock:
@@ -395,7 +396,7 @@ async def test_no_number_of_events_delays_a_binding(server: FakeAPIServer) -> No
     client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=0.001, burst=2)
     events = [asyncio.ensure_future(client.create_event(an_event(f"e{i}"))) for i in range(20)]
     await asyncio.sleep(0.05)
-    await asyncio.wait_for(client.bind(BINDING), 5)
+    await ended(client.bind(BINDING), "the binding is answered")
     assert len(server.sent("POST", "/events")) == 2
     assert len(server.sent("POST", "/binding")) == 1
     await cancel_and_wait(*events)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.controlplane.harness.certificates import KeyPair
 from tests.controlplane.harness.kubeconfig import Credentials
+from tests.controlplane.harness.patience import eventually
 
 CHUNK = 1 << 16
 
@@ -40,14 +41,14 @@ class LossyProxy:
 
     def __enter__(self) -> LossyProxy:
         self._thread.start()
-        assert self._listening.wait(10), "the proxy did not start"
+        eventually(self._listening.is_set, "the proxy listens")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -58,7 +58,7 @@ class Serving:
         self.url = f"https://127.0.0.1:{self._server.port}"
 
     def _run(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30.0)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
         self._run(self._server.stop())

@@ -13,6 +13,7 @@ from perf.workloads.operations import Churn
 from perf.workloads.site import Connection
 from tests.controlplane.harness import HarnessError, RequestFailed
 from tests.controlplane.harness.api import Object
+from tests.controlplane.harness.patience import eventually
 
 PODS, NODES = "/api/v1/namespaces/n/pods", "/api/v1/nodes"
 
@@ -124,7 +125,7 @@ def test_steps_are_repeated_until_there_is_no_more() -> None:
             return len(taken) < 3
 
         background.repeat("three", step, 0.0)
-        assert done.wait(10)
+        eventually(done.is_set, "it is done")
         background.end()
         background.check()
     assert len(taken) == 3
@@ -139,7 +140,7 @@ def test_fault_of_a_step_is_raised_where_the_run_waits() -> None:
             raise RequestFailed(500, "InternalError", "no room")
 
         background.repeat("fails", step, 0.0)
-        assert failed.wait(10)
+        eventually(failed.is_set, "it has failed")
         background.end()
         with pytest.raises(HarnessError, match="beside the measured pods: HTTP 500 InternalError: no room"):
             background.check()

@@ -85,7 +85,7 @@ def test_an_instance_serves_one_thread_at_a_time(guests: Guests) -> None:
 
     def begin(_instance: Instance) -> None:
         begun.set()
-        ended.wait(5)
+        ended.wait()
 
     guest = guests(SPIN, [HostFunction("host", "begin", "", "", begin)], Limits(deadline_s=0.01))
     with ThreadPoolExecutor(1) as executor:

@@ -17,6 +17,7 @@ from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.hosts import Lender, host_of
 from kscheduler.wasm.pool import Pool, PoolOptions
+from tests.controlplane.harness.patience import eventually
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
 POD = PodInfo(make_pod("p").obj())
@@ -121,7 +122,7 @@ def test_an_event_from_beside_a_loop_that_has_ended_is_nobodys(told: Told) -> No
 
     def work() -> None:
         has_begun.set()
-        assert has_ended.wait(10.0)
+        eventually(has_ended.is_set, "it has ended")
         use(lender)
 
     async def begin() -> None:

@@ -31,6 +31,7 @@ from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.loading.plugins import GuestPlugins, run_apart
+from tests.controlplane.harness import patience
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
@@ -259,8 +260,4 @@ def looks(metrics: Metrics, result: str) -> float:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came to be")
+    await patience.until(is_so, "the plugin does what is expected")

@@ -13,6 +13,7 @@ import wasmtime
 from kscheduler.wasm.engine import FaultKind, GuestFault, Limits
 from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
+from tests.controlplane.harness.patience import eventually
 
 SPIN = bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)) (func (export "fine")))'))
 
@@ -37,11 +38,7 @@ def kind_of_spin(engine: WasmtimeEngine) -> FaultKind | None:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if is_so():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen within five seconds")
+    eventually(is_so, "the thread does what is expected")
 
 
 def test_a_deadline_is_met_again_after_the_thread_has_rested(engine: WasmtimeEngine) -> None:
