@@ -53,7 +53,8 @@ class QueueMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.queue = make_queue(piece_steps=3, lane_of=lane_by_label)
         self.now = 1000.0
-        self.latest = self.now  # the queue's time: clocks may jump back, it does not
+        self.latest = self.now  # the queue's time, which the flush below shows it: clocks may jump back, it does not
+        self.queue.flush(self.now)
         self.owed: dict[str, int] = {}  # uid of a pod that an event is to wake -> since when it waits
         self.made = 0
         self.alive: dict[str, PodInfo] = {}  # pod uid -> its latest version; neither bound nor deleted
