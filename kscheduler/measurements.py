@@ -7,9 +7,12 @@ a microsecond.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from kscheduler.metrics import Counter, CounterFamily, Histogram, Metrics, attempts_label
+from kscheduler.metrics import Counter, CounterFamily, GaugeFamily, Histogram, Metrics, attempts_label
+
+
+LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
 
 class QueueCounts(Protocol):
@@ -132,6 +135,14 @@ class Measurements:
     def bad_object(self, resource: str) -> None:
         self.metrics.informer_bad_objects_total.labels(resource).inc()
 
+    def listed(self, resource: str, reason: str) -> None:
+        """A full list was read. `reason`: start, expired (the version to watch from is too old) or error."""
+        self.metrics.informer_lists_total.labels(resource, reason).inc()
+
+    def watch_events(self, resource: str, kind: str) -> Counter:
+        """What to count the events of a watch with, by their type in capitals."""
+        return self.metrics.informer_watch_events_total.labels(resource, kind)
+
     def loop_lag(self, seconds: float) -> None:
         self.metrics.event_loop_lag_seconds.observe(seconds)
 
@@ -205,6 +216,13 @@ class Measurements:
         ):
             _forget(family, policy)
 
+    # --- set once ---
+
+    def features(self, gates: Iterable[tuple[str, str, bool]]) -> None:
+        """Name and stage of feature gates, and whether they are on."""
+        for name, stage, is_on in gates:
+            self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))
+
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:
@@ -214,12 +232,9 @@ class Measurements:
             pools = queue.counts()
             for pool in ("active", "backoff", "unschedulable", "gated"):
                 self.metrics.pending_pods.labels(pool).set(getattr(pools, pool))
-            self.metrics.unschedulable_pods.clear()
-            for (plugin, profile), pods in queue.rejections().items():
-                self.metrics.unschedulable_pods.labels(plugin, profile).set(pods)
-            self.metrics.inflight_events.clear()
-            for event, number in queue.in_flight_events().items():
-                self.metrics.inflight_events.labels(event).set(number)
+            _show_counts(self.metrics.unschedulable_pods, queue.rejections())
+            events = {(event,): number for event, number in queue.in_flight_events().items()}
+            _show_counts(self.metrics.inflight_events, events)
 
         self.metrics.before_collect(refresh)
 
@@ -270,6 +285,15 @@ class Measurements:
         self.metrics.before_collect(refresh)
 
 
+def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
+    """Set the children of these label values; those counted before and not now stay, as zeros, as in kube-scheduler."""
+    for values, gauge in family.items():
+        if values not in counts:
+            gauge.set(0)
+    for values, number in counts.items():
+        family.labels(*values).set(number)
+
+
 def _forget(family: CounterFamily, first: str) -> None:
     """Children whose first label has this value."""
     for values in [values for values, _ in family.items() if values[0] == first]:
@@ -285,6 +309,11 @@ class RestClientMeasurements:
     def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
         self._metrics.rest_client_requests_total.labels(code, verb, host).inc()
         self._metrics.rest_client_request_duration_seconds.labels(verb, host).observe(duration_s)
+
+    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+        self._metrics.rest_client_request_size_bytes.labels(verb, host).observe(sent_bytes)
+        if received_bytes is not None:
+            self._metrics.rest_client_response_size_bytes.labels(verb, host).observe(received_bytes)
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(duration_s)

@@ -194,6 +194,7 @@ POINT_BOUNDS = exponential(0.0001, 2, 12)  # 0.1 ms .. 0.2 s
 PLUGIN_BOUNDS = exponential(1e-5, 1.5, 20)  # 10 µs .. 22 ms
 SLI_BOUNDS = exponential(0.01, 2, 20)  # 10 ms .. 1.5 h
 REQUEST_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+SIZE_BOUNDS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 
 
 def attempts_label(attempts: int) -> str:
@@ -408,6 +409,23 @@ class Metrics:
             "Time requests waited for the client's own qps and burst.",
             REQUEST_BOUNDS,
             ("verb", "host"),
+        )
+        self.rest_client_request_size_bytes = self._histograms(
+            "rest_client_request_size_bytes",
+            "[ALPHA] Size of the bodies of requests to the apiserver; 0 for those that have none.",
+            SIZE_BOUNDS,
+            ("verb", "host"),
+        )
+        self.rest_client_response_size_bytes = self._histograms(
+            "rest_client_response_size_bytes",
+            "[ALPHA] Size of the bodies of the apiserver's answers, watches left out.",
+            SIZE_BOUNDS,
+            ("verb", "host"),
+        )
+        self.kubernetes_feature_enabled = self._gauges(
+            "kubernetes_feature_enabled",
+            "[BETA] Whether kscheduler behaves as kube-scheduler does with this feature gate on: 1 yes, 0 no.",
+            ("name", "stage"),
         )
         self.kubernetes_build_info = self._gauges(
             "kubernetes_build_info",

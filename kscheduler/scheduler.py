@@ -26,6 +26,7 @@ from kscheduler.client.protocol import Binding, Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
+from kscheduler.config.feature_gates import FEATURE_GATES
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
 from kscheduler.eventhandlers import NodeDocuments
@@ -137,6 +138,7 @@ class Scheduler:
     ) -> None:
         """`extender_endpoint` and `metric_source` make what asks others; a simulation has its own."""
         self.measurements = Measurements(metrics)
+        self.measurements.features(FEATURE_GATES)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
         config = without_ignored_resources(config)
         self._clock = clock

@@ -114,6 +114,7 @@ class Watches:
             rng=self._rng,
             field_selector=field_selector,
             keep=keep,
+            observer=self._measure,
         )
 
     def _timed(self, handler: Handler[T], name: Callable[[T], str]) -> TimedEvents[T]:

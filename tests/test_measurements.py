@@ -13,6 +13,7 @@ from kscheduler.queue.scheduling_queue import QueueCounts
 class Queue:
     def __init__(self) -> None:
         self.rejected: dict[tuple[str, str], int] = {("Fit", "a"): 3}
+        self.missed: dict[str, int] = {"NodeAdd": 5}
 
     def counts(self) -> QueueCounts:
         return QueueCounts(active=1, backoff=2, unschedulable=3, gated=4)
@@ -21,7 +22,7 @@ class Queue:
         return self.rejected
 
     def in_flight_events(self) -> Mapping[str, int]:
-        return {"NodeAdd": 5}
+        return self.missed
 
 
 def test_a_bound_pod_counts_as_an_attempt_with_its_durations() -> None:
@@ -79,15 +80,18 @@ def test_single_happenings_are_counted() -> None:
     assert metrics.permit_wait_duration_seconds.labels("Success").sum == 2.0
 
 
-def test_the_queues_gauges_are_read_when_somebody_scrapes_and_forget_what_is_no_more() -> None:
+def test_the_queues_gauges_are_read_at_each_scrape_and_keep_zeros_for_what_is_over() -> None:
     metrics = Metrics()
     queue = Queue()
     Measurements(metrics).show_queue(queue)
     text = metrics.exposition().decode()
     assert 'scheduler_pending_pods{queue="backoff"} 2.0' in text
     assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 3.0' in text
-    queue.rejected = {}
-    assert 'plugin="Fit"' not in metrics.exposition().decode()
+    assert 'scheduler_inflight_events{event="NodeAdd"} 5.0' in text
+    queue.rejected, queue.missed = {}, {}
+    text = metrics.exposition().decode()
+    assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 0.0' in text
+    assert 'scheduler_inflight_events{event="NodeAdd"} 0.0' in text
 
 
 def test_requests_are_counted_by_code_verb_and_host() -> None:

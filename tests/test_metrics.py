@@ -91,7 +91,8 @@ def test_client_families_have_client_gos_buckets(name: str) -> None:
 
 def test_all_other_families_are_ours_and_say_so() -> None:
     names = {family.name for family in Metrics(process=False).families} - KUBE.keys()
-    assert {name for name in names if not name.startswith(("kscheduler_", "rest_client_"))} == {"kubernetes_build_info"}
+    others = {name for name in names if not name.startswith(("kscheduler_", "rest_client_"))}
+    assert others == {"kubernetes_build_info", "kubernetes_feature_enabled"}
 
 
 def test_counters_gauges_and_histograms_reach_prometheus() -> None:

@@ -19,6 +19,7 @@ from kscheduler.client.backoff import Backoff
 from kscheduler.client.protocol import Client, EventType, Resource, WatchEvent
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound
+from kscheduler.metrics import Counter
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,28 @@ class Handler(Protocol[T_contra]):
         ...
 
 
+class InformerObserver(Protocol):
+    """Counts what an informer reads."""
+
+    def listed(self, resource: str, reason: str) -> None:
+        """A list was read to its end. `reason`: start, expired (the version to watch from is too old) or error."""
+        ...
+
+    def watch_events(self, resource: str, kind: str) -> Counter:
+        """What to count the events of a watch with, by their type in capitals; asked for once."""
+        ...
+
+
+class NoInformerObserver:
+    """Counts nothing."""
+
+    def listed(self, resource: str, reason: str) -> None:
+        pass
+
+    def watch_events(self, resource: str, kind: str) -> Counter:
+        return Counter()
+
+
 class VersionWentBack(APIError):
     """The apiserver told of a state older than one it told of before: restored from a backup, or a stale replica."""
 
@@ -73,6 +96,7 @@ class Informer(Generic[T]):
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
+        observer: InformerObserver = NoInformerObserver(),
     ) -> None:
         """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist. What
         it raises DecodeError for is left as it was read last.
@@ -96,6 +120,9 @@ class Informer(Generic[T]):
         self._may_be_unknown = may_be_unknown
         # Keys of objects that the last list could not read either. What is stored of them is what was read last.
         self._unread: set[str] = set()
+        self._observer = observer
+        self._list_reason = "start"
+        self._event_counts = {kind: observer.watch_events(resource.plural, kind.value) for kind in EventType}
 
     async def run(self) -> None:
         """List, watch, and start over, until cancelled."""
@@ -106,6 +133,7 @@ class Informer(Generic[T]):
                 await self._watch()
             except (Gone, VersionWentBack) as error:
                 self.resource_version = ""
+                self._list_reason = "expired"
                 await self._failed(error, at_once=self._backoff.failures == 0)
             except UnreadableChange as error:
                 self.resource_version = ""
@@ -149,6 +177,9 @@ class Informer(Generic[T]):
                 "resource_version": page.resource_version,
             },
         )
+        self._observer.listed(self.resource.plural, self._list_reason)
+        # What makes the next one necessary says so; else it is an answer that could not be followed.
+        self._list_reason = "error"
         # Not yet a success: a list that works and a watch that is refused must not take turns without a pause.
         self.last_error = None
         self.synced.set()
@@ -203,6 +234,7 @@ class Informer(Generic[T]):
             raise APIError(f"watch of {self.resource.plural}: ended at once, without an event")
 
     def _apply(self, event: WatchEvent[T]) -> None:
+        self._event_counts[event.type].inc()
         version = event.resource_version
         if version and _older(version, self.resource_version):
             if event.type is EventType.BOOKMARK:

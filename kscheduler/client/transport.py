@@ -50,6 +50,10 @@ class RequestObserver(Protocol):
         """`verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
         ...
 
+    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+        """Bytes of a request's body and of the answer's; None when no answer came. Watches are left out."""
+        ...
+
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         """Seconds a request waited for the client-side rate limit."""
         ...
@@ -59,6 +63,9 @@ class NoObserver:
     """Counts nothing."""
 
     def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        pass
+
+    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
         pass
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
@@ -140,7 +147,7 @@ class Transport:
             asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
             return
         request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
-        answered = partial(self._answered, verb, path, self._clock.now(), on_answer)
+        answered = partial(self._answered, verb, path, len(body), self._clock.now(), on_answer)
         connection = self._open_pool().take_idle()
         if connection is not None:
             connection.send(request, timeout_s, partial(answered, connection))
@@ -166,6 +173,7 @@ class Transport:
         self,
         verb: str,
         path: str,
+        sent_bytes: int,
         start: float,
         on_answer: OnAnswer,
         connection: Connection | None,
@@ -173,8 +181,10 @@ class Transport:
     ) -> None:
         took_s = self._clock.now() - start
         error: APIError | None = None
+        received_bytes: int | None = None
         if isinstance(outcome, Answer):
             code = str(outcome.status)
+            received_bytes = len(outcome.body)
             if connection is not None and self._pool is not None:
                 self._pool.give_back(connection, outcome)
             if outcome.status >= 300:
@@ -183,6 +193,7 @@ class Transport:
             code = "<error>"
             error = self._unreachable(verb, path, outcome)
         self._observer.observe(verb, self._host, code, took_s)
+        self._observer.observe_sizes(verb, self._host, sent_bytes, received_bytes)
         on_answer(error, took_s)
 
     # --- awaited ------------------------------------------------------------------------------------------------
@@ -201,6 +212,7 @@ class Transport:
         """One question, one answer; whatever prevents an answer is Unreachable."""
         start = self._clock.now()
         code = "<error>"
+        received_bytes: int | None = None
         try:
             if body is not None and self._endpoint.proxy is None:
                 request = self._head(verb, path, header, content_type, accept, len(body)) + body
@@ -213,6 +225,7 @@ class Transport:
                     content = await read_bounded(response, limit_bytes) if limit_bytes else await response.read()
                     answer = Answer(response.status, content, retry_after, True)
             code = str(answer.status)
+            received_bytes = len(answer.body)
             return answer
         except BodyTooLong as error:
             raise APIError(f"{verb} {path.partition('?')[0]}: {error}") from error
@@ -220,6 +233,7 @@ class Transport:
             raise self._unreachable(verb, path, error) from error
         finally:
             self._observer.observe(verb, self.host, code, self._clock.now() - start)
+            self._observer.observe_sizes(verb, self.host, len(body or b""), received_bytes)
 
     def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
         """A request up to its body, or all of one that has none. The part that seldom changes is kept."""

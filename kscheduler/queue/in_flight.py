@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
+
+
+POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list of events
 
 
 class Happening(NamedTuple):
@@ -87,8 +90,10 @@ class InFlightPods:
         return chain(flight.own, shared) if flight.own else shared
 
     def event_counts(self) -> Counter[str]:
-        """Event label -> events kept."""
-        return Counter(happening.event.label for happening in self._events)
+        """Event label -> events kept; the pods in flight are among them as POD_POPPED, as in kube-scheduler's list."""
+        counts = Counter(happening.event.label for happening in self._events)
+        counts[POD_POPPED] = len(self._flights)
+        return counts
 
     def check(self) -> None:
         began = [flight.began_at for flight in self._flights.values()]

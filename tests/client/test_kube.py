@@ -463,10 +463,15 @@ async def test_a_token_that_stays_refused_is_forbidden(server: FakeAPIServer) ->
 async def test_requests_are_observed(server: FakeAPIServer) -> None:
     seen: list[tuple[str, str, str]] = []
 
+    sizes: list[tuple[int, int | None]] = []
+
     class Observer:
         def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
             assert duration_s >= 0
             seen.append((verb, host, code))
+
+        def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+            sizes.append((sent_bytes, received_bytes))
 
         def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
             raise AssertionError("nothing was limited")
@@ -479,6 +484,11 @@ async def test_requests_are_observed(server: FakeAPIServer) -> None:
             await client.bind(BINDING)
     host = server.url.removeprefix("http://")
     assert seen == [("POST", host, "404"), ("POST", host, "<error>"), ("POST", host, "201")]
+    body = len(server.requests[0].body)
+    assert body > 0
+    assert [sent for sent, _ in sizes] == [body] * 3
+    assert [bool(received) for _, received in sizes] == [True, False, True]
+    assert sizes[1][1] is None
     await client.close()
 
 

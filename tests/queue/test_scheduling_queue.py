@@ -431,14 +431,14 @@ def test_a_pending_pod_that_missed_its_event_is_active_at_once() -> None:
 def test_events_are_kept_only_while_somebody_is_in_flight() -> None:
     queue = make_queue()
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.0)
-    assert not queue.in_flight_events()
+    assert queue.in_flight_events() == {"PodPopped": 0}
     queue.add(make_pod("a"), 0.0)
     qpi = pop(queue, 0.0)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.1)
     queue.move_all_to_active_or_backoff(NODE_DELETE, None, None, 0.1)  # nobody registered it
-    assert queue.in_flight_events() == {"NodeAdd": 1}
+    assert queue.in_flight_events() == {"NodeAdd": 1, "PodPopped": 1}
     queue.done(qpi.uid)
-    assert not queue.in_flight_events()
+    assert queue.in_flight_events() == {"PodPopped": 0}
 
 
 def test_events_that_all_in_flight_have_seen_are_dropped() -> None:
@@ -451,7 +451,7 @@ def test_events_that_all_in_flight_have_seen_are_dropped() -> None:
     pop(queue, 0.2)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.3)
     queue.done(a.uid)
-    assert queue.in_flight_events() == {"NodeAdd": 1}
+    assert queue.in_flight_events() == {"NodeAdd": 1, "PodPopped": 1}
     queue.check()
 
 
