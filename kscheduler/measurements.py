@@ -11,7 +11,6 @@ from typing import Protocol, TypeVar
 
 from kscheduler.metrics import Counter, CounterFamily, GaugeFamily, Histogram, Metrics, attempts_label
 
-
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
 

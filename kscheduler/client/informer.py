@@ -96,7 +96,7 @@ class Informer(Generic[T]):
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
-        observer: InformerObserver = NoInformerObserver(),
+        observer: InformerObserver | None = None,
     ) -> None:
         """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist. What
         it raises DecodeError for is left as it was read last.
@@ -120,9 +120,9 @@ class Informer(Generic[T]):
         self._may_be_unknown = may_be_unknown
         # Keys of objects that the last list could not read either. What is stored of them is what was read last.
         self._unread: set[str] = set()
-        self._observer = observer
+        self._observer: InformerObserver = observer or NoInformerObserver()
         self._list_reason = "start"
-        self._event_counts = {kind: observer.watch_events(resource.plural, kind.value) for kind in EventType}
+        self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
 
     async def run(self) -> None:
         """List, watch, and start over, until cancelled."""

@@ -16,7 +16,6 @@ from kscheduler.framework.events import ClusterEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
-
 POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list of events
 
 

@@ -17,6 +17,8 @@ from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.client.informer import SLICE_S, Informer
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
+from kscheduler.measurements import Measurements
+from kscheduler.metrics import Metrics
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -551,3 +553,29 @@ def test_an_object_that_keep_cannot_read_is_left_as_it_was_read_last() -> None:
     _, heard = play(client, 10, keep=keep)
     assert heard.calls == ["add ns/a", "update ns/a"]
     assert (heard.known, len(client.listed_at)) == ({"ns/a": "10"}, 2)
+
+
+def test_lists_are_counted_by_their_reason_and_events_of_watches_by_their_type() -> None:
+    measurements = Measurements(Metrics(process=False))
+
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.wait_for(world.informer.synced.wait(), 1)
+        world.touch("a", x="1")
+        world.cluster.delete_pod("ns/a")
+        await asyncio.sleep(1)
+        world.cluster.stop()
+        await asyncio.sleep(1)
+        world.pod("b")
+        world.cluster.compact()
+        world.cluster.start()
+        await asyncio.sleep(60)
+
+    simulate(scenario, observer=measurements)
+    lists, events = measurements.metrics.informer_lists_total, measurements.metrics.informer_watch_events_total
+    assert {labels: counter.value for labels, counter in lists.items()} == {
+        ("pods", "start"): 1,
+        ("pods", "expired"): 1,
+    }
+    assert events.labels("pods", "MODIFIED").value == 1
+    assert events.labels("pods", "DELETED").value == 1
