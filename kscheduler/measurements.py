@@ -79,6 +79,18 @@ class Measurements:
     def evaluations(self, plugin: str, point: str, profile: str) -> Counter:
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
+    def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
+        self.metrics.batch_attempts_total.labels(profile, result).inc(times)
+
+    def batch_flushed(self, profile: str, reason: str) -> None:
+        self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
+
+    def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
+        self.metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe_many(seconds, times)
+
+    def results_stored(self, profile: str, seconds: float) -> None:
+        self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
+
     # --- the event handlers report ---
 
     def event_handled(self, event: str, seconds: float) -> None:

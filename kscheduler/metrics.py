@@ -192,6 +192,7 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 ATTEMPT_BOUNDS = exponential(0.001, 2, 15)  # 1 ms .. 16 s
 POINT_BOUNDS = exponential(0.0001, 2, 12)  # 0.1 ms .. 0.2 s
 PLUGIN_BOUNDS = exponential(1e-5, 1.5, 20)  # 10 µs .. 22 ms
+HINT_BOUNDS = exponential(1e-5, 2, 12)  # 10 µs .. 20 ms
 SLI_BOUNDS = exponential(0.01, 2, 20)  # 10 ms .. 1.5 h
 REQUEST_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZE_BOUNDS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
@@ -361,6 +362,28 @@ class Metrics:
             "[BETA] Time pods waited on Permit.",
             ATTEMPT_BOUNDS,
             ("result",),
+        )
+        self.batch_attempts_total = self._counters(
+            "scheduler_batch_attempts_total",
+            "[ALPHA] Attempts to place pods with results kept from equal pods (hint_used, hint_not_used, no_hint).",
+            ("profile", "result"),
+        )
+        self.batch_cache_flushed_total = self._counters(
+            "scheduler_batch_cache_flushed_total",
+            "[ALPHA] Times that kept results of equal pods were dropped, by reason (expired, pod_not_batchable).",
+            ("profile", "reason"),
+        )
+        self.get_node_hint_duration_seconds = self._histograms(
+            "scheduler_get_node_hint_duration_seconds",
+            "[ALPHA] Latency of placing a pod with kept results (hint), or of finding none (no_hint).",
+            HINT_BOUNDS,
+            ("hinted", "profile"),
+        )
+        self.store_schedule_results_duration_seconds = self._histograms(
+            "scheduler_store_schedule_results_duration_seconds",
+            "[ALPHA] Latency of asking the plugins about equal pods and keeping the answers.",
+            HINT_BOUNDS,
+            ("profile",),
         )
         self.goroutines = self._gauges(
             "scheduler_goroutines",

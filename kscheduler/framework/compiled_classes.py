@@ -7,6 +7,7 @@ make of it now. So many signatures share a class, and with it what the core know
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from kscheduler._fast import Placer, PodClass
@@ -14,6 +15,7 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
 from kscheduler.framework.interface import FollowingPlugin, Handle
+from kscheduler.framework.observer import Observer
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.signatures import Signature, Signer, SpecSignature
 from kscheduler.snapshot.pod_info import PodInfo
@@ -66,8 +68,19 @@ class _Known:
 
 
 class CompiledClasses:
-    def __init__(self, profiles: Mapping[str, Framework], handle: Handle, placer: Placer, max_bytes: int) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Framework],
+        handle: Handle,
+        placer: Placer,
+        max_bytes: int,
+        observer: Observer,
+        stopwatch: Callable[[], float],
+    ) -> None:
         self._profiles = profiles
+        self._observer = observer
+        self._stopwatch = stopwatch
+        self.asked: Counter[str] = Counter()  # profile -> times its plugins were asked; the caller clears it
         self._table = handle.table
         self._placer = placer
         self._max_bytes = max_bytes
@@ -158,6 +171,8 @@ class CompiledClasses:
 
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
         """Ask the plugins; what they say may be what they said before."""
+        started = self._stopwatch()
+        self.asked[signature.profile] += 1
         compiler = self._profiles[signature.profile].class_compiler
         draft, can = self._begin(signature, pod)
         compiled = None
@@ -169,8 +184,9 @@ class CompiledClasses:
         if compiled is not None:
             compiled.users += 1
         if before is not None:
-            self._give_up(before)
+            self._give_up(before, "expired" if compiled is not None else "pod_not_batchable")
         self._young[signature] = known
+        self._observer.results_stored(signature.profile, self._stopwatch() - started)
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
@@ -210,7 +226,7 @@ class CompiledClasses:
         self._old, self._young = self._young, {}
         self.ready.clear()
 
-    def _give_up(self, known: _Known) -> None:
+    def _give_up(self, known: _Known, reason: str = "expired") -> None:
         compiled = known.compiled
         if compiled is None:
             return
@@ -219,6 +235,7 @@ class CompiledClasses:
             del self._classes[compiled.key], self._by_class[compiled.pod_class]
             self._bytes -= compiled.bytes
             self._placer.drop(compiled.pod_class)
+            self._observer.batch_flushed(compiled.profile, reason)
 
 
 def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:

@@ -100,7 +100,7 @@ class CompiledLane:
         if threads is None:
             threads = min(2, os.cpu_count() or 1)
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
-        self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes)
+        self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominated = HighestNominated(handle)
 
@@ -132,6 +132,8 @@ class CompiledLane:
             if joined is not None and self._place_joined(joined, rows, feasible):
                 run.append(joined.pod_class)
         if not rows:
+            if pods:
+                self._report_none(pods[0], self._stopwatch() - started)
             return NO_PLACEMENTS
         # 3. Name the nodes. They are counted on: all else waits until they are assumed.
         return Placements(
@@ -235,6 +237,13 @@ class CompiledLane:
         for profile, (count, scored) in by_profile.items():
             self._tell(profile, count, scored, looking_s / pods, placing_s / pods)
 
+    def _report_none(self, pod: PodInfo, seconds: float) -> None:
+        """The general lane decides this pod."""
+        profile = pod.pod.spec.scheduler_name
+        self._classes.asked.clear()
+        self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
+        self._observer.node_hint(profile, "no_hint", seconds)
+
     def _tell(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
         """So many pods of a profile; seconds of each."""
         tell = self._observer.extension_point
@@ -243,6 +252,12 @@ class CompiledLane:
         if scored:
             tell("PreScore", "Success", profile, 0.0, scored)
             tell("Score", "Success", profile, placing_s / 2, scored)
+        without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their classes
+        if without:
+            self._observer.batch_attempts(profile, "no_hint", without)
+        if count > without:
+            self._observer.batch_attempts(profile, "hint_used", count - without)
+        self._observer.node_hint(profile, "hint", looking_s + placing_s, count)
         self._profiles[profile].pass_over(count)
 
 

@@ -433,9 +433,22 @@ def test_a_pod_is_told_the_mean_time_of_its_run() -> None:
     side = Side(observer=Measurements(metrics), stopwatch=lambda: next(now))
     add_nodes(side, 4)
     assert placed_by_lane(side, copies(10)) == 10
-    assert metrics.scheduling_algorithm_duration_seconds.sum == pytest.approx(1.0)
+    # Four looks at the stopwatch after the first: two around the plugins' answers, one before and one after placing.
+    assert metrics.scheduling_algorithm_duration_seconds.sum == pytest.approx(2.0)
     points = {key[0]: child.sum for key, child in metrics.framework_extension_point_duration_seconds.items()}
-    assert points == {"PreFilter": 0.5, "Filter": 0.25, "PreScore": 0.0, "Score": 0.25}
+    assert points == {"PreFilter": 1.5, "Filter": 0.25, "PreScore": 0.0, "Score": 0.25}
+
+
+def test_pods_placed_with_kept_answers_are_counted_apart_from_the_first_of_their_class() -> None:
+    metrics = Metrics(process=False)
+    side = Side(observer=Measurements(metrics))
+    add_nodes(side, 4)
+    assert placed_by_lane(side, copies(10)) == 10
+    attempts = metrics.batch_attempts_total
+    assert attempts.labels("default-scheduler", "no_hint").value == 1
+    assert attempts.labels("default-scheduler", "hint_used").value == 9
+    assert metrics.get_node_hint_duration_seconds.labels("hint", "default-scheduler").count == 10
+    assert metrics.store_schedule_results_duration_seconds.labels("default-scheduler").count == 1
 
 
 def test_a_plugin_that_failed_is_asked_again_after_some_pods(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:

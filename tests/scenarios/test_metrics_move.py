@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec.structs import replace as changed
+
 from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import ObjectMeta, Taint
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.telemetry.source import SourceError
@@ -17,6 +19,7 @@ from tests.scenarios.harness import World
 from tests.scenarios.test_metric_policy import BELOW_HALF, config, pod, source_of, world_of
 from tests.scenarios.test_plugins import Guard, Moody
 
+TAINT = Taint(key="dedicated", value="others", effect="PreferNoSchedule")
 POLICY_OBJECTS = """
 - schedulerName: follows-objects
   plugins: {multiPoint: {enabled: [{name: MetricPolicy}]}}
@@ -62,6 +65,19 @@ async def placing_and_rejecting(watched: Watched) -> None:
         await world.sleep(1.0)
         watched.note(world, before)
         await world.until(lambda: len(world.pending()) == 1)
+
+
+async def placing_pods_that_are_alike(watched: Watched) -> None:
+    """What was kept of them is dropped when a taint changes the plugins' answers."""
+    async with World() as world:
+        before = world.metrics.exposition().decode()
+        world.add_nodes(3)
+        for round_ in range(2):
+            for index in range(10):
+                world.add_pod(make_pod(f"p{round_}-{index}").req(cpu="100m"))
+            await world.until(world.all_bound)
+            world.change_node("n0", lambda node: changed(node, spec=changed(node.spec, taints=(TAINT,))))
+        watched.note(world, before)
 
 
 async def preempting(watched: Watched) -> None:
@@ -164,6 +180,7 @@ async def waiting_for_metrics_up_to_the_deadline(watched: Watched) -> None:
 
 SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     placing_and_rejecting,
+    placing_pods_that_are_alike,
     preempting,
     waiting_for_permission,
     woken_by_the_sweep_alone,
