@@ -7,7 +7,6 @@ from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugi
 from kscheduler.framework.status import Code, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
-
 # How kube-scheduler names a plugin that failed, by the point.
 _USUAL_FORM = '{point} plugin "{plugin}"'
 _FORMS = {
