@@ -464,8 +464,8 @@ class Metrics:
         ).labels()
         self.events_dropped_total = self._counters(
             "kscheduler_events_dropped_total",
-            "Kubernetes Events not sent, by reason (queue_full, rate_limited, error).",
-            ("reason",),
+            "Kubernetes Events that were lost, by reason (queue_full, error) and worth (outcome, failure, superseded).",
+            ("reason", "worth"),
         )
         self.extender_requests_total = self._counters(
             "kscheduler_extender_requests_total",

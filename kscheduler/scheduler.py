@@ -174,6 +174,7 @@ class Scheduler:
             controller=next(iter(self.profiles)),
             instance=options.identity,
             max_queued=MAX_QUEUED_EVENTS,
+            on_dropped=self.measurements.event_dropped,
         )
         if self._guests is not None:
             self._guests.attach(

@@ -3,22 +3,33 @@
 As client-go's broadcaster does: the first occurrence creates an Event; the second turns it into a series; later ones
 are counted and written when the series is refreshed or ends. Occurrences are the same when the object and its
 version, type, reason and action are. The note may differ: the first stays; but a pod whose condition says something
-new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops its
-oldest, and the series seen longest ago are forgotten. Rate limits are the client's (Events have their own there).
+new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops the oldest
+of what is worth least, and the series seen longest ago are forgotten. Rate limits are the client's (Events have their
+own there).
+
+An Event whose write failed for a reason that may pass is kept and repeated under its name until the apiserver gives a
+definite answer; "already exists" is one of success. While nothing reaches the apiserver, one Event at a time is tried.
+A pod's Scheduled Event has a name that follows from the pod's uid, so that a successor can write it again without
+doubling it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import heapq
+import itertools
 import logging
 import random
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.event_queue import EventQueue, Worth
 from kscheduler.client.protocol import Client, Event, EventSeries, Regarding
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
@@ -30,7 +41,12 @@ _CUT = " ..."
 SERIES_FINISH_S = 360.0  # client-go's: a series that was quiet for so long is over
 SERIES_REFRESH_S = 1800.0  # client-go's: how often a lasting series is written
 _SWEEP_S = 60.0
-MAX_ATTEMPTS = 6
+KEEP_S = 3600.0  # how long an Event is repeated: the apiserver's own default of --event-ttl
+WORKERS = 64  # as many as bindings by default; the adaptive limit of writes decides how many are really under way
+_REPEAT_S, _REPEAT_MOST_S = 0.5, 30.0  # between the attempts of one Event
+_RETURN_TICK_S = 0.5
+SCHEDULED = "Scheduled"
+FAILED = "FailedScheduling"
 
 
 class _Key(NamedTuple):
@@ -43,7 +59,7 @@ class _Key(NamedTuple):
     related: Regarding | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Series:
     """One Event known to the apiserver, or about to be, and what has happened since it was written."""
 
@@ -51,8 +67,15 @@ class _Series:
     written_at: float  # monotonic
     seen_at: float
     count: int = 1
-    written_count: int = 0  # of `count`, what the apiserver was told
-    queued: bool = False
+    written_count: int = 0  # of `count`, what the apiserver knows
+    worth: Worth = Worth.OUTCOME
+    is_queued: bool = False
+    failures: int = 0  # of its write, in a row
+    keep_until: float = 0.0  # monotonic: from then on it is not repeated any more
+
+    @property
+    def uid(self) -> str:
+        return self.event.regarding_uid
 
 
 class EventRecorder:
@@ -66,11 +89,15 @@ class EventRecorder:
         *,
         controller: str,
         instance: str,
-        workers: int = 4,
+        workers: int = WORKERS,
         max_queued: int = 50_000,  # about 1 KB each
         max_series: int = 4096,
+        on_dropped: Callable[[str, Worth], None] | None = None,
     ) -> None:
-        """`controller` is the scheduler's name, `instance` tells its replicas apart (each at most 128 bytes)."""
+        """`controller` is the scheduler's name, `instance` tells its replicas apart (each at most 128 bytes).
+
+        `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its worth.
+        """
         self._client = client
         self._clock = clock
         self._rng = rng
@@ -79,7 +106,14 @@ class EventRecorder:
         self._workers = workers
         self._max_queued = max_queued
         self._max_series = max_series
-        self._queue: deque[_Series] = deque()
+        self._on_dropped = on_dropped
+        self._queue: EventQueue[_Series] = EventQueue(max_queued)
+        self._later: list[tuple[float, int, _Series]] = []  # heap: when its failed write is repeated
+        self._arrival = itertools.count()
+        self._some_later = asyncio.Event()
+        self._reachable = asyncio.Event()  # not set: the apiserver takes no Events, and one worker tries
+        self._reachable.set()
+        self._backoff = Backoff(rng, initial_s=0.5, maximum_s=10.0)
         self._series: OrderedDict[_Key, _Series] = OrderedDict()  # least recently seen first
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
@@ -92,7 +126,8 @@ class EventRecorder:
 
     @property
     def queued(self) -> int:
-        return len(self._queue)
+        """Events that wait, those whose failed write is to be repeated included."""
+        return len(self._queue) + len(self._later)
 
     # --- recording ----------------------------------------------------------------------------------------------
 
@@ -120,8 +155,20 @@ class EventRecorder:
             self._repeat(series, now)
             return
         event = self._event(subject, type, reason, action, cut_note(note), controller or self._controller, related)
-        series = _Series(event, written_at=now, seen_at=now)
+        worth = Worth.FAILURE if reason == FAILED else Worth.OUTCOME
+        series = _Series(event, written_at=now, seen_at=now, worth=worth)
         self._remember(key, series)
+        self._enqueue(series)
+
+    def record_past_binding(self, pod: Pod, wall_s: float) -> None:
+        """Write the Scheduled Event of a pod that a predecessor bound at `wall_s`, Unix seconds, unless it is there."""
+        meta = pod.metadata
+        note = f"Successfully assigned {meta.namespace}/{meta.name} to {pod.spec.node_name}"
+        event = self._event(
+            Regarding.pod(pod), "Normal", SCHEDULED, "Binding", cut_note(note), pod.spec.scheduler_name, None
+        )
+        now = self._clock.now()
+        series = _Series(replace(event, event_time_s=wall_s), written_at=now, seen_at=now, worth=Worth.SUPERSEDED)
         self._enqueue(series)
 
     def _repeat(self, series: _Series, now: float) -> None:
@@ -150,7 +197,7 @@ class EventRecorder:
         wall = self._clock.wall()
         return Event(
             namespace=subject.namespace or "default",  # where Events about cluster-scoped objects live
-            name=self._name(subject.name, wall),
+            name=self._name(subject, reason, wall),
             regarding_kind=subject.kind,
             regarding_api_version=subject.api_version,
             regarding_namespace=subject.namespace,
@@ -167,67 +214,134 @@ class EventRecorder:
             related=related,
         )
 
-    def _name(self, subject: str, wall: float) -> str:
-        """The subject's name and the nanoseconds in hex, as client-go's; made unique, the clock may stand still."""
-        self._last_name_ns = max(self._last_name_ns + 1, int(wall * 1e9))
-        suffix = f".{self._last_name_ns:x}"
-        return subject[: 253 - len(suffix)] + suffix
+    def _name(self, subject: Regarding, reason: str, wall: float) -> str:
+        """The subject's name and the nanoseconds in hex, as client-go's; made unique, the clock may stand still.
+
+        Scheduled happens to a pod once: its hex digits are a digest of the pod's uid.
+        """
+        if reason == SCHEDULED and subject.uid:
+            suffix = "." + hashlib.blake2b(subject.uid.encode(), digest_size=8).hexdigest()
+        else:
+            self._last_name_ns = max(self._last_name_ns + 1, int(wall * 1e9))
+            suffix = f".{self._last_name_ns:x}"
+        return subject.name[: 253 - len(suffix)] + suffix
 
     def _enqueue(self, series: _Series) -> None:
-        if series.queued:
+        if series.is_queued:
             return
-        if len(self._queue) >= self._max_queued:
-            self._queue.popleft().queued = False
-            self.dropped += 1
-            if self.dropped == 1:
-                log.warning("event queue is full, the oldest events are dropped", extra={"limit": self._max_queued})
-        series.queued = True
-        self._queue.append(series)
-        self._idle.clear()
-        self._filled.set()
+        if not series.keep_until:
+            series.keep_until = self._clock.now() + KEEP_S
+        dropped = self._queue.push(series)
+        if dropped is not None:
+            self._count_full(dropped)
+        if self._queue:
+            self._idle.clear()
+            self._filled.set()
+
+    def _count_full(self, series: _Series) -> None:
+        self.dropped += 1
+        if self._on_dropped is not None:
+            self._on_dropped("queue_full", series.worth)
+        if self.dropped == 1:
+            log.warning("event queue is full, the least important are dropped", extra={"limit": self._max_queued})
 
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send until cancelled."""
-        await run_together(*(self._work() for _ in range(self._workers)), self._sweep())
+        await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until everything recorded is sent; False if that took longer. `run` must still be running."""
         for series in self._series.values():
-            if series.count > series.written_count:
+            if series.count > series.written_count and series.failures == 0:
                 self._enqueue(series)
-        return await wait_event(self._idle, timeout_s)
+        self._return_due(float("inf"))
+        if await wait_event(self._idle, timeout_s):
+            return True
+        left = {worth.name.lower(): self._queue.waiting(worth) for worth in Worth}
+        log.warning("stopping before all events were sent", extra={**left, "failed_before": len(self._later)})
+        return False
 
     async def _work(self) -> None:
-        backoff = Backoff(self._rng, initial_s=0.5, maximum_s=10.0)
+        """1. Wait until the apiserver can be reached.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
         while True:
-            while not self._queue:
+            await self._reachable.wait()
+            series = self._queue.pop()
+            if series is None:
                 self._filled.clear()
                 await self._filled.wait()
-            series = self._queue.popleft()
-            series.queued = False
-            self._under_way += 1
-            try:
-                await self._deliver(series, backoff)
-            finally:
-                self._under_way -= 1
-                if not self._queue and not self._under_way:
-                    self._idle.set()
+                continue
+            error = await self._deliver(series)
+            if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
+                await self._wait_for_apiserver(error)
 
-    async def _deliver(self, series: _Series, backoff: Backoff) -> None:
-        """Create or patch; try again where that may help, else give this one up."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            try:
-                await self._write(series)
-                self.sent += 1
-                backoff.reset()
-                return
-            except APIError as error:
-                if attempt == MAX_ATTEMPTS or not _may_pass(error):
-                    self._give_up(series, error)
-                    return
-                await asyncio.sleep(backoff.next_s(error.retry_after_s))
+    async def _wait_for_apiserver(self, error: APIError | None) -> None:
+        """Try one Event at a time until the apiserver answers, while all other workers wait."""
+        self._reachable.clear()
+        try:
+            while isinstance(error, (Unreachable, TooManyRequests)):
+                await asyncio.sleep(self._backoff.next_s(error.retry_after_s))
+                self._return_due(float("inf"))
+                series = self._queue.pop()
+                if series is None:
+                    break
+                error = await self._deliver(series)
+        finally:
+            self._backoff.reset()
+            self._return_due(float("inf"))
+            self._reachable.set()
+
+    async def _deliver(self, series: _Series) -> APIError | None:
+        """Create or patch. Returns the reason why that failed; what may pass is kept for later."""
+        self._under_way += 1
+        try:
+            await self._write(series)
+        except APIError as error:
+            if _may_pass(error) and self._clock.now() < series.keep_until:
+                self._keep(series, error)
+            else:
+                self._give_up(series, error)
+            return error
+        else:
+            self.sent += 1
+            series.failures = 0
+            series.keep_until = 0.0
+            return None
+        finally:
+            self._under_way -= 1
+            if not self.queued and not self._under_way:
+                self._idle.set()
+
+    # --- repeating ----------------------------------------------------------------------------------------------
+
+    def _keep(self, series: _Series, error: APIError) -> None:
+        """Repeat the write later; a webhook that fails for one namespace does not hold up the others."""
+        if series.is_queued:  # counted once more meanwhile: it goes again anyway
+            return
+        if self.queued >= self._max_queued and series.worth is Worth.SUPERSEDED:
+            self._count_full(series)
+            return
+        delay_s = min(_REPEAT_S * 2.0 ** min(series.failures, 6), _REPEAT_MOST_S) * self._rng.uniform(0.5, 1.0)
+        delay_s = max(delay_s, error.retry_after_s or 0.0)
+        series.failures += 1
+        heapq.heappush(self._later, (self._clock.now() + delay_s, next(self._arrival), series))
+        self._some_later.set()
+
+    def _return_due(self, now: float) -> None:
+        """Those whose time has come wait in the queue again, whose order and bound they obey."""
+        while self._later and self._later[0][0] <= now:
+            series = heapq.heappop(self._later)[2]
+            if series.count > series.written_count:  # else it was counted once more, and written, meanwhile
+                self._enqueue(series)
+        if not self._later:
+            self._some_later.clear()
+
+    async def _return_failed(self) -> None:
+        while True:
+            await self._some_later.wait()
+            await asyncio.sleep(_RETURN_TICK_S)
+            self._return_due(self._clock.now())
 
     async def _write(self, series: _Series) -> None:
         count = series.count
@@ -251,6 +365,10 @@ class EventRecorder:
 
     def _give_up(self, series: _Series, error: APIError) -> None:
         self.failed += 1
+        if self._on_dropped is not None:
+            self._on_dropped("error", series.worth)
+        series.failures = 0
+        series.keep_until = 0.0
         series.written_count = series.count  # a repetition starts afresh: its patch finds nothing and creates
         event = series.event
         log.log(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from kscheduler.api.objects import ObjectMeta, Pod
+from kscheduler.api.objects import ObjectMeta, Pod, PodSpec
+from kscheduler.client.event_queue import Worth
 from kscheduler.client.protocol import Event, EventSeries, Regarding
-from kscheduler.client.recorder import EventRecorder, cut_note
+from kscheduler.client.recorder import KEEP_S, WORKERS, EventRecorder, cut_note
+from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -20,13 +24,28 @@ from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 POD = Pod(metadata=ObjectMeta(name="web", namespace="ns", uid="u1", resource_version="5"))
 
 
+def numbered(i: int, version: str = "5") -> Pod:
+    return Pod(metadata=ObjectMeta(name=f"p{i}", namespace="ns", uid=f"u{i}", resource_version=version))
+
+
+def replace_uid(pod: Pod, uid: str) -> Pod:
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, uid=uid))
+
+
 class World:
     def __init__(self, **options: Any) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
         self.client: ClusterClient = self.cluster.client()
+        self.lost: list[tuple[str, Worth]] = []
         self.recorder = EventRecorder(
-            self.client, self.clock, random.Random(1), controller="default-scheduler", instance="host_1", **options
+            self.client,
+            self.clock,
+            random.Random(1),
+            controller="default-scheduler",
+            instance="host_1",
+            on_dropped=lambda reason, worth: self.lost.append((reason, worth)),
+            **options,
         )
 
     def fail(self, pod: Pod = POD, note: str = "0/1 nodes are available") -> None:
@@ -129,8 +148,8 @@ def test_a_pod_in_another_version_is_told_anew() -> None:
         world.fail(changed, note="too late")
         world.fail(changed, note="too late again")
         await asyncio.sleep(1)
-        assert [event.note for event in world.events] == ["too large", "too late"]
-        assert [world.series(0), world.series(1)] == [None, EventSeries(2, 1_700_000_000.0)]
+        found = {event.note: world.cluster.series_of(event) for event in world.events}
+        assert found == {"too large": None, "too late": EventSeries(2, 1_700_000_000.0)}
 
     simulate(scenario)
 
@@ -156,7 +175,7 @@ def test_recording_never_waits_and_a_full_queue_drops_its_oldest(caplog: pytest.
         assert world.clock.now() == 0.0
         assert (world.recorder.queued, world.recorder.dropped) == (5, 3)
         await asyncio.sleep(60)
-        assert [event.regarding_name for event in world.events] == ["p3", "p4", "p5", "p6", "p7"]
+        assert sorted(event.regarding_name for event in world.events) == ["p3", "p4", "p5", "p6", "p7"]
 
     simulate(scenario, max_queued=5)
     assert caplog.text.count("event queue is full") == 1
@@ -186,13 +205,130 @@ def test_what_cannot_pass_is_given_up() -> None:
     simulate(scenario)
 
 
-def test_an_outage_costs_some_tries_and_no_more() -> None:
+def test_events_of_an_outage_are_written_when_it_ends() -> None:
     async def scenario(world: World) -> None:
         world.cluster.stop()
-        world.fail()
+        for i in range(500):
+            world.bound(numbered(i))
         await asyncio.sleep(600)
-        assert world.recorder.failed == 1
+        assert (world.recorder.failed, world.recorder.dropped) == (0, 0)
+        world.cluster.start()
+        await asyncio.sleep(11)  # the longest pause between two attempts is ten seconds
+        assert len(world.events) == 500
+        assert world.recorder.queued == 0
+
+    simulate(scenario)
+
+
+def test_while_nothing_can_be_reached_one_event_at_a_time_is_tried() -> None:
+    async def scenario(world: World) -> None:
+        attempts = 0
+
+        async def refuse(event: Event) -> None:
+            nonlocal attempts
+            attempts += 1
+            raise Unreachable("no route")
+
+        world.client.create_event = refuse  # type: ignore[method-assign]
+        for i in range(500):
+            world.bound(numbered(i))
+        await asyncio.sleep(100)
+        assert attempts < WORKERS + 30
+
+    simulate(scenario)
+
+
+def test_an_event_that_outlived_what_the_apiserver_keeps_is_given_up() -> None:
+    async def scenario(world: World) -> None:
+        world.cluster.stop()
+        world.bound()
+        await asyncio.sleep(KEEP_S + 60)
+        assert world.lost == [("error", Worth.OUTCOME)]
         assert await world.recorder.drain(1)
+
+    simulate(scenario)
+
+
+def test_a_webhook_that_fails_for_one_pod_does_not_hold_up_the_others() -> None:
+    async def scenario(world: World) -> None:
+        create = world.client.create_event
+
+        async def fail_for_p0(event: Event) -> None:
+            if event.regarding_name == "p0":
+                raise APIError("failed calling webhook", status=500)
+            await create(event)
+
+        world.client.create_event = fail_for_p0  # type: ignore[method-assign]
+        for i in range(100):
+            world.bound(numbered(i))
+        await asyncio.sleep(0.4)
+        assert len(world.events) == 99
+        assert world.recorder.queued == 1
+        world.client.create_event = create  # type: ignore[method-assign]
+        await asyncio.sleep(31)
+        assert len(world.events) == 100
+
+    simulate(scenario)
+
+
+def test_scheduled_goes_before_older_failures_and_a_lone_failure_is_not_starved() -> None:
+    async def scenario(world: World) -> None:
+        for i in range(100):
+            world.fail(numbered(i))
+        for i in range(50, 100):
+            world.bound(numbered(i))
+        await asyncio.sleep(100)
+        order = [(event.reason, event.regarding_name) for event in world.events]
+        assert len(order) == 150
+        # Of the first 56, every tenth is a failure; last come the failures of pods that were bound meanwhile.
+        assert [reason for reason, _ in order[:55]].count("Scheduled") == 50
+        assert {reason for reason, _ in order[9:55:10]} == {"FailedScheduling"}
+        assert {name for _, name in order[-49:]} == {f"p{i}" for i in range(50, 100)} - {"p50"}
+
+    simulate(scenario, workers=1)
+
+
+def test_a_full_queue_drops_what_is_worth_least_and_counts_it() -> None:
+    async def scenario(world: World) -> None:
+        for i in range(3):
+            world.bound(numbered(i))
+        world.fail(numbered(3))
+        world.fail(numbered(3, version="6"))
+        for i in range(4, 6):
+            world.bound(numbered(i))
+        world.fail(numbered(6))
+        assert world.lost == [
+            ("queue_full", Worth.SUPERSEDED),
+            ("queue_full", Worth.FAILURE),
+            ("queue_full", Worth.FAILURE),
+        ]
+        await asyncio.sleep(1)
+        assert [event.reason for event in world.events] == ["Scheduled"] * 5
+
+    simulate(scenario, max_queued=5)
+
+
+def test_a_successor_writes_scheduled_events_that_are_missing_and_doubles_none() -> None:
+    async def scenario(world: World) -> None:
+        bound = Pod(metadata=POD.metadata, spec=PodSpec(node_name="n1", scheduler_name="default-scheduler"))
+        other = replace_uid(bound, "u2")
+        world.bound(bound)
+        await asyncio.sleep(1)
+        successor = EventRecorder(
+            world.client, world.clock, random.Random(2), controller="default-scheduler", instance="host_2"
+        )
+        task = asyncio.ensure_future(successor.run())
+        for pod in (bound, other):
+            successor.record_past_binding(pod, 1_699_999_990.0)
+        assert await successor.drain(5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert [event.regarding_uid for event in world.events] == ["u1", "u2"]
+        missing = world.events[1]
+        assert (missing.type, missing.reason, missing.action) == ("Normal", "Scheduled", "Binding")
+        assert missing.note == "Successfully assigned ns/web to n1"
+        assert missing.event_time_s == 1_699_999_990.0
+        assert re.fullmatch(r"web\.[0-9a-f]{16}", missing.name)
 
     simulate(scenario)
 

@@ -1,0 +1,103 @@
+"""The queue of Events that wait to be written, in the order of what they are worth to the people who read them.
+
+Outcomes (Scheduled, Preempted ...) go first, then the newest failure to schedule of each pod, then failures that the
+pod's later Events have superseded. No kind starves: every tenth Event is taken from the failures if there are any, and
+every hundredth from the superseded ones. A full queue drops the oldest of what is worth least.
+
+No clock and no loop.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from typing import Generic, Protocol, TypeVar
+
+_FAILURE_TURN = 10
+_SUPERSEDED_TURN = 100
+
+
+class Worth(enum.IntEnum):
+    """Lower goes first."""
+
+    OUTCOME = 0
+    FAILURE = 1
+    SUPERSEDED = 2
+
+
+class Waiting(Protocol):
+    """An Event that can wait here. Compared by identity."""
+
+    worth: Worth
+    is_queued: bool
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object that it is about."""
+        ...
+
+
+T = TypeVar("T", bound=Waiting)
+
+
+class EventQueue(Generic[T]):
+    """Holds at most `capacity` Events."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._waiting: tuple[OrderedDict[int, T], ...] = tuple(OrderedDict() for _ in Worth)  # by id, oldest first
+        self._failures: dict[str, T] = {}  # the newest failure that waits, by the pod's uid
+        self._taken = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting))
+
+    def waiting(self, worth: Worth) -> int:
+        """How many Events of this worth wait."""
+        return len(self._waiting[worth])
+
+    def push(self, item: T) -> T | None:
+        """Add an Event that is not queued yet. Returns the one that a full queue had to drop, which may be itself."""
+        dropped = self._make_room(item.worth) if len(self) >= self._capacity else None
+        if len(self) >= self._capacity:
+            return item
+        if item.worth is not Worth.SUPERSEDED and item.uid:
+            self._supersede(item.uid)
+        if item.worth is Worth.FAILURE:
+            self._failures[item.uid] = item
+        item.is_queued = True
+        self._waiting[item.worth][id(item)] = item
+        return dropped
+
+    def pop(self) -> T | None:
+        """Take the Event that goes next; None if none waits."""
+        self._taken += 1
+        first = Worth.OUTCOME
+        if self._taken % _SUPERSEDED_TURN == 0:
+            first = Worth.SUPERSEDED
+        elif self._taken % _FAILURE_TURN == 0:
+            first = Worth.FAILURE
+        for worth in (first, *Worth):
+            if self._waiting[worth]:
+                return self._take_oldest(worth)
+        return None
+
+    def _make_room(self, worth: Worth) -> T | None:
+        """Drop the oldest of the least worth; nothing if all that wait are worth more than this one."""
+        least = max(each for each in Worth if self._waiting[each] or each is Worth.OUTCOME)
+        return self._take_oldest(least) if least >= worth and self._waiting[least] else None
+
+    def _take_oldest(self, worth: Worth) -> T:
+        _, item = self._waiting[worth].popitem(last=False)
+        if self._failures.get(item.uid) is item:
+            del self._failures[item.uid]
+        item.is_queued = False
+        return item
+
+    def _supersede(self, uid: str) -> None:
+        """The pod has a newer Event: the failure that still waits goes last."""
+        failure = self._failures.pop(uid, None)
+        if failure is not None:
+            del self._waiting[Worth.FAILURE][id(failure)]
+            failure.worth = Worth.SUPERSEDED
+            self._waiting[Worth.SUPERSEDED][id(failure)] = failure
