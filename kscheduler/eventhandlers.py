@@ -32,6 +32,7 @@ from kscheduler.framework.events import (
     pod_events,
 )
 from kscheduler.measurements import Measurements
+from kscheduler.past_bindings import PastBindings
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -57,6 +58,7 @@ class PodEvents:
         measurements: Measurements,
         wake: Callable[[], None],
         on_gone: Callable[[str], None],
+        past_bindings: PastBindings | None = None,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -66,9 +68,12 @@ class PodEvents:
         self._measure = measurements
         self._wake = wake
         self._on_gone = on_gone
+        self._past_bindings = past_bindings
 
     def on_add(self, pod: Pod) -> None:
         if pod.spec.node_name:
+            if self._past_bindings is not None and self._is_ours(pod):
+                self._past_bindings.found(pod)
             self._bound(pod, was_bound=None)
         elif self._is_ours(pod):
             self._pending(pod)
@@ -78,12 +83,16 @@ class PodEvents:
             self.on_delete(old)
             self.on_add(new)
         elif new.spec.node_name:
+            if self._past_bindings is not None and not old.spec.node_name and self._is_ours(new):
+                self._past_bindings.seen(new)
             self._bound(new, was_bound=old if old.spec.node_name else None)
         elif self._is_ours(new):
             self._still_pending(old, new)
 
     def on_delete(self, pod: Pod) -> None:
         uid = pod.metadata.uid
+        if self._past_bindings is not None:
+            self._past_bindings.forget(uid)
         self._leave_queue(uid)
         if self._cache.remove_pod(uid) is not None:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())

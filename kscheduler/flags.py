@@ -117,6 +117,7 @@ class RunOptions:
     seed: int = 0
     bind_concurrency: int | None = None  # None: the scheduler's own default
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
+    recover_events: bool = True  # of pods that a predecessor bound
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
     routing_config: str = ""  # "": new pods keep the scheduler they ask for
     plugin_cache_dir: str | None = None  # of compiled wasm plugins; None: the user's cache directory, "": none
@@ -546,6 +547,15 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
     )
     group.add_argument(
+        "--recover-events",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="write the Scheduled Events that a killed predecessor did not come to write (default true)",
+    )
+    group.add_argument(
         "--routing-config",
         default="",
         metavar="FILE",
@@ -627,6 +637,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         seed=namespace.seed,
         bind_concurrency=namespace.bind_concurrency,
         assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,
+        recover_events=namespace.recover_events,
         explain=DecisionLogOptions(
             namespace.explain_decisions,
             namespace.explain_memory,

@@ -144,6 +144,7 @@ async def serve(
                 bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
                 assumed_pod_ttl_s=options.assumed_pod_ttl_s,
+                recover_events=options.recover_events,
                 identity=identity,
                 explain=options.explain,
                 guests=guests,

@@ -59,6 +59,7 @@ from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import NoTelemetry
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
+from kscheduler.past_bindings import PastBindings
 from kscheduler.pod_documents import PodDocuments
 from kscheduler.pod_timers import PodTimers
 from kscheduler.queue.nominator import Nominator
@@ -104,6 +105,7 @@ class Options:
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
     compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
+    recover_events: bool = True  # write the Scheduled Events that a predecessor did not come to write
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
 
 
@@ -152,6 +154,7 @@ class Scheduler:
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
         self.binder = Binder(client, rng)
+        self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
         self._volume_writer = VolumeWriter(client, lambda: self.binder.may_bind())
         self.namespaces = Namespaces()
@@ -390,6 +393,7 @@ class Scheduler:
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
             wake=self._work.set,
+            past_bindings=self._past_bindings,
             on_gone=self.statuses.forget,
         )
         return Watches(
@@ -489,6 +493,7 @@ class Scheduler:
     async def schedule(self) -> None:
         """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""
         await self.wait_for_sync()
+        self._recover_events()
         log.info("scheduling starts", extra={**self.cache.sizes(), "pending": self.queue.counts().active})
         try:
             while not self._draining:
@@ -504,6 +509,13 @@ class Scheduler:
             await self.lanes.cancel()
             await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel())
             await self.extenders.close()
+
+    def _recover_events(self) -> None:
+        """A predecessor that was killed may have left pods bound without their Scheduled Events."""
+        for uid, key, bound_s in self._past_bindings.take():
+            pod = self.pods.store.get(key)
+            if pod is not None and pod.metadata.uid == uid:
+                self.recorder.record_past_binding(pod, bound_s)
 
     def drain(self) -> None:
         """Take no more pods; `schedule` then returns when the binds in flight have ended."""

@@ -40,6 +40,7 @@ from kscheduler.eventhandlers import (
     pod_event_name,
 )
 from kscheduler.measurements import Measurements
+from kscheduler.past_bindings import PastBindings
 from kscheduler.pod_documents import PodDocuments
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -67,6 +68,7 @@ class Listeners:
     node_documents: NodeDocuments | None  # None: nobody wants to see nodes whole
     pod_documents: PodDocuments | None  # the same of pods that wait
     wake: Callable[[], None]  # there may be something to schedule
+    past_bindings: PastBindings
     on_gone: Callable[[str], None]  # the pod with this uid needs no condition any more
 
 
@@ -140,6 +142,7 @@ class Watches:
             measurements=self._measure,
             wake=to.wake,
             on_gone=to.on_gone,
+            past_bindings=to.past_bindings,
         )
 
     def _node_events(self) -> NodeEvents:

@@ -13,6 +13,7 @@ import pytest
 from tests.controlplane.harness import BindWatch, ControlPlane, verify
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import create, nodes, pods
+from tests.controlplane.harness.patience import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +92,8 @@ def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
     assert after["leaseTransitions"] > before["leaseTransitions"]
     assert standby.process.is_running
     check(control_plane)
+    # Those of the leader that ended as well: its successor knows which are missing, and doubles none.
+    eventually(lambda: verify(control_plane.api).problems == [], "one Scheduled Event for each pod")
 
 
 @pytest.mark.parametrize("elect", [False, True], ids=["alone", "elected"])
