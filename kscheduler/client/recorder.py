@@ -3,9 +3,9 @@
 As client-go's broadcaster does: the first occurrence creates an Event; the second turns it into a series; later ones
 are counted and written when the series is refreshed or ends. Occurrences are the same when the object and its
 version, type, reason and action are. The note may differ: the first stays; but a pod whose condition says something
-new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops the oldest
-of what is worth least, and the series seen longest ago are forgotten. Rate limits are the client's (Events have their
-own there).
+new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops the
+oldest of what is worth least, and the series seen longest ago are forgotten. Rate limits are the client's (Events have
+their own there).
 
 An Event whose write failed for a reason that may pass is kept and repeated under its name until the apiserver gives a
 definite answer; "already exists" is one of success. While nothing reaches the apiserver, one Event at a time is tried.
@@ -264,7 +264,7 @@ class EventRecorder:
         return False
 
     async def _work(self) -> None:
-        """1. Wait until the apiserver can be reached.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
+        """1. Wait until the apiserver answers.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
         while True:
             await self._reachable.wait()
             series = self._queue.pop()
