@@ -262,8 +262,8 @@ def test_a_flag_is_either_implemented_or_warned_of() -> None:
     assert not IMPLEMENTED.keys() & IGNORED_FLAGS.keys()
     own = {
         *("--assumed-pod-ttl", "--bind-concurrency", "--explain-annotations", "--explain-decisions"),
-        *("--explain-memory", "--explain-top-nodes", "--plugin-cache-dir", "--routing-config", "--seed"),
-        *("--tie-break", "--help", "--feature-gates"),
+        *("--explain-memory", "--explain-top-nodes", "--plugin-cache-dir", "--recover-events", "--routing-config"),
+        *("--seed", "--tie-break", "--help", "--feature-gates"),
     }
     # A new flag is to be named here, in one of the three ways.
     assert accepted_flags() == {*IMPLEMENTED, *IGNORED_FLAGS, *own}
