@@ -34,6 +34,7 @@ from kscheduler.explain.options import (
 )
 from kscheduler.log_modules import ModuleVerbosity, parse_vmodule
 from kscheduler.metric_limits import MetricLimits, metric_limits
+from kscheduler.redaction import hide_urls
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, TlsOptions
 from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
@@ -176,7 +177,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
 
 def report(error: Exception) -> int:
     """Print a fault as one line on stderr and return the exit code it stands for."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = hide_urls(" ".join(str(error).split())) or type(error).__name__
     print(f"kscheduler: error: {text}", file=sys.stderr)
     return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUNTIME
 

@@ -133,6 +133,8 @@ def _secret_parts(url: str) -> set[str]:
     info = place.rpartition("@")[0]
     user, _, password = info.partition(":")
     found = {url, info} if info or query or fragment else set()
+    if _shown_url(url).partition("://")[2].startswith(HIDDEN):  # a part that is none of these may be a secret as well
+        found |= {part for part in re.split(r"[]:/@?#&=[]", place) if len(part) >= _SHORT}
     for raw in (info, user, password):
         plain = unquote(raw)
         found |= {raw, plain, quote(plain, safe=""), quote(plain)}

@@ -196,6 +196,8 @@ def _shown(info: inspect.Type, value: Any) -> str:
 
 def _holds_secrets(info: inspect.Type, above: frozenset[type]) -> bool:
     info = _without_none(info)
+    if isinstance(info, inspect.AnyType):  # arguments of a plugin from elsewhere
+        return True
     if isinstance(info, inspect.CustomType):
         return issubclass(info.cls, Secret)
     if isinstance(info, inspect.StructType):

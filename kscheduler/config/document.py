@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from kscheduler.config.decode import describe, strict_error
+from kscheduler.config.decode import describe_kind, strict_error
 from kscheduler.errors import ConfigError
 from kscheduler.redaction import HIDDEN
 
@@ -68,7 +68,7 @@ def parse_document(data: bytes, source: str) -> dict[str, Any]:
     if repeated:
         raise ConfigError(f"{source}: {strict_error(repeated)}")
     if not isinstance(document, dict):
-        raise ConfigError(f"{source}: expected a mapping with apiVersion and kind, got {describe(document)}")
+        raise ConfigError(f"{source}: expected a mapping with apiVersion and kind, got {describe_kind(document)}")
     return document
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.config.decode import Faults, aggregate, decode, describe, strict_error
+from kscheduler.config.decode import Faults, aggregate, decode, describe, describe_kind, strict_error
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.document import parse_document, read_document
 from kscheduler.config.extension_points import PointMap
@@ -124,7 +124,7 @@ def _decode_args(entry: PluginConfig, path: str, faults: Faults) -> PluginConfig
     if kind is None or entry.args is None:
         return entry
     if not isinstance(entry.args, dict):
-        faults.wrong.append(f"decoding {path}: args: expected a mapping, got {describe(entry.args)}")
+        faults.wrong.append(f"decoding {path}: args: expected a mapping, got {describe_kind(entry.args)}")
         return entry
     document = dict(entry.args)
     fault = _args_kind_fault(entry.name, document.pop("apiVersion", None), document.pop("kind", None))

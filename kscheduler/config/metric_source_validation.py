@@ -175,8 +175,8 @@ def url_faults(path: str, url: SecretURL) -> list[str]:
     try:
         parts = urlsplit(text)
         _ = parts.port
-    except ValueError as error:
-        return [invalid(path, url, url.hide_in(str(error)))]
+    except ValueError:
+        return [invalid(path, url, "must have a host, and a port that is a number up to 65535")]
     if parts.username is not None or parts.password is not None:
         return [f"{path}: Invalid value: must not have a user or a password: use username and passwordFile"]
     if parts.scheme not in ("http", "https") or not parts.hostname or any(char.isspace() for char in text):

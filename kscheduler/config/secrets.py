@@ -35,6 +35,19 @@ def shown_arguments(document: Any) -> Any:
     }
 
 
+def secret_texts(document: Any) -> set[str]:
+    """The texts that `shown_arguments` hides, to be looked for in what a plugin says."""
+    return _differing(document, shown_arguments(document))
+
+
+def _differing(value: Any, shown: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*(_differing(item, shown[key]) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return set().union(*map(_differing, value, shown))
+    return set() if value == shown else {str(value)}
+
+
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _entry(key, item) for key, item in value.items()}

@@ -26,6 +26,7 @@ from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSc
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
+from kscheduler.redaction import SecretURL
 
 TIMEOUT_S = 10.0
 MAX_ANSWER = 64 * 1024 * 1024
@@ -48,7 +49,7 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
         document: dict[str, Any] = decode_loosely(answer)
         return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
     except (DecodeError, KeyError, TypeError) as error:
-        raise APIError(f"{options.server}: expected an explanation, got {_short(answer)}") from error
+        raise APIError(f"{shown_server(options)}: expected an explanation, got {_short(answer)}") from error
 
 
 def pod_key(options: ExplainOptions) -> str:
@@ -73,10 +74,12 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
             content: bytes = response.read(MAX_ANSWER)
     except urllib.error.HTTPError as error:
         with error:
-            raise _refusal(options.server, error.code, error.read(MAX_ANSWER)) from error
+            raise _refusal(shown_server(options), error.code, error.read(MAX_ANSWER)) from error
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise Unreachable(f"{options.server}: no answer: {reason}") from error
+        raise Unreachable(
+            f"{shown_server(options)}: no answer: {SecretURL(options.server).hide_in(str(reason))}"
+        ) from None
     return content.decode("utf-8", "replace")
 
 
@@ -94,6 +97,10 @@ def _refusal(server: str, status: int, body: bytes) -> APIError:
     if status == 404 and "not known" in message:
         return NotFound(message, status=status)
     return APIError(f"{server}: {message} ({status})", status=status)
+
+
+def shown_server(options: ExplainOptions) -> str:
+    return SecretURL(options.server).shown
 
 
 def _short(text: str) -> str:

@@ -18,14 +18,14 @@ from kscheduler.api.decode import explain
 from kscheduler.config.decode import describe, describe_kind
 from kscheduler.config.duration import Duration
 from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
-from kscheduler.config.secrets import shown_arguments
+from kscheduler.config.secrets import secret_texts, shown_arguments
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
 from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
-from kscheduler.redaction import Secret
+from kscheduler.redaction import Secret, hide_parts, hide_urls
 
 ENTRY_POINTS = "kscheduler.plugins"
 # Names that statuses and metrics use for something else.
@@ -265,7 +265,8 @@ def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
         is_sound = all(isinstance(event, (ClusterEvent, Registration)) for event in events)
         fence = Fence(plugin, handle)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+        text = hide_parts(hide_urls(str(error)), secret_texts(_document(loaded.configured, profile)[1]))
+        raise ConfigError(f"{where}: {type(error).__name__}: {text}") from error
     if not is_sound:
         raise ConfigError(f"{where}: events_to_register: expected ClusterEvents, got {str(list(events))[:80]}")
     return fence

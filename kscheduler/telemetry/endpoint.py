@@ -81,7 +81,10 @@ class EndpointClient:
                 raise SourceError(f"{self._shown}: expected an answer, got a redirect, which is not followed")
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise SourceError(f"{self._shown}: expected an answer as it is, got a compressed one")
-            return Answer(response.status, await read_bounded(response, limit_bytes))
+            body = await read_bounded(response, limit_bytes)
+            if response.status != 200:  # its words become a reason, and may repeat what the server was shown
+                body = self._hide_in(body.decode("utf-8", "replace")).encode()
+            return Answer(response.status, body)
 
     @property
     def _shown(self) -> str:

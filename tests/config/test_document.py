@@ -15,7 +15,7 @@ from kscheduler.errors import ConfigError
     [
         (b"", "f.yaml: expected a mapping with apiVersion and kind, got null"),
         (b"- 1", "f.yaml: expected a mapping with apiVersion and kind, got a list"),
-        (b"text", 'f.yaml: expected a mapping with apiVersion and kind, got the string "text"'),
+        (b"text", "f.yaml: expected a mapping with apiVersion and kind, got a string"),
         (b"a: [", "f.yaml: expected YAML or JSON: line 1, column 5: "),
         (b"a: \xff", "f.yaml: expected UTF-8 text: byte 3 is no part of it"),
         (b"a: 1\nb: 2\na: 3", 'f.yaml: strict decoding error: line 3: key "a" already set in map'),

@@ -48,7 +48,7 @@ def test_case_matters() -> None:
         ("parallelism: 2147483648", "parallelism: expected an integer of 32 bits, got the integer 2147483648"),
         ("enableProfiling: 1", "enableProfiling: expected true or false, got the integer 1"),
         ("profiles: {}", "profiles: expected a list, got a mapping"),
-        ("profiles: [x]", 'profiles[0]: expected a mapping, got the string "x"'),
+        ("profiles: [x]", "profiles[0]: expected a mapping, got a string"),
         ("leaderElection: []", "leaderElection: expected a mapping, got a list"),
         ("clientConnection: {qps: fast}", 'clientConnection.qps: expected a number, got the string "fast"'),
         ("clientConnection: {kubeconfig: 1}", "clientConnection.kubeconfig: expected a string, got the integer 1"),
@@ -62,7 +62,7 @@ def test_case_matters() -> None:
         ),
         (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: 3}]}]",
-            "decoding .profiles[0].pluginConfig[0]: args: expected a mapping, got the integer 3",
+            "decoding .profiles[0].pluginConfig[0]: args: expected a mapping, got a number",
         ),
         (
             "profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 1s}}]}]",
@@ -77,7 +77,7 @@ def test_a_value_of_a_wrong_type_is_refused_with_path_expectation_and_value(body
 
 def test_several_wrong_types_and_unknown_fields_come_together() -> None:
     assert refusal("parallelism: x\nprofiles: 3\nfoo: 1") == (
-        '[parallelism: expected an integer, got the string "x", profiles: expected a list, got the integer 3, '
+        '[parallelism: expected an integer, got the string "x", profiles: expected a list, got a number, '
         'strict decoding error: unknown field "foo"]'
     )
 

@@ -145,7 +145,7 @@ SOURCES = {  # case -> source, message after the source's path
     ),
     "port": (
         "{name: s, loadWatcher: {url: 'http://w:99999'}}",
-        '.loadWatcher.url: Invalid value: "http://w:99999": Port out of range 0-65535',
+        '.loadWatcher.url: Invalid value: "http://w:99999": must have a host, and a port that is a number up to 65535',
     ),
     "two ways to be let in": (
         "{name: s, prometheus: {url: 'http://p', bearerTokenFile: t, username: u}}",

@@ -1,0 +1,98 @@
+"""Secrets that are easily found again: one for each field of a configuration that can hold one, found by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from kscheduler.redaction import Secret, SecretURL
+
+MARK = "C4n4ry"
+
+
+@dataclass
+class Canaries:
+    """Makes canaries, and finds them in texts."""
+
+    made: dict[str, str] = field(default_factory=dict)  # canary -> where it was planted
+
+    def new(self, where: str) -> str:
+        canary = f"{MARK}{len(self.made):03d}x"
+        self.made[canary] = where
+        return canary
+
+    def url(self, where: str, address: str = "http://127.0.0.1:1/path") -> str:
+        """An address with a user, a password and a signed query."""
+        scheme, _, rest = address.partition("://")
+        user, password = self.new(f"{where} (user)"), self.new(f"{where} (password)")
+        return f"{scheme}://{user}:{password}%2F@{rest}?sig={self.new(f'{where} (query)')}"
+
+    def login(self, where: str, address: str) -> str:
+        """An address with a user and a password."""
+        scheme, _, rest = address.partition("://")
+        return f"{scheme}://{self.new(f'{where} (user)')}:{self.new(f'{where} (password)')}@{rest}"
+
+    def seen_in(self, text: str) -> list[str]:
+        """Where those canaries were planted that a text shows, however they are written."""
+        found = unquote(text) + text
+        return [where for canary, where in self.made.items() if canary in found or quote(canary) in found]
+
+
+def planted(kind: Any, canaries: Canaries, where: str = "", within: tuple[type, ...] = ()) -> Any:
+    """A document of `kind` with a canary in each field that can hold a secret, and nothing else; None without any."""
+    info = msgspec.inspect.type_info(kind) if not isinstance(kind, msgspec.inspect.Type) else kind
+    while isinstance(info, msgspec.inspect.Metadata):
+        info = info.type
+    if isinstance(info, msgspec.inspect.UnionType):
+        return next(
+            (found for each in info.types if (found := planted(each, canaries, where, within)) is not None), None
+        )
+    if isinstance(info, msgspec.inspect.CustomType) and issubclass(info.cls, Secret):
+        return canaries.url(where) if issubclass(info.cls, SecretURL) else canaries.new(where)
+    if isinstance(info, msgspec.inspect.StructType):
+        found = {}
+        for each in info.fields if info.cls not in within else ():
+            value = planted(each.type, canaries, f"{where}.{each.encode_name}", (*within, info.cls))
+            if value is not None:
+                found[each.encode_name] = value
+        return found or None
+    if isinstance(info, (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)):
+        found = planted(info.item_type, canaries, f"{where}[]", within)
+        return None if found is None else [found]
+    if isinstance(info, msgspec.inspect.DictType):
+        found = planted(info.value_type, canaries, f"{where}[]", within)
+        return None if found is None else {"X-Key": found}
+    return None
+
+
+def replaced_one_by_one(document: Any, value: Any) -> Iterator[Any]:
+    """Copies of a document, each with another of its parts replaced: leaves, and what holds them."""
+    if isinstance(document, dict):
+        for key, item in document.items():
+            if key.lower().endswith("name") or key in ("apiVersion", "kind"):  # which are quoted for good reason
+                continue
+            yield {**document, key: value}
+            yield from ({**document, key: changed} for changed in replaced_one_by_one(item, value))
+    elif isinstance(document, list):
+        for index, item in enumerate(document):
+            yield [*document[:index], value, *document[index + 1 :]]
+            for changed in replaced_one_by_one(item, value):
+                yield [*document[:index], changed, *document[index + 1 :]]
+
+
+def structs_below(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """All classes derived from one."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from structs_below(each)
+
+
+def text_fields(kind: type) -> Iterator[str]:
+    """Names of the fields whose type is text, or a collection of it."""
+    for name, hint in get_type_hints(kind).items():
+        if hint is not None and "str" in str(hint).replace("<class 'str'>", "str") and "Secret" not in str(hint):
+            yield name
