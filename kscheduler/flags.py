@@ -364,7 +364,7 @@ def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
         "--write-config-to",
         default="",
         metavar="FILE",
-        help="write the configuration in force to FILE, secrets too, and exit",
+        help="write the configuration in force to FILE (mode 0600), secrets too, and exit",
     )
     group.add_argument(
         "--pod-max-in-unschedulable-pods-duration",

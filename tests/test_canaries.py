@@ -8,11 +8,8 @@ import json
 import logging
 import pickle
 import re
-import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +33,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
-from tests.canaries import Canaries, planted, replaced_one_by_one, structs_below, text_fields
+from tests.canaries import Canaries, planted, replaced_one_by_one, structs_below, text_fields, web_server
 from tests.scenarios.harness import World, in_virtual_time
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -272,71 +269,6 @@ def test_a_guest_that_cannot_be_had_is_named_without_its_secrets(
 
 
 # --- extenders, in a whole scheduler --------------------------------------------------------------------------------
-
-
-class WebServer:
-    """Repeats what it was shown in its answers, as a badly written server does."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.logins: list[str] = []
-
-
-@contextmanager
-def web_server() -> Iterator[WebServer]:
-    server = WebServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.answer(b"")
-
-        def do_POST(self) -> None:
-            self.answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-        def answer(self, body: bytes) -> None:
-            login = self.headers.get("Authorization", "")
-            server.logins.append(login)
-            words = f"asked as {login} at http://{self.headers.get('Host')}{self.path}"
-            kind = self.path[1:].partition("/")[0].partition("?")[0]
-            if kind == "cut":
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
-                return
-            if kind in ("redirect", "loop"):
-                self.send_response(302)
-                place = "ftp://C4n4ry:C4n4ry@h/?C4n4ry" if kind == "redirect" else self.path
-                self.send_header("Location", place)
-                self.end_headers()
-                return
-            if kind == "ok":
-                asked = json.loads(body)
-                found = json.dumps({"NodeNames": [], "FailedNodes": dict.fromkeys(asked["NodeNames"], words)}).encode()
-                self.reply(200, found)
-            elif kind == "echo":
-                self.reply(200, json.dumps({"Error": words}).encode())
-            elif kind == "garbage":
-                self.reply(200, words.encode())
-            else:
-                self.reply(500 if kind == "failing" else 404, words.encode())
-
-        def reply(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()
 
 
 @pytest.mark.parametrize("ignorable", [False, True])
