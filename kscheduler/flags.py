@@ -34,7 +34,7 @@ from kscheduler.explain.options import (
 )
 from kscheduler.log_modules import ModuleVerbosity, parse_vmodule
 from kscheduler.metric_limits import MetricLimits, metric_limits
-from kscheduler.redaction import hide_urls
+from kscheduler.redaction import SecretURL, hide_urls
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, TlsOptions
 from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
@@ -836,7 +836,7 @@ def _bytes(text: str) -> int:
 def _url(text: str) -> str:
     parts = urllib.parse.urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {SecretURL(text).shown!r}")
     return text
 
 

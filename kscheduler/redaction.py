@@ -90,7 +90,13 @@ class SecretURL(Secret):
 
 def hide_urls(text: str) -> str:
     """A text in which every URL is in its shown form; one without secrets stays as it is."""
-    return _URL_IN_TEXT.sub(lambda found: _shown_url(found[0]), text) if "://" in text else text
+    return _URL_IN_TEXT.sub(_shown_match, text) if "://" in text else text
+
+
+def _shown_match(found: re.Match[str]) -> str:
+    """What stands behind a URL in a sentence is no part of it."""
+    url = found[0].rstrip(".,;:!)'`")
+    return _shown_url(url) + found[0][len(url) :]
 
 
 def hide_parts(text: str, parts: Iterable[str]) -> str:

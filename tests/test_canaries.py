@@ -19,6 +19,8 @@ import yaml
 
 from kscheduler import logs
 from kscheduler.cli import main
+from kscheduler.client.kube import KubeClient
+from kscheduler.clock import ManualClock
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import decode_config, parse_config
 from kscheduler.config.plugin_args import OWN_ARGS
@@ -182,6 +184,35 @@ def test_a_url_that_is_wrong_is_shown_without_its_secret(url: str) -> None:
         profile = {"schedulerName": "a", "pluginConfig": [entry]}
         shown.append(fault_of(lambda: parse_config(json.dumps({**HEAD, "profiles": [profile]}))))  # noqa: B023
     assert "4ry" not in "".join(shown)
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_url_on_the_command_line_is_shown_without_its_secret(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["explain", "p", "--server", url], ["plugin", "inspect", url]):
+        if arguments[0] == "plugin" and ("://" not in url or url.startswith("://")):
+            continue  # the path of a file
+        main(arguments)
+        assert "4ry" not in "".join(capsys.readouterr()), arguments
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_an_apiservers_url_that_is_wrong_is_shown_without_its_secret(url: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    user = {"name": "c", "user": {"token": "C4n4ry"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    for given, master in ((url, ""), ("http://127.0.0.1:1", url)):
+        cluster = {"name": "c", "cluster": {"server": given}}
+        document = {"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [user]}
+        kubeconfig.write_text(json.dumps(document))
+        try:
+            client = await KubeClient.connect(ManualClock(), kubeconfig=str(kubeconfig), server=master)
+        except ConfigError as error:
+            said = str(error)
+        else:
+            said = client.host
+            await client.close()
+        if not url.startswith("http://C4n4ry/"):  # a host, for all that anybody can see
+            assert "4ry" not in said
 
 
 @pytest.mark.parametrize(

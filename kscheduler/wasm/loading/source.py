@@ -68,7 +68,7 @@ def check_transport(url: SecretURL, allow_insecure: bool) -> None:
     parts = _split(url)
     if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
         raise SourceError(
-            f"expected https, got plain http from {parts.hostname}: what arrives could be changed on the way "
+            f"expected https, got plain http from {urlsplit(url.shown).hostname}: what arrives could be changed on the way "
             "(allowInsecure: true takes it nevertheless)"
         )
 
