@@ -67,8 +67,9 @@ def check_transport(url: SecretURL, allow_insecure: bool) -> None:
     """Raises SourceError for plain http where it is not allowed; also asked of every redirect."""
     parts = _split(url)
     if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
+        host = urlsplit(url.shown).hostname
         raise SourceError(
-            f"expected https, got plain http from {urlsplit(url.shown).hostname}: what arrives could be changed on the way "
+            f"expected https, got plain http from {host}: what arrives could be changed on the way "
             "(allowInsecure: true takes it nevertheless)"
         )
 
