@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import ipaddress
 import math
 import sys
 import urllib.parse
@@ -35,7 +36,13 @@ from kscheduler.explain.options import (
 from kscheduler.log_modules import ModuleVerbosity, parse_vmodule
 from kscheduler.metric_limits import MetricLimits, metric_limits
 from kscheduler.redaction import SecretURL, hide_urls
-from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, TlsOptions
+from kscheduler.serving.options import (
+    AuthenticationOptions,
+    AuthorizationOptions,
+    NamedPair,
+    RequestHeaderOptions,
+    TlsOptions,
+)
 from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
@@ -60,7 +67,6 @@ IGNORED_FLAGS: dict[str, str] = {
     "--profiling": "there is no such endpoint",
     "--show-hidden-metrics-for-version": "no metrics are hidden",
     "--tls-curve-preferences": "OpenSSL's defaults are used",
-    "--tls-sni-cert-key": "one certificate is served",
 }
 
 
@@ -399,6 +405,15 @@ def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
         f"Preferred values: {', '.join(sorted([*PREFERRED_SUITES, *TLS_1_3_SUITES]))}. "
         f"Insecure values: {', '.join(sorted(INSECURE_SUITES))}.",
     )
+    group.add_argument(
+        "--tls-sni-cert-key",
+        type=_named_pair,
+        action="append",
+        default=[],
+        metavar="CERT,KEY[:NAMES]",
+        help="another certificate and key, for clients that ask for one of the names: example.crt,example.key, or "
+        "foo.crt,foo.key:*.foo.com,foo.com",
+    )
 
 
 def _add_authentication_flags(group: argparse._ArgumentGroup) -> None:
@@ -616,7 +631,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         cert_dir=namespace.cert_dir,
         tls_cert_file=namespace.tls_cert_file,
         tls_private_key_file=namespace.tls_private_key_file,
-        tls=TlsOptions(namespace.tls_min_version, namespace.tls_cipher_suites),
+        tls=TlsOptions(namespace.tls_min_version, namespace.tls_cipher_suites, tuple(namespace.tls_sni_cert_key)),
         authentication=_authentication(namespace),
         authorization=AuthorizationOptions(
             namespace.authorization_kubeconfig,
@@ -706,6 +721,12 @@ def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[st
         flags += [f"{name} has no effect: the configuration file decides" for name in late]
     elif namespace.kube_api_content_type is not None:
         flags.append("--kube-api-content-type has no effect: each request has the type that suits it")
+    flags += [
+        f"--tls-sni-cert-key has no effect for the address {name}: clients ask for names of hosts only"
+        for pair in namespace.tls_sni_cert_key
+        for name in pair.names
+        if _is_address(name)
+    ]
     for name, (standard, kind) in _STANDARD_HEADERS.items():
         headers = {header.lower() for header in _value(namespace, name)}
         if headers and standard.lower() not in headers:
@@ -757,6 +778,21 @@ def _float(text: str) -> float:
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
     return value
+
+
+def _named_pair(text: str) -> NamedPair:
+    try:
+        return NamedPair.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _tls_version(text: str) -> str:

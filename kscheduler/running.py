@@ -254,7 +254,7 @@ def build_server(
     policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
     for warning in policy.warnings:
         log.warning(warning)
-    context = ClientAskingContext.under(policy)
+    context = ClientAskingContext.under(policy, options.tls.named_pairs)
     server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
     trust = EndpointTrust(
         options.authentication,

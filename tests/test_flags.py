@@ -22,7 +22,13 @@ from kscheduler.flags import (
     parse,
     report,
 )
-from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions, TlsOptions
+from kscheduler.serving.options import (
+    AuthenticationOptions,
+    AuthorizationOptions,
+    NamedPair,
+    RequestHeaderOptions,
+    TlsOptions,
+)
 from tests.config.documents import read
 
 
@@ -179,6 +185,15 @@ def test_tls_versions_and_suites() -> None:
     assert options.tls == TlsOptions("VersionTLS13", tuple(names.split(",")))
 
 
+def test_certificates_by_name() -> None:
+    options = run("--tls-sni-cert-key=a.crt, a.key", "--tls-sni-cert-key=b.crt,b.key:*.b.example, b.example")
+    named = NamedPair("b.crt", "b.key", ("*.b.example", "b.example"))
+    assert options.tls.named_pairs == (NamedPair("a.crt", "a.key"), named)
+    assert run("--tls-sni-cert-key=a,b:10.0.0.1,a.example").warnings == (
+        "--tls-sni-cert-key has no effect for the address 10.0.0.1: clients ask for names of hosts only",
+    )
+
+
 # --- the connection, without a configuration file ---
 
 
@@ -240,6 +255,7 @@ IMPLEMENTED = {
     "--tls-cert-file": ("x", "tls_cert_file"),
     "--tls-cipher-suites": ("TLS_AES_128_GCM_SHA256", "tls"),
     "--tls-min-version": ("VersionTLS13", "tls"),
+    "--tls-sni-cert-key": ("c,k", "tls"),
     "--tls-private-key-file": ("x", "tls_private_key_file"),
     "--v": ("1", "verbosity"),
     "--vmodule": ("queue=5", "vmodule"),
@@ -310,6 +326,8 @@ def accepted_flags() -> set[str]:
             ["run", "--requestheader-uid-headers=X-Mine"],
             "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation",
         ),
+        (["run", "--tls-sni-cert-key=a"], "argument --tls-sni-cert-key: expected comma separated certificate and key"),
+        (["run", "--tls-sni-cert-key=a,b:"], "argument --tls-sni-cert-key: empty names list is not allowed"),
         (["run", "--vmodule=queue"], 'argument --vmodule: "queue" does not have the pattern=N format'),
         (["run", "--vmodule=queue=x"], 'argument --vmodule: parsing verbosity in "queue=x": expected an integer'),
         (["run", "--vmodule=a=1", "--logging-format=json"], "--vmodule: Only supported for text log format"),

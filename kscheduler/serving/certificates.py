@@ -44,7 +44,7 @@ class ServerContext(ssl.SSLContext):
 
     def use_files(self, cert_file: str, key_file: str) -> None:
         """Serve this pair from the next handshake on; ConfigError, and nothing changes, if it is no pair."""
-        state = _file_state(cert_file, key_file)
+        state = file_state(cert_file, key_file)
         # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
         load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
         load_files(self, cert_file, key_file)
@@ -52,13 +52,13 @@ class ServerContext(ssl.SSLContext):
 
     def reload_if_changed(self) -> bool:
         """Read replaced files; whether they were. ConfigError while the new ones are no pair (yet)."""
-        if self._files is None or _file_state(*self._files) == self._state:
+        if self._files is None or file_state(*self._files) == self._state:
             return False
         self.use_files(*self._files)
         return True
 
 
-def _file_state(*paths: str) -> tuple[int, ...]:
+def file_state(*paths: str) -> tuple[int, ...]:
     """Differs when a file was written or replaced; () while one is missing."""
     try:
         found = [os.stat(path) for path in paths]

@@ -8,21 +8,26 @@ one that it cannot verify. pyOpenSSL can, and this is the context that lets an e
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, crypto
 
 from kscheduler.errors import ConfigError
-from kscheduler.serving.certificates import ServerContext
+from kscheduler.serving.authorities import common_name
+from kscheduler.serving.certificates import ServerContext, file_state, load_files
+from kscheduler.serving.options import NamedPair
 from kscheduler.serving.tls_policy import TlsPolicy
 
 T = TypeVar("T")
 
+_HOST = re.compile(r"\*|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ADDRESS = re.compile(r"[0-9.]+")
 _CHUNK = 64 * 1024
 _HEADER_BYTES = 5  # of a TLS record: type, version, length
 _IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: HTTP says itself where a message ends
@@ -36,49 +41,129 @@ _OPTIONS = (
 
 
 class ClientAskingContext(ServerContext):
-    """Serves one certificate, which may be renewed, and asks clients for theirs."""
+    """Serves a certificate, which may be renewed, or one that fits the name a client asks for; asks it for its own."""
 
     _policy: TlsPolicy
     _authorities: tuple[x509.Certificate, ...] = ()
-    _chain: tuple[x509.Certificate, ...] = ()  # our own certificate, then intermediate ones
-    _key: Any = None  # our private key
+    _own: _Loaded | None = None
+    _named: tuple[NamedPair, ...] = ()
+    _named_loaded: tuple[_Loaded, ...] = ()  # of the same length
+    _named_state: tuple[int, ...] = ()  # of their files when they were read
     _context: SSL.Context | None = None  # of the next connection; one that is in use must not change
 
     @classmethod
-    def under(cls, policy: TlsPolicy) -> ClientAskingContext:
-        """Without a certificate as yet. ConfigError if OpenSSL has none of the policy's cipher suites."""
+    def under(cls, policy: TlsPolicy, named: Sequence[NamedPair] = ()) -> ClientAskingContext:
+        """Without a certificate as yet but the named ones, which serve clients that ask for one of their names.
+
+        ConfigError if a file cannot be used, or OpenSSL has none of the policy's cipher suites.
+        """
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context._policy = policy
+        context._named = tuple(named)
         _make_context(policy)
+        context._read_named()
         return context
 
     def load_cert_chain(self, certfile: Any, keyfile: Any = None, password: Any = None) -> None:
         super().load_cert_chain(certfile, keyfile, password)
-        self._chain = tuple(x509.load_pem_x509_certificates(Path(certfile).read_bytes()))
-        self._key = serialization.load_pem_private_key(Path(keyfile or certfile).read_bytes(), None)
+        self._own = _Loaded.read(certfile, keyfile or certfile)
         self._renew()
+
+    def reload_if_changed(self) -> bool:
+        changed = super().reload_if_changed()
+        if self._named and file_state(*self._named_files()) != self._named_state:
+            self._read_named()
+            self._renew()
+            return True
+        return changed
 
     def name_authorities(self, certificates: Iterable[x509.Certificate]) -> None:
         """Tell clients whose certificates are of use here: many have several, and show one that fits or none."""
         self._authorities = tuple(certificates)
-        if self._chain:
-            self._renew()
+        self._renew()
+
+    def _named_files(self) -> list[str]:
+        return [path for pair in self._named for path in (pair.cert_file, pair.key_file)]
+
+    def _read_named(self) -> None:
+        state = file_state(*self._named_files())
+        loaded = []
+        for pair in self._named:
+            try:
+                load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair.cert_file, pair.key_file)
+            except ConfigError as error:
+                raise ConfigError(f"--tls-sni-cert-key: {error}") from error
+            loaded.append(_Loaded.read(pair.cert_file, pair.key_file))
+        self._named_loaded, self._named_state = tuple(loaded), state
 
     def _renew(self) -> None:
+        """Everything anew for connections to come, once there is a certificate."""
+        if self._own is None:
+            return
+        context = self._context_for(self._own)
+        by_name = self._by_name()
+        if by_name:
+            contexts = {id(loaded): self._context_for(loaded) for loaded in self._named_loaded}
+
+            def choose(connection: SSL.Connection) -> None:
+                loaded = _fitting(by_name, (connection.get_servername() or b"").decode("ascii", "replace"))
+                if loaded is not None:
+                    connection.set_context(contexts[id(loaded)])
+
+            context.set_tlsext_servername_callback(choose)
+        self._context = context
+
+    def _context_for(self, loaded: _Loaded) -> SSL.Context:
         context = _make_context(self._policy)
-        own, *others = self._chain
+        own, *others = loaded.chain
         context.use_certificate(own)
         for certificate in others:
             context.add_extra_chain_cert(certificate)
-        context.use_privatekey(self._key)
+        context.use_privatekey(loaded.key)
         for authority in self._authorities:
             context.add_client_ca(authority)
-        self._context = context
+        return context
+
+    def _by_name(self) -> dict[str, _Loaded]:
+        """Names that flags give come before those of certificates, and earlier pairs before later ones."""
+        pairs = list(zip(self._named, self._named_loaded, strict=True))[::-1]
+        implied = {name.lower(): loaded for pair, loaded in pairs if not pair.names for name in loaded.names()}
+        return implied | {name.lower(): loaded for pair, loaded in pairs for name in pair.names}
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> Any:
         if self._context is None:
             raise ssl.SSLError(ssl.SSL_ERROR_SSL, "no certificate was loaded")
         return ClientConnection(self._context, incoming, outgoing)
+
+
+class _Loaded(NamedTuple):
+    """A certificate of ours, intermediate ones, and the private key."""
+
+    chain: tuple[x509.Certificate, ...]
+    key: Any
+
+    @classmethod
+    def read(cls, cert_file: Any, key_file: Any) -> _Loaded:
+        """From PEM files that are known to be a pair."""
+        chain = tuple(x509.load_pem_x509_certificates(Path(cert_file).read_bytes()))
+        return cls(chain, serialization.load_pem_private_key(Path(key_file).read_bytes(), None))
+
+    def names(self) -> list[str]:
+        """The common name, unless it is an address, and all names of hosts."""
+        own = self.chain[0]
+        try:
+            found = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            hosts = found.get_values_for_type(x509.DNSName)
+        except x509.ExtensionNotFound:
+            hosts = []
+        name = common_name(own)
+        return [name, *hosts] if _HOST.fullmatch(name) and not _ADDRESS.fullmatch(name) else hosts
+
+
+def _fitting(by_name: dict[str, _Loaded], name: str) -> _Loaded | None:
+    """Of the name itself, else of it with `*` in place of its first part."""
+    name = name.lower().rstrip(".")
+    return by_name.get(name) or by_name.get(f"*.{name.partition('.')[2]}")
 
 
 def _make_context(policy: TlsPolicy) -> SSL.Context:

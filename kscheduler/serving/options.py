@@ -6,11 +6,32 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPair:
+    """A certificate for clients that ask for one of the names: full ones, or with `*` in place of the first part."""
+
+    cert_file: str
+    key_file: str
+    names: tuple[str, ...] = ()  # none: those of the certificate
+
+    @classmethod
+    def parse(cls, text: str) -> NamedPair:
+        """From `CERT,KEY` or `CERT,KEY:NAME,...`. ValueError in kube-scheduler's words."""
+        pair, colon, names = (part.strip() for part in text.partition(":"))
+        if colon and not names:
+            raise ValueError("empty names list is not allowed")
+        files = [part.strip() for part in pair.split(",")]
+        if len(files) != 2:
+            raise ValueError("expected comma separated certificate and key file paths")
+        return cls(files[0], files[1], tuple(name.strip() for name in names.split(",")) if names else ())
+
+
+@dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """`--tls-min-version` and `--tls-cipher-suites`, as given."""
+    """`--tls-min-version`, `--tls-cipher-suites` and `--tls-sni-cert-key`, as given."""
 
     min_version: str = ""  # "": TLS 1.2
     cipher_suites: tuple[str, ...] = ()  # none: the defaults
+    named_pairs: tuple[NamedPair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

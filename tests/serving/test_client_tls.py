@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 import uvloop
+from cryptography import x509
 
 from kscheduler.errors import ConfigError
+from kscheduler.serving.authorities import common_name
 from kscheduler.serving.certificates import self_signed, server_context
 from kscheduler.serving.client_tls import ClientAskingContext
+from kscheduler.serving.options import NamedPair
 from kscheduler.serving.tls_policy import (
     INSECURE_SUITES,
     PREFERRED_SUITES,
@@ -23,7 +26,7 @@ from kscheduler.serving.tls_policy import (
     TlsPolicy,
     tls_policy,
 )
-from tests.serving.authority import DAY, Authority, trusting
+from tests.serving.authority import DAY, SERVER, Authority, trusting
 
 OURS = Authority("ours")
 
@@ -173,6 +176,58 @@ def test_clients_are_told_which_authorities_count() -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(incoming, outgoing)
     assert [name.CN for name in server._tls.get_client_ca_list()] == ["ours", "theirs"]
+
+
+# --- certificates by name ---
+
+
+async def served_to(port: int, name: str) -> str:
+    """The common name of the certificate that a client gets which asks for the name."""
+    client = trusting()
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname=name)
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return common_name(x509.load_der_x509_certificate(der))
+
+
+async def test_a_client_gets_the_certificate_of_the_name_it_asks_for(tmp_path: Path) -> None:
+    def pair(name: str, *names: str) -> NamedPair:
+        path = str(OURS.issue(name, usages=(SERVER,)).write(tmp_path / name.replace("*", "any")))
+        return NamedPair(path, path, names)
+
+    context = ClientAskingContext.under(
+        TlsPolicy(),
+        [
+            pair("first.example"),
+            pair("second", "first.example", "*.second.example"),
+            pair("third", "*.second.example"),
+            pair("*.fourth.example"),
+        ],
+    )
+    server_context(cert_dir=str(tmp_path / "own"), context=context)
+    own = common_name(x509.load_pem_x509_certificate((tmp_path / "own" / "kube-scheduler.crt").read_bytes()))
+    async with naming_server(context) as port:
+        asked = ("first.example", "a.second.example", "a.b.second.example", "A.Fourth.Example", "else.example", "")
+        names = [await served_to(port, name) for name in asked]
+        assert names == ["second", "second", own, "*.fourth.example", own, own]
+        # A named one is renewed as the other is, and clients are asked for certificates with either.
+        OURS.issue("renewed", usages=(SERVER,)).write(tmp_path / "second")
+        assert context.reload_if_changed()
+        assert not context.reload_if_changed()
+        assert await served_to(port, "first.example") == "renewed"
+        client = OURS.issue("alice").client_context(tmp_path)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="first.example")
+        writer.write(b"who\n")
+        assert await reader.readline() == b"CN=alice\n"
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_a_named_pair_that_cannot_be_used_is_refused_with_its_flag(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    with pytest.raises(ConfigError, match=f"^--tls-sni-cert-key: {absent}: expected a readable PEM file"):
+        ClientAskingContext.under(TlsPolicy(), [NamedPair(absent, absent)])
 
 
 # --- versions and cipher suites ---
