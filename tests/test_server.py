@@ -179,6 +179,10 @@ async def test_a_bad_token_is_unauthorized(client: Client) -> None:
     assert '"kind": "Status"' in text
 
 
+async def test_a_token_may_be_long(client: Client) -> None:
+    assert (await client.get("/metrics", token="good " + "x" * 16_000))[0] == 200  # what follows the token is no part
+
+
 async def test_an_unknown_path_is_refused_before_it_is_not_found(client: Client) -> None:
     assert (await client.get("/absent", token=None))[0] == 403
     status, text = await client.get("/absent")

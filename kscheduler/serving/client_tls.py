@@ -231,7 +231,7 @@ class ClientConnection:
     def unwrap(self) -> None:
         # The first call sends our end, the second looks for the client's.
         if not self._step(self._tls.shutdown) and not self._step(self._tls.shutdown):
-            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client has not ended the connection yet")
+            raise _fault(ssl.SSLWantReadError, ssl.SSL_ERROR_WANT_READ, "the client has not ended the connection yet")
 
     def getpeercert(self, binary_form: bool = False) -> dict[str, Any]:
         return {}  # of verified certificates only, and none is verified here
@@ -257,13 +257,13 @@ class ClientConnection:
                     return step()
                 except SSL.WantReadError:
                     if not self._feed():
-                        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "more bytes are needed") from None
+                        raise _fault(ssl.SSLWantReadError, ssl.SSL_ERROR_WANT_READ, "more bytes are needed") from None
         except SSL.ZeroReturnError:
-            raise ssl.SSLZeroReturnError(ssl.SSL_ERROR_ZERO_RETURN, "the client ended the connection") from None
+            raise _fault(ssl.SSLZeroReturnError, ssl.SSL_ERROR_ZERO_RETURN, "the client ended the connection") from None
         except SSL.SysCallError as error:
-            raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the client broke the connection off") from error
+            raise _fault(ssl.SSLEOFError, ssl.SSL_ERROR_EOF, "the client broke the connection off") from error
         except SSL.Error as error:
-            raise ssl.SSLError(ssl.SSL_ERROR_SSL, _text(error)) from error
+            raise _fault(ssl.SSLError, ssl.SSL_ERROR_SSL, _text(error)) from error
         finally:
             self._hand_on()
 
@@ -296,6 +296,14 @@ class ClientConnection:
                 self._outgoing.write(self._tls.bio_read(_CHUNK))
             except SSL.Error:  # nothing is left
                 return
+
+
+def _fault(kind: type[ssl.SSLError], number: int, text: str) -> ssl.SSLError:
+    """With the attributes that errors of Python's OpenSSL have, which event loops look at."""
+    fault = kind(number, text)
+    fault.library = "SSL"
+    fault.reason = text.upper().replace(" ", "_")  # "protocol is shutdown" is PROTOCOL_IS_SHUTDOWN
+    return fault
 
 
 def _text(error: SSL.Error) -> str:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 KEEPALIVE_S = 30.0  # a connection that asks nothing, or not to the end, is closed after this
+MAX_HEADER = 32 * 1024  # tokens of OpenID providers that name a user's groups pass aiohttp's 8 KiB
 SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
 
 
@@ -64,7 +65,12 @@ class Listener:
     async def start(self, app: web.Application) -> None:
         """Listen; ConfigError if the address cannot be had."""
         runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S, shutdown_timeout=SHUTDOWN_S
+            app,
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=SHUTDOWN_S,
+            max_field_size=MAX_HEADER,
         )
         await runner.setup()
         listen = self._listen

@@ -169,6 +169,18 @@ def test_a_renewed_certificate_is_served_to_the_next_connection(run: Any, tmp_pa
     run(check())
 
 
+def test_faults_have_what_event_loops_look_at() -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context_of().wrap_bio(incoming, outgoing)
+    with pytest.raises(ssl.SSLWantReadError) as more:
+        server.do_handshake()
+    assert (more.value.errno, more.value.library) == (ssl.SSL_ERROR_WANT_READ, "SSL")
+    incoming.write(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(ssl.SSLError) as refused:
+        server.do_handshake()
+    assert refused.value.reason == "HTTP_REQUEST"
+
+
 def test_clients_are_told_which_authorities_count() -> None:
     context = context_of()
     context.name_authorities([OURS.certificate, Authority("theirs").certificate])
