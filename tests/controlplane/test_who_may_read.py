@@ -7,6 +7,7 @@ that schedulers read. Neither scheduler is given a file of them.
 from __future__ import annotations
 
 import http.client
+import signal
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.controlplane.harness.apiserver import ApiserverOptions
 from tests.controlplane.harness.certificates import CertificateAuthority, KeyPair
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.kubescheduler import USER, KubeScheduler
+from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.scheduler_process import SchedulerProcess
 from tests.serving.authority import DAY, SERVER, Authority
 
@@ -112,7 +114,7 @@ def stage(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def status(scheduler: SchedulerProcess, context: ssl.SSLContext, path: str, headers: dict[str, str]) -> int:
     host, _, port = scheduler.url.removeprefix("https://").partition(":")
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse().status
@@ -201,3 +203,30 @@ def test_kube_scheduler_and_ours_answer_alike(stage: Stage, name: str) -> None:
         "kscheduler": status(stage.ours, context, path, headers),
     }
     assert answers == {"kube-scheduler": expected, "kscheduler": expected}
+
+
+def test_an_authority_added_to_the_cluster_counts_without_a_restart(stage: Stage) -> None:
+    added = Authority("added")
+    ask, path, headers = shows(lambda s: added.issue(SCRAPER))(stage)
+    schedulers = (stage.peer, stage.ours)
+    assert [status(scheduler, ask, path, headers) for scheduler in schedulers] == [401, 401]
+    config_map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    pem = stage.control_plane.api.get(config_map)["data"]["client-ca-file"]
+    stage.control_plane.api.patch(config_map, {"data": {"client-ca-file": pem + added.pem.decode()}})
+    for scheduler in schedulers:
+        eventually(
+            lambda scheduler=scheduler: status(scheduler, ask, path, headers) == 200,  # type: ignore[misc]
+            f"{scheduler.process.name} trusts the authority",
+        )
+
+
+def test_an_apiserver_that_hangs_holds_up_no_page_for_ever(stage: Stage) -> None:
+    stage.control_plane.apiserver.process.signal(signal.SIGSTOP)
+    try:
+        fresh, path, headers = shows(token="Bearer never-seen-before")(stage)
+        assert status(stage.ours, fresh, path, headers) == 401  # nobody could say whose token it is
+        user, path, headers = shows(lambda s: s.authority.issue("never seen before"))(stage)
+        assert status(stage.ours, user, path, headers) == 500  # nobody could say what the user may do
+        assert status(stage.ours, *shows(path="/healthz")(stage)) == 200
+    finally:
+        stage.control_plane.apiserver.process.signal(signal.SIGCONT)
