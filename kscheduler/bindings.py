@@ -32,7 +32,7 @@ class Bindings:
     @property
     def room(self) -> int:
         """How many more may be started now; 0 or less for none."""
-        on_lane, most = len(self._lane), self._lane.backlog
+        on_lane, most = self._lane.load, self._lane.backlog
         if on_lane >= most:
             self._is_full = True
         elif on_lane <= most // 2:

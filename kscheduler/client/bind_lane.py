@@ -1,18 +1,19 @@
 """The lane on which bindings are written: callbacks instead of a task for each, and the binder's certainty.
 
 A binding is written once in the cheapest way the client has. Nearly all answers are a plain yes, or a no that is
-certain, and that is all. What decides nothing (no answer, a plea to slow down, a server's fault, an old token) goes on
-as a task of the `Binder`, which writes until the answer is certain. So does everything if the client has no such way.
+certain, and that is all. What decides nothing (no answer, or none yet though it is overdue, a plea to slow down, a
+server's fault, an old token) goes on as a task of the `Binder`, which writes until the answer is certain. So does
+everything if the client has no such way. Overdue bindings do not keep others from being submitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
-from kscheduler.client.binder import Binder, may_change
+from kscheduler.client.bind_tries import Tries, Try, may_change
+from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Binding, BindsDirectly, Client, OnBound
+from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnBound
 from kscheduler.errors import APIError
 
 DEFAULT_LIMIT = 100
@@ -37,6 +38,7 @@ class BindLane:
         self._direct = client.direct_binds(limit) if isinstance(client, BindsDirectly) else None
         self._period = _Period()
         self._open = 0
+        self._overdue = 0  # of those
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty: asyncio.Future[None] | None = None  # somebody waits for the last one
 
@@ -54,21 +56,24 @@ class BindLane:
         return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
 
     @property
+    def load(self) -> int:
+        """Those that count against the backlog: all but the overdue, of which no more than the limit is left out."""
+        return self._open - min(self._overdue, self._limit)
+
+    @property
     def has_room(self) -> bool:
         """Whether to decide about more pods."""
-        return self._open < self.backlog
+        return self.load < self.backlog
 
     def submit(self, binding: Binding, on_done: OnBound) -> None:
         """Bind, and call `on_done` once, from the event loop: with None when the pod is bound to that node, with an
         APIError when it certainly is not.
         """
         self._open += 1
-        period = self._period
-        direct = self._direct
-        if direct is None or not direct.write(
-            binding, partial(self._may_write, period), partial(self._answered, period, binding, on_done)
-        ):
-            self._go_on(period, binding, on_done, None)
+        one = _Submitted(self, self._period, binding, on_done)
+        attempt = BindTry(one.may_write, one.is_overdue)
+        if self._direct is None or not self._direct.write(binding, attempt, one.answered):
+            self.go_on(one, Tries())
 
     async def drain(self, timeout_s: float) -> int:
         """Wait for all, at most so long; returns how many are still not decided."""
@@ -82,55 +87,91 @@ class BindLane:
         """Write nothing more and call nobody: the outcomes stay open. The lane can be used again."""
         self._period.is_over = True
         self._period = _Period()
-        self._open = 0
+        self._open = self._overdue = 0
         self._tell_empty()
         await cancel_and_wait(*self._tasks)
 
     # --- one binding --------------------------------------------------------------------------------------------
 
-    def _may_write(self, period: _Period) -> bool:
+    def may_write(self, period: _Period) -> bool:
         return not period.is_over and self._binder.may_bind()
 
-    def _answered(self, period: _Period, binding: Binding, on_done: OnBound, error: APIError | None) -> None:
-        """The first try has an answer."""
-        if period.is_over:
-            return
-        if error is None:
-            self._end(period, on_done, None)
-        elif error.status == 401:  # certainly not carried out; the ordinary way reads the token again
-            self._go_on(period, binding, on_done, None)
-        elif may_change(error):
-            self._go_on(period, binding, on_done, error)
-        else:
-            self._end(period, on_done, error)
-
-    def _go_on(self, period: _Period, binding: Binding, on_done: OnBound, met: APIError | None) -> None:
+    def go_on(self, one: _Submitted, tries: Tries) -> None:
         """Until the answer is certain."""
-        task = asyncio.get_running_loop().create_task(self._bind(period, binding, on_done, met))
+        task = asyncio.get_running_loop().create_task(self._bind(one, tries))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _bind(self, period: _Period, binding: Binding, on_done: OnBound, met: APIError | None) -> None:
+    async def _bind(self, one: _Submitted, tries: Tries) -> None:
         error: APIError | None = None
         try:
-            await self._binder.bind(binding, met=met)
+            await self._binder.bind(one.binding, tries)
         except APIError as refusal:
             error = refusal
-        if not period.is_over:
-            self._end(period, on_done, error)
+        if not one.period.is_over:
+            self.end(one, error)
 
-    def _end(self, period: _Period, on_done: OnBound, error: APIError | None) -> None:
+    def note_overdue(self) -> None:
+        self._overdue += 1
+
+    def end(self, one: _Submitted, error: APIError | None) -> None:
         self._open -= 1
+        self._overdue -= one.counts_as_overdue
         try:
-            on_done(error)
+            one.on_done(error)
         except Exception as bug:
             # Not the fault of the connection that brought the answer, nor of the pods that come after.
             context = {"message": "what follows a binding raised", "exception": bug}
             asyncio.get_running_loop().call_exception_handler(context)
-        if not self._open and not period.is_over:
+        if not self._open and not one.period.is_over:
             self._tell_empty()
 
     def _tell_empty(self) -> None:
         if self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
         self._empty = None
+
+
+class _Submitted:
+    """One binding on the lane, and what its first try met."""
+
+    __slots__ = ("_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
+
+    def __init__(self, lane: BindLane, period: _Period, binding: Binding, on_done: OnBound) -> None:
+        self._lane = lane
+        self.period = period
+        self.binding = binding
+        self.on_done = on_done
+        self.counts_as_overdue = False
+        self._try: Try | None = None  # once the binder goes on
+
+    def may_write(self) -> bool:
+        return self._lane.may_write(self.period)
+
+    def is_overdue(self) -> None:
+        """The first try has no answer yet: the binder writes it again, and the late answer still counts."""
+        if not self.period.is_over and self._try is None:
+            self.counts_as_overdue = True
+            self._lane.note_overdue()
+            self._hand_over().is_late()
+
+    def answered(self, error: APIError | None) -> None:
+        """The first try has an answer."""
+        if self._try is not None:
+            self._try.answered(error)
+        elif self.period.is_over:
+            return
+        elif error is not None and error.status == 401:
+            # Certainly not carried out, and nothing was written before; the ordinary way reads the token again.
+            self._lane.go_on(self, Tries())
+        elif error is not None and may_change(error):
+            self._hand_over().answered(error)
+        else:
+            self._lane.end(self, error)
+
+    def _hand_over(self) -> Try:
+        """The binder goes on; it hears of the first try what is reported here."""
+        tries = Tries()
+        self._try = tries.begin()
+        self._lane.go_on(self, tries)
+        return self._try

@@ -1,24 +1,53 @@
 """Writes bindings until the answer is certain.
 
 A binding whose answer was lost may have been carried out. Giving up its room then could overcommit the node, and
-trying another node could bind twice; so the same binding is written again until the apiserver gives a definite answer.
-The uid precondition and the rule that a bound pod cannot be bound make the repetition harmless.
+trying another node could bind twice; so the same binding is written again until the apiserver gives a definite answer
+about this very binding: it was written, or the pod is bound, gone, or another one by now. A refusal that has nothing
+to do with the pod (a token that is not accepted yet, RBAC rules that are not loaded, a balancer's page) decides nothing
+then, for it does not say what became of the earlier try. The uid precondition and the rule that a bound pod cannot be
+bound make the repetition harmless.
+
+A try without an answer that is overdue (the client decides when) is not waited for: another one goes out beside it, and
+the first definite answer counts, whichever try it belongs to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import random
 from collections.abc import Callable
+from typing import NamedTuple
 
-from kscheduler.client.protocol import Binding, Client
-from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, TooManyRequests, Unreachable
+from kscheduler.client.bind_tries import Overdue, Tries, Try, may_change
+from kscheduler.client.concurrency import cancel_and_wait, within
+from kscheduler.client.protocol import Binding, BindTry, Client
+from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, Unreachable
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 1.5  # an apiserver that is back is asked within 3 s, jitter and the request's own time included
+LONGEST_OBEYED_S = 10.0  # of a Retry-After; who asks for more is asked again
+# Tries of one binding without an answer: where one apiserver of three hangs, all four meet it once in eighty bindings.
+MOST_AT_ONCE = 4
+FIRST_LOOK_S = 2.0  # allowed for the pod to be read; twice as long each time, up to what any request may take
+LONGEST_LOOK_S = 30.0
+
+
+class Found(enum.Enum):
+    """What a look at the pod says about a binding."""
+
+    BOUND = enum.auto()
+    UNBOUND = enum.auto()  # now: a try under way may still change that
+    IMPOSSIBLE = enum.auto()  # no try can bind it any more: gone, another pod, on another node, or being deleted
+    UNKNOWN = enum.auto()
+
+
+class Look(NamedTuple):
+    found: Found
+    error: APIError | None = None  # why it is impossible or unknown
 
 
 class Binder:
@@ -33,65 +62,125 @@ class Binder:
         self._rng = rng
         self.may_bind: Callable[[], bool] = lambda: True
 
-    async def bind(self, binding: Binding, *, met: APIError | None = None) -> None:
+    async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
         """Returns when the pod is bound to that node; raises an APIError when it certainly is not.
 
-        `met`: what a first try that was made elsewhere ended with, and which `may_change`.
+        NotLeading leaves that open if an earlier try is in doubt. `tries`: those that were begun elsewhere.
         """
-        pause_s = FIRST_PAUSE_S
-        in_doubt = False  # an earlier try may have been carried out
-        error = met
-        while True:
-            if error is None:
-                error = await self._try(binding, in_doubt)
-            if error is None:
-                return
-            in_doubt = in_doubt or not isinstance(error, TooManyRequests)
-            wait_s = error.retry_after_s or pause_s * self._rng.uniform(0.5, 1.5)
-            log.warning(
-                "binding is written again",
-                extra={"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(error)},
-            )
-            await asyncio.sleep(wait_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-            error = None
+        tries = tries or Tries()
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            await self._decide(binding, tries, tasks)
+        finally:
+            await cancel_and_wait(*tasks)
 
-    async def _try(self, binding: Binding, in_doubt: bool) -> APIError | None:
-        """None when it is bound; an error that decides nothing; raises one that does."""
+    async def _decide(self, binding: Binding, tries: Tries, tasks: set[asyncio.Task[None]]) -> None:
+        pause_s, look_s = FIRST_PAUSE_S, FIRST_LOOK_S
+        is_logged = False
+        if not tries.has_begun:
+            self._begin(binding, tries, tasks)
+        while True:
+            # 1. What became of a try?
+            outcome = await tries.next()
+            if outcome is None:
+                return
+            wait_s = pause_s * self._rng.uniform(0.5, 1.5)
+            if not isinstance(outcome, Overdue):
+                # 2. It may be definite, or a look at the pod is.
+                look = await self._judge(binding, outcome, tries, look_s)
+                if look.found is Found.BOUND:
+                    return
+                if look.found is Found.UNKNOWN:
+                    look_s = min(2 * look_s, LONGEST_LOOK_S)
+                wait_s = min(outcome.retry_after_s or wait_s, LONGEST_OBEYED_S)
+            if not is_logged:
+                is_logged = True
+                log.warning(
+                    "the apiserver has not said what became of a binding; it is written again until it does",
+                    extra={"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(outcome)},
+                )
+            # 3. Another try, unless there is news meanwhile, or a try that may be answered at any moment.
+            if tries.fresh or tries.open >= MOST_AT_ONCE or await tries.has_news_within(wait_s):
+                continue
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            self._begin(binding, tries, tasks)
+
+    def _begin(self, binding: Binding, tries: Tries, tasks: set[asyncio.Task[None]]) -> None:
         if not self.may_bind():
             raise not_leading()
+        is_repeat = tries.in_doubt
+        one = tries.begin()
+        task = asyncio.get_running_loop().create_task(self._try(binding, one, is_repeat))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _try(self, binding: Binding, one: Try, is_repeat: bool) -> None:
+        attempt = BindTry(lambda: self.may_bind(), one.is_late, is_repeat)
         try:
-            await self._client.bind(binding)
-        except (Conflict, NotFound) as error:
-            if in_doubt and await self.is_bound_as_asked(binding):
-                return None
-            raise error
+            await self._client.bind(binding, attempt)
         except APIError as error:
-            if not may_change(error):
-                raise
-            return error
-        return None
+            one.answered(error)
+        except Exception as bug:  # of the client: whoever waits for this binding must hear of it
+            one.failed(bug)
+        else:
+            one.answered(None)
+
+    async def _judge(self, binding: Binding, error: APIError, tries: Tries, look_s: float) -> Look:
+        """Raises the error if it is definite, and what a look at the pod says if that is."""
+        if isinstance(error, NotLeading):
+            raise error
+        if may_change(error):
+            return Look(Found.UNBOUND, error)
+        if not tries.in_doubt:
+            raise error
+        look = await self._look(binding, look_s)
+        if look.found is Found.IMPOSSIBLE:
+            raise error if isinstance(error, Conflict) else look.error or error
+        return look
 
     async def is_bound_as_asked(self, binding: Binding) -> bool:
-        """Ask until there is an answer; raises what the apiserver says if it refuses to tell."""
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                pod = await self._client.get_pod(binding.namespace, binding.name)
-                return pod.metadata.uid == binding.uid and pod.spec.node_name == binding.node
-            except NotFound:
-                return False
-            except APIError as error:
-                if not may_change(error):
-                    raise
+        """Asks until there is an answer about this pod. Raises NotLeading once this replica may not bind any more."""
+        pause_s, look_s = FIRST_PAUSE_S, FIRST_LOOK_S
+        while (look := await self._look(binding, look_s)).found is Found.UNKNOWN:
+            if pause_s == FIRST_PAUSE_S:
+                fields = {"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(look.error)}
+                log.warning(
+                    "the apiserver does not say whether a pod is bound; it is asked until it does", extra=fields
+                )
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.5))
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            if not self.may_bind():
+                raise not_leading()
+            pause_s, look_s = min(pause_s * 2, LONGEST_PAUSE_S), min(look_s * 2, LONGEST_LOOK_S)
+        return look.found is Found.BOUND
+
+    async def _look(self, binding: Binding, timeout_s: float) -> Look:
+        """What the apiserver says of the pod, asked once."""
+        try:
+            pod = await within(timeout_s, self._client.get_pod(binding.namespace, binding.name))
+        except asyncio.TimeoutError:
+            return Look(Found.UNKNOWN, Unreachable(f"the pod could not be read within {timeout_s:g} s"))
+        except NotFound as error:
+            # Whoever has no such path answers 404 as well, but without the reason that the apiserver gives.
+            return Look(Found.IMPOSSIBLE if error.reason == "NotFound" else Found.UNKNOWN, error)
+        except APIError as error:
+            return Look(Found.UNKNOWN, error)
+        metadata, node = pod.metadata, pod.spec.node_name
+        if (metadata.namespace, metadata.name) != (binding.namespace, binding.name) or not metadata.uid:
+            return Look(Found.UNKNOWN, APIError("the answer is not the pod that was asked for"))
+        if metadata.uid != binding.uid:
+            return Look(Found.IMPOSSIBLE, _conflict(binding, f"is another one now, with uid {metadata.uid}"))
+        if node == binding.node:
+            return Look(Found.BOUND)
+        if node:
+            return Look(Found.IMPOSSIBLE, _conflict(binding, f"is bound to node {node}"))
+        if metadata.deletion_timestamp is not None:
+            return Look(Found.IMPOSSIBLE, _conflict(binding, "is being deleted"))
+        return Look(Found.UNBOUND)
 
 
 def not_leading() -> NotLeading:
     return NotLeading("not bound: this replica does not hold the lease")
 
 
-def may_change(error: APIError) -> bool:
-    """Is it worth asking again: no answer, a server's fault, or a plea to slow down?"""
-    return isinstance(error, (Unreachable, TooManyRequests)) or error.status >= 500
+def _conflict(binding: Binding, what: str) -> Conflict:
+    return Conflict(f"pod {binding.namespace}/{binding.name} {what}", status=409, reason="Conflict")

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.binder import not_leading
-from kscheduler.client.protocol import Binding, OnBound
+from kscheduler.client.protocol import Binding, BindTry, OnBound
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Transport
@@ -28,7 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-enco
 
 class _Wanted(NamedTuple):
     binding: Binding
-    may_write: Callable[[], bool]
+    attempt: BindTry
     on_answer: OnBound
 
 
@@ -60,10 +59,10 @@ class BindingWriter:
     def limit(self) -> int:
         return self._slots.limit.value
 
-    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
         if not self._transport.sends:
             return False
-        self._waiting.append(_Wanted(binding, may_write, on_answer))
+        self._waiting.append(_Wanted(binding, attempt, on_answer))
         self._pump()
         return True
 
@@ -71,8 +70,8 @@ class BindingWriter:
         """Send what has a token and a slot."""
         waiting = self._waiting
         while waiting:
-            binding, may_write, on_answer = waiting[0]
-            if may_write():
+            binding, attempt, on_answer = waiting[0]
+            if attempt.may_write():
                 if not self._has_token() or not self._slots.try_take(Priority.BIND):
                     return
                 self._tokens -= 1

@@ -26,12 +26,15 @@ from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
+from kscheduler.client.binder import not_leading
 from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
+    ONE_TRY,
     Binding,
+    BindTry,
     DirectBinds,
     Event,
     EventType,
@@ -186,9 +189,9 @@ class KubeClient:
 
     # --- writing ------------------------------------------------------------------------------------------------
 
-    async def bind(self, binding: Binding) -> None:
+    async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
         body = protobuf.encode_binding(binding)
-        await self._send_limited(Priority.BIND, "POST", binding_path(binding), body, protobuf.CONTENT_TYPE)
+        await self._send_limited(Priority.BIND, "POST", binding_path(binding), body, protobuf.CONTENT_TYPE, attempt)
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
         self._slots.limit.bound(ceiling)
@@ -246,9 +249,13 @@ class KubeClient:
         with _namesakes_conflict():
             await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)
 
-    async def _send_limited(self, priority: Priority, verb: str, path: str, body: bytes, content_type: str) -> None:
+    async def _send_limited(
+        self, priority: Priority, verb: str, path: str, body: bytes, content_type: str, attempt: BindTry = ONE_TRY
+    ) -> None:
         await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
         async with self._slots.taken(priority):
+            if not attempt.may_write():  # asked now: it may have waited long for its token and its slot
+                raise not_leading()
             await self._transport.request(
                 verb, path, body=body, content_type=content_type, accept=_ACCEPT_PROTOBUF, timeout_s=REQUEST_TIMEOUT_S
             )

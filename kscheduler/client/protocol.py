@@ -145,6 +145,26 @@ class Binding(NamedTuple):
     node: str
 
 
+def _always() -> bool:
+    return True
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class BindTry:
+    """What a client has to know of one try to write a binding."""
+
+    may_write: Callable[[], bool] = _always  # asked right before it is sent
+    on_overdue: Callable[[], None] = _nothing  # called at most once, while its answer is much later than usual
+    is_repeat: bool = False  # an earlier try may have been carried out
+
+
+ONE_TRY = BindTry()
+
+
 @dataclass(frozen=True, slots=True)
 class PodStatusPatch:
     """What changes in a pod's status; None leaves a field alone, "" clears nominatedNodeName."""
@@ -238,8 +258,11 @@ class Client(Protocol):
         """The same with all its fields."""
         ...
 
-    async def bind(self, binding: Binding) -> None:
-        """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound."""
+    async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
+        """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound.
+
+        NotLeading if `attempt.may_write` says no. After `attempt.on_overdue` the answer is still waited for.
+        """
         ...
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
@@ -298,11 +321,12 @@ class DirectBinds(Protocol):
         """How many the apiserver takes at once just now."""
         ...
 
-    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
         """Write it once, when its turn comes. False, and nothing done: it cannot be written so now, use `bind`.
 
-        `may_write` is asked right before; after a no, `on_answer` is told NotLeading. It is called once, from the
-        event loop and never from within `write`, with what `bind` would raise after a single try; a 401 is among it.
+        `on_answer` is called once, from the event loop and never from within `write`, with what `bind` would raise
+        after a single try; a 401 is among it, and NotLeading if `attempt.may_write` says no. Before that,
+        `attempt.on_overdue` may be called.
         """
         ...
 

@@ -124,6 +124,8 @@ class Transport:
             header = await credentials.authorization() if credentials.stale else credentials.header
             answer = await self._exchange(verb, path, header, timeout_s, body, content_type, accept, limit_bytes)
             if answer.status < 300:
+                if body is not None and not _is_of_apiserver(answer.body):
+                    raise self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
                 return answer.body
             if answer.status != 401 or is_last or not await credentials.refused(header):
                 raise_status(verb, path, answer.status, answer.body, answer.retry_after)
@@ -189,6 +191,8 @@ class Transport:
                 self._pool.give_back(connection, outcome)
             if outcome.status >= 300:
                 error = status_error(verb, path, outcome.status, outcome.body, outcome.retry_after)
+            elif not _is_of_apiserver(outcome.body):
+                error = self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
         else:
             code = "<error>"
             error = self._unreachable(verb, path, outcome)
@@ -376,6 +380,14 @@ class Transport:
         if self._endpoint.proxy is not None:
             cause = self._endpoint.proxy.hide_in(cause)
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}")
+
+
+_NOT_OF_APISERVER = "a success whose body is neither JSON nor protobuf: that is no apiserver's answer to a write"
+
+
+def _is_of_apiserver(body: bytes) -> bool:
+    """Not the page of a balancer that knows nothing of the write."""
+    return not body or body.startswith((protobuf.MAGIC, b"{"))
 
 
 def _headers(authorization: str, accept: str, content_type: str = "") -> dict[str, str]:

@@ -21,9 +21,11 @@ from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
+    ONE_TRY,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
+    BindTry,
     DirectBinds,
     Event,
     EventType,
@@ -40,6 +42,8 @@ from kscheduler.simulator.store import Store, Watch
 
 if TYPE_CHECKING:
     from kscheduler.simulator.cluster import Cluster
+
+OVERDUE_S = 1.0  # without an answer, a binding may be written again
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -190,8 +194,14 @@ class ClusterClient:
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
         return pod_document(await self.get_pod(namespace, name))
 
-    async def bind(self, binding: Binding) -> None:
-        await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
+    async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
+        if not attempt.may_write():
+            raise not_leading()
+        timer = asyncio.get_running_loop().call_later(OVERDUE_S, attempt.on_overdue)
+        try:
+            await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
+        finally:
+            timer.cancel()
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
         return _DirectBinds(self, ceiling)
@@ -328,10 +338,10 @@ class _DirectBinds:
         self._client = client
         self.limit = limit
 
-    def write(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
         if not self._client.is_at_hand:
             return False
-        asyncio.get_running_loop().call_soon(self._bind, binding, may_write, on_answer)
+        asyncio.get_running_loop().call_soon(self._bind, binding, attempt.may_write, on_answer)
         return True
 
     def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kscheduler.errors import APIError, Conflict, Gone, NotFound, TooManyRequests, Unreachable
+from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 
 
 class Verb(enum.Enum):
@@ -39,11 +39,17 @@ class Verb(enum.Enum):
 
 class FaultKind(enum.Enum):
     # For any request; nothing is carried out.
+    BAD_REQUEST = "400"
+    UNAUTHORIZED = "401"
+    FORBIDDEN = "403"
     CONFLICT = "409"
     NOT_FOUND = "404"
     GONE = "410"
     TOO_MANY_REQUESTS = "429"
     SERVER_ERROR = "500"
+    UNAVAILABLE = "503"
+    UNREADABLE = "an answer that cannot be read"
+    NO_SUCH_PATH = "404 of a server without that path"
     TIMEOUT = "no answer"  # after delay_s
     # For any write: it is carried out, then the answer is lost.
     LOST_ANSWER = "answer lost"
@@ -150,6 +156,16 @@ def refusal(fault: Fault, verb: Verb) -> APIError | None:
         return Conflict(said, status=409, reason="Conflict")
     if fault.kind is FaultKind.NOT_FOUND:
         return NotFound(said, status=404, reason="NotFound")
+    if fault.kind in (FaultKind.UNAUTHORIZED, FaultKind.FORBIDDEN):
+        return Forbidden(said, status=int(fault.kind.value), reason=fault.kind.name.capitalize())
+    if fault.kind is FaultKind.BAD_REQUEST:
+        return APIError(said, status=400, reason="BadRequest")
+    if fault.kind is FaultKind.UNAVAILABLE:
+        return APIError(said, status=503, reason="ServiceUnavailable")
+    if fault.kind is FaultKind.UNREADABLE:
+        return APIError(said)
+    if fault.kind is FaultKind.NO_SUCH_PATH:
+        return NotFound(said, status=404)
     if fault.kind is FaultKind.GONE:
         return Gone(said, status=410, reason="Expired")
     if fault.kind is FaultKind.TOO_MANY_REQUESTS:

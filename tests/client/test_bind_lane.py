@@ -159,6 +159,26 @@ async def test_a_conflict_after_a_lost_answer_may_be_somebody_elses(server: Fake
     assert bindings(server) == ["a", "a"]
 
 
+@pytest.mark.parametrize("fault", [{"cut": True}, {"status": 504}, {"body": b"<html>please log in</html>"}])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 422, 429, 500, 503])
+async def test_a_refusal_that_passes_decides_nothing_about_a_binding_in_doubt(
+    server: FakeAPIServer, status: int, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pause in ("FIRST_PAUSE_S", "LONGEST_PAUSE_S"):
+        monkeypatch.setattr(f"kscheduler.client.binder.{pause}", 0.001)
+    server.fail("POST", "/binding", **fault)
+    server.fail("POST", "/binding", status=status, reason="No", times=3)
+    server.fail("GET", "/pods/a", status=status, reason="No", times=2)
+    server.fail("GET", "/pods/a", body=b"<html>")
+    server.fail("GET", "/pods/a", body=b"{}")
+    server.fail("POST", "/binding", status=409, reason="Conflict", times=9)
+    server.fail("GET", "/pods/a", body=json.dumps(pod("a", nodeName="n1")).encode(), times=9)
+    async with lane_to(server) as bench:
+        assert await bench.bind("a") == [None]
+    nodes = {decode(unwrap(request.body, b"v1", b"Binding")[2])[3] for request in server.sent("POST", "/binding")}
+    assert nodes == {b"n1"}
+
+
 async def test_no_answer_in_time_leaves_it_in_doubt(server: FakeAPIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.1)
     server.fail("POST", "/binding", hang_s=5)

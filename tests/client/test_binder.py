@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kscheduler.api.objects import Pod
 from kscheduler.client.binder import LONGEST_PAUSE_S, Binder
-from kscheduler.client.protocol import Binding
+from kscheduler.client.protocol import Binding, BindTry
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -152,6 +156,156 @@ def test_whether_our_binding_counted_is_asked_until_there_is_an_answer() -> None
     run_virtual(scenario())
 
 
+# What a server says that does not know what became of an earlier try.
+SAYS_NOTHING = [
+    FaultKind.BAD_REQUEST,
+    FaultKind.UNAUTHORIZED,
+    FaultKind.FORBIDDEN,
+    FaultKind.NO_SUCH_PATH,
+    FaultKind.CONFLICT,
+    FaultKind.GONE,
+    FaultKind.TOO_MANY_REQUESTS,
+    FaultKind.SERVER_ERROR,
+    FaultKind.UNAVAILABLE,
+    FaultKind.UNREADABLE,
+    FaultKind.TIMEOUT,
+]
+
+
+@pytest.mark.parametrize("kind", SAYS_NOTHING)
+@pytest.mark.parametrize("looks_too", [False, True])
+@pytest.mark.parametrize("was_carried_out", [False, True])
+def test_in_doubt_no_answer_but_one_about_the_pod_ends_a_binding(
+    kind: FaultKind, looks_too: bool, was_carried_out: bool
+) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.LOST_ANSWER if was_carried_out else FaultKind.TIMEOUT, Verb.BIND, count=1)
+        bench.faults.add(kind, Verb.BIND, count=8)
+        if looks_too and kind is not FaultKind.NOT_FOUND:
+            bench.faults.add(kind, Verb.GET_POD, count=8)
+        await bench.bind()
+        assert bench.node == "n1"
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.FORBIDDEN, FaultKind.UNAUTHORIZED, FaultKind.BAD_REQUEST, FaultKind.GONE])
+def test_refused_for_an_hour_a_binding_in_doubt_is_still_written(kind: FaultKind) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.TIMEOUT, Verb.BIND, count=1)
+        bench.faults.add(kind, [Verb.BIND, Verb.GET_POD])
+        loop = asyncio.get_running_loop()
+        binding = asyncio.ensure_future(bench.bind())
+        await asyncio.sleep(3600.0)
+        assert not binding.done()
+        bench.faults.clear()
+        await binding
+        assert loop.time() < 3600.0 + 1.5 * LONGEST_PAUSE_S
+        assert bench.node == "n1"
+
+    run_virtual(scenario())
+
+
+def test_an_answer_that_is_another_object_says_nothing_about_the_pod() -> None:
+    class Strange:
+        """Answers the first looks with what a balancer or a broken proxy may send with status 200."""
+
+        def __init__(self, bench: Bench) -> None:
+            self._bench = bench
+            self.answers = [Pod(), make_pod("another").obj(), make_pod("p", "elsewhere").uid("u").obj()]
+
+        async def bind(self, binding: Binding, attempt: BindTry) -> None:
+            await self._bench.client.bind(binding, attempt)
+
+        async def get_pod(self, namespace: str, name: str) -> Pod:
+            return self.answers.pop() if self.answers else await self._bench.client.get_pod(namespace, name)
+
+    async def scenario() -> None:
+        bench = Bench()
+        strange = Strange(bench)
+        bench.binder = Binder(strange, random.Random(1))  # type: ignore[arg-type]  # the methods that are called
+        bench.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, count=1)
+        await bench.bind()
+        assert bench.node == "n1"
+        assert strange.answers == []
+
+    run_virtual(scenario())
+
+
+def test_a_pod_that_is_being_deleted_will_not_be_bound_any_more() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.TIMEOUT, Verb.BIND, count=1)
+        bench.faults.add(FaultKind.CONFLICT, Verb.BIND)
+        bench.cluster.delete_pod("default/p", gracefully=True)
+        with pytest.raises(Conflict):
+            await bench.bind()
+
+    run_virtual(scenario())
+
+
+def test_a_doubt_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, count=1)
+        bench.faults.add(FaultKind.FORBIDDEN, [Verb.BIND, Verb.GET_POD], count=50)
+        await bench.bind()
+
+    run_virtual(scenario())
+    assert len([record for record in caplog.records if "what became of a binding" in record.message]) == 1
+
+
+FATES = st.sampled_from(
+    [*SAYS_NOTHING, FaultKind.LOST_ANSWER, FaultKind.SLOW, FaultKind.NOT_FOUND]
+)  # of a POST; NOT_FOUND there means that some server said so
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.tuples(FATES, st.sampled_from([0.0, 0.3, 1.2, 5.0, 40.0])), max_size=12),
+    st.lists(st.sampled_from(SAYS_NOTHING), max_size=8),
+    st.sampled_from(["", "deleted", "made anew", "bound elsewhere"]),
+    st.floats(0.0, 8.0),
+)
+def test_whatever_is_answered_certainly_not_is_never_said_of_a_binding_that_was_carried_out(
+    posts: list[tuple[FaultKind, float]], looks: list[FaultKind], happens: str, when_s: float
+) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        for kind, delay_s in posts:
+            bench.faults.add(kind, Verb.BIND, count=1, delay_s=delay_s)
+        for kind in looks:
+            bench.faults.add(kind, Verb.GET_POD, count=1)
+        uid = bench.pod.metadata.uid
+
+        def happen() -> None:
+            if happens == "bound elsewhere":
+                with contextlib.suppress(Conflict):
+                    bench.cluster.bind(bench.binding("n2"))
+            elif happens:
+                bench.cluster.delete_pod("default/p")
+                if happens == "made anew":
+                    bench.cluster.create_pod(make_pod("p").uid("another").obj())
+
+        asyncio.get_running_loop().call_later(when_s, happen)
+        try:
+            await bench.bind()
+        except APIError:
+            # Certainly not, now and whatever was still under way.
+            await asyncio.sleep(120.0)
+            pod = bench.cluster.pods.get("default/p")
+            assert pod is None or pod.metadata.uid != uid or pod.spec.node_name != "n1"
+        else:
+            versions = bench.cluster.pods.get("default/p")
+            assert happens or (versions is not None and versions.spec.node_name == "n1")
+        pod = bench.cluster.pods.get("default/p")
+        assert pod is None or pod.metadata.uid == uid or not pod.spec.node_name  # never the namesake
+
+    run_virtual(scenario())
+
+
 def test_a_conflict_without_a_doubt_before_it_asks_nothing() -> None:
     async def scenario() -> None:
         bench = Bench()
@@ -169,7 +323,7 @@ def test_an_apiserver_that_forbids_the_binding_is_not_asked_again() -> None:
     class Strict:
         asked = 0
 
-        async def bind(self, binding: Binding) -> None:
+        async def bind(self, binding: Binding, attempt: BindTry) -> None:
             self.asked += 1
             raise Forbidden("pods/binding is forbidden", status=403)
 

@@ -13,6 +13,7 @@ from kscheduler.errors import PluginError
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.scenarios.fake_extenders import (
     Answer,
@@ -564,6 +565,25 @@ async def test_a_binding_whose_answer_was_lost_counts() -> None:
         await world.until(world.all_bound)
         await world.sleep(1.0)
         assert len(world.events("p", "Scheduled")) == 1
+        assert not message(world, "p")
+
+
+@in_virtual_time
+async def test_whether_an_extender_bound_a_pod_is_asked_until_the_apiserver_says_so() -> None:
+    one = Binder(fails("not yet"))
+
+    def bound_without_a_word(question: dict[str, Any]) -> Any:
+        binds(world)(question)
+        for kind in (FaultKind.FORBIDDEN, FaultKind.UNAUTHORIZED, FaultKind.NO_SUCH_PATH, FaultKind.UNREADABLE):
+            world.faults.add(kind, Verb.GET_POD, count=2)
+        return fails("connection reset")(question)
+
+    async with world_with(one) as world:
+        one.answer = bound_without_a_word
+        world.add_nodes(2, **GPUS)
+        world.add_pod(gpu_pod("p"))
+        await world.until(lambda: bool(world.events("p", "Scheduled")))
+        assert one.asked == [("bind", "p")]
         assert not message(world, "p")
 
 

@@ -1,0 +1,114 @@
+"""The tries to write one binding: which are without an answer, and whether one may have been carried out unseen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from kscheduler.errors import APIError, NotLeading, TooManyRequests
+
+
+class Overdue:
+    """An outcome: a try has waited so long for its answer that another one may go out beside it."""
+
+    def __str__(self) -> str:
+        return "no answer for much longer than usual"
+
+
+OVERDUE = Overdue()
+Outcome = APIError | Overdue | None  # None: the apiserver wrote it
+
+
+class Tries:
+    """Outcomes in the order in which they came. Use from one event loop; one task reads them."""
+
+    def __init__(self) -> None:
+        self.open = 0  # without an answer
+        self.fresh = 0  # of those, not overdue
+        self.has_begun = False
+        self._is_lost = False  # one was carried out perhaps, and its answer will not come
+        self._outcomes: deque[APIError | Overdue | Exception | None] = deque()
+        self._news = asyncio.Event()
+
+    @property
+    def in_doubt(self) -> bool:
+        """May one have been carried out without our knowledge?"""
+        return self._is_lost or self.open > 0
+
+    def begin(self) -> Try:
+        """One more is about to be written."""
+        self.has_begun = True
+        self.open += 1
+        self.fresh += 1
+        return Try(self)
+
+    async def next(self) -> Outcome:
+        """The oldest outcome that was not read yet; raises what is no APIError."""
+        while not self._outcomes:
+            self._news.clear()
+            await self._news.wait()
+        outcome = self._outcomes.popleft()
+        if isinstance(outcome, Exception) and not isinstance(outcome, APIError):
+            raise outcome
+        return outcome
+
+    async def has_news_within(self, timeout_s: float) -> bool:
+        """Is there an outcome to read, now or within that time?"""
+        if not self._outcomes:
+            self._news.clear()
+            timer = asyncio.get_running_loop().call_later(timeout_s, self._news.set)
+            try:
+                await self._news.wait()
+            finally:
+                timer.cancel()
+        return bool(self._outcomes)
+
+    def _ended(self, was_late: bool, outcome: APIError | Exception | None) -> None:
+        self.open -= 1
+        self.fresh -= not was_late
+        self._is_lost = self._is_lost or (outcome is not None and _may_have_been_carried_out(outcome))
+        self._note(outcome)
+
+    def _came_due(self) -> None:
+        self.fresh -= 1
+        self._note(OVERDUE)
+
+    def _note(self, outcome: APIError | Overdue | Exception | None) -> None:
+        self._outcomes.append(outcome)
+        self._news.set()
+
+
+class Try:
+    """One of them: `is_late` at most once, then `answered` or `failed` once."""
+
+    __slots__ = ("_is_late", "_tries")
+
+    def __init__(self, tries: Tries) -> None:
+        self._tries = tries
+        self._is_late = False
+
+    def is_late(self) -> None:
+        """Its answer is overdue. It may still come."""
+        if not self._is_late:
+            self._is_late = True
+            self._tries._came_due()
+
+    def answered(self, error: APIError | None) -> None:
+        """None: the apiserver wrote it."""
+        self._tries._ended(self._is_late, error)
+
+    def failed(self, bug: Exception) -> None:
+        """It ended with what is no APIError."""
+        self._tries._ended(self._is_late, bug)
+
+
+def may_change(error: APIError) -> bool:
+    """Is it worth asking again: no answer or none that can be read, a server's fault, or a plea to slow down?"""
+    if isinstance(error, NotLeading):
+        return False
+    return isinstance(error, TooManyRequests) or error.status in (0, 408) or error.status >= 500
+
+
+def _may_have_been_carried_out(error: Exception) -> bool:
+    """Not if the apiserver refused it, or was not asked."""
+    return not isinstance(error, APIError) or (may_change(error) and not isinstance(error, TooManyRequests))
