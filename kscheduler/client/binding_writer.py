@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.binder import not_leading
+from kscheduler.client.connections import Carrier
 from kscheduler.client.protocol import Binding, BindTry, OnBound
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
@@ -75,7 +76,7 @@ class BindingWriter:
                 if not self._has_token() or not self._slots.try_take(Priority.BIND):
                     return
                 self._tokens -= 1
-                self._send(binding, on_answer)
+                self._send(binding, attempt, on_answer)
             else:
                 asyncio.get_running_loop().call_soon(on_answer, not_leading())
             waiting.popleft()
@@ -98,7 +99,8 @@ class BindingWriter:
         self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
         self._pump()
 
-    def _send(self, binding: Binding, on_answer: OnBound) -> None:
+    def _send(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> None:
+        sent = _Sent(self._slots, attempt, on_answer)
         self._transport.send(
             "POST",
             binding_path(binding),
@@ -106,17 +108,30 @@ class BindingWriter:
             protobuf.CONTENT_TYPE,
             self._accept,
             self._timeout_s,
-            partial(self._answered, on_answer),
+            sent.answered,
+            sent,
         )
 
-    def _answered(self, on_answer: OnBound, error: APIError | None, took_s: float) -> None:
-        slots = self._slots
-        if error is None:
-            slots.answered(took_s)
-        else:
-            slots.learn(error)
-        slots.give_back(Priority.BIND)
-        on_answer(error)
+
+class _Sent(Carrier):
+    """A binding under way."""
+
+    __slots__ = ("_attempt", "_on_answer", "_slot", "_slots")
+
+    def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnBound) -> None:
+        super().__init__()
+        self._slots = slots
+        self._attempt = attempt
+        self._on_answer = on_answer
+        self._slot = slots.sent(Priority.BIND, self._is_overdue)
+
+    def _is_overdue(self) -> None:
+        self.distrust()
+        self._attempt.on_overdue()
+
+    def answered(self, error: APIError | None, took_s: float) -> None:
+        self._slots.ended(self._slot, error)
+        self._on_answer(error)
 
 
 def binding_path(binding: Binding) -> str:

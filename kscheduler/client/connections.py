@@ -33,6 +33,26 @@ WARM_TIMEOUT_S = 10.0
 OnOutcome = Callable[[Answer | Exception], None]
 
 
+class Carrier:
+    """Which connection carries a request, once one does. After `distrust` that carries no other any more."""
+
+    __slots__ = ("_connection", "_is_distrusted")
+
+    def __init__(self) -> None:
+        self._connection: Connection | None = None
+        self._is_distrusted = False
+
+    def take(self, connection: Connection) -> None:
+        self._connection = connection
+        connection.is_trusted = not self._is_distrusted
+
+    def distrust(self) -> None:
+        """What is behind the connection may hang: a new one may be led elsewhere by a balancer."""
+        self._is_distrusted = True
+        if self._connection is not None:
+            self._connection.is_trusted = False
+
+
 class ConnectionPool:
     """As many connections as there are requests at once; the one used last is used next, so that spares run dry."""
 
@@ -62,9 +82,11 @@ class ConnectionPool:
         """Connections that are open, used or not."""
         return len(self._all)
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+    async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a whole request and return the whole answer."""
         connection = self.take_idle() or await self.connect()
+        if carrier is not None:
+            carrier.take(connection)
         answer = await connection.exchange(request, timeout_s)
         self.give_back(connection, answer)
         return answer
@@ -85,7 +107,7 @@ class ConnectionPool:
 
     def give_back(self, connection: Connection, answer: Answer) -> None:
         """After an exchange that ended with this answer. One that failed has closed its connection."""
-        if answer.reusable and connection.is_open:
+        if answer.reusable and connection.is_trusted and connection.is_open:
             self._idle.append(connection)
         else:
             connection.abort()
@@ -173,6 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         self._on_outcome: OnOutcome | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.last_used = self._loop.time()
+        self.is_trusted = True  # to carry another request after this one
 
     @property
     def is_open(self) -> bool:

@@ -28,6 +28,7 @@ from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.binder import not_leading
 from kscheduler.client.binding_writer import BindingWriter, binding_path
+from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
@@ -253,11 +254,23 @@ class KubeClient:
         self, priority: Priority, verb: str, path: str, body: bytes, content_type: str, attempt: BindTry = ONE_TRY
     ) -> None:
         await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
-        async with self._slots.taken(priority):
+        carrier = Carrier()
+
+        def is_overdue() -> None:
+            carrier.distrust()
+            attempt.on_overdue()
+
+        async with self._slots.taken(Priority.REPEAT if attempt.is_repeat else priority, is_overdue):
             if not attempt.may_write():  # asked now: it may have waited long for its token and its slot
                 raise not_leading()
             await self._transport.request(
-                verb, path, body=body, content_type=content_type, accept=_ACCEPT_PROTOBUF, timeout_s=REQUEST_TIMEOUT_S
+                verb,
+                path,
+                body=body,
+                content_type=content_type,
+                accept=_ACCEPT_PROTOBUF,
+                timeout_s=REQUEST_TIMEOUT_S,
+                carrier=carrier,
             )
 
     async def create_event(self, event: Event) -> None:

@@ -21,11 +21,12 @@ DEFAULT_BURST = 10
 
 
 class Priority(enum.IntEnum):
-    """Lower goes first."""
+    """Lower goes first, but for repeats, which wait for tokens as bindings do and have slots of their own."""
 
     BIND = 0
     STATUS = 1
     EVENT = 2
+    REPEAT = 3
 
 
 class _Turn(Protocol):

@@ -22,7 +22,7 @@ from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
 from kscheduler.client.bounded_body import BodyTooLong, read_bounded
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import Connection, ConnectionPool, open_connection
+from kscheduler.client.connections import Carrier, Connection, ConnectionPool, open_connection
 from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
@@ -114,6 +114,7 @@ class Transport:
         content_type: str = JSON,
         accept: str = JSON,
         limit_bytes: int = 0,
+        carrier: Carrier | None = None,
     ) -> bytes:
         """The body of a 2xx answer. `path` is percent-encoded and may hold a query.
 
@@ -122,7 +123,9 @@ class Transport:
         credentials = self._credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
-            answer = await self._exchange(verb, path, header, timeout_s, body, content_type, accept, limit_bytes)
+            answer = await self._exchange(
+                verb, path, header, timeout_s, body, content_type, accept, limit_bytes, carrier
+            )
             if answer.status < 300:
                 if body is not None and not _is_of_apiserver(answer.body):
                     raise self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
@@ -139,11 +142,19 @@ class Transport:
         return self._endpoint.proxy is None and not self._credentials.stale and not self._closed
 
     def send(
-        self, verb: str, path: str, body: bytes, content_type: str, accept: str, timeout_s: float, on_answer: OnAnswer
+        self,
+        verb: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        accept: str,
+        timeout_s: float,
+        on_answer: OnAnswer,
+        carrier: Carrier,
     ) -> None:
         """Begin a request of whose answer nobody reads more than whether it is 2xx. A 401 is an answer like another.
 
-        `on_answer` is called once, from the event loop.
+        `on_answer` is called once, from the event loop. `carrier` is shown the connection.
         """
         if self._closed:
             asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
@@ -152,14 +163,19 @@ class Transport:
         answered = partial(self._answered, verb, path, len(body), self._clock.now(), on_answer)
         connection = self._open_pool().take_idle()
         if connection is not None:
+            carrier.take(connection)
             connection.send(request, timeout_s, partial(answered, connection))
             return
-        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, answered))
+        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, answered, carrier))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
     async def _send_on_new(
-        self, request: bytes, timeout_s: float, answered: Callable[[Connection | None, Answer | Exception], None]
+        self,
+        request: bytes,
+        timeout_s: float,
+        answered: Callable[[Connection | None, Answer | Exception], None],
+        carrier: Carrier,
     ) -> None:
         try:
             connection = await self._open_pool().connect()
@@ -169,6 +185,7 @@ class Transport:
         except Exception as error:  # a host name that is none, too: whoever waits must hear of it
             answered(None, error)
         else:
+            carrier.take(connection)
             connection.send(request, timeout_s, partial(answered, connection))
 
     def _answered(
@@ -212,6 +229,7 @@ class Transport:
         content_type: str,
         accept: str,
         limit_bytes: int = 0,
+        carrier: Carrier | None = None,
     ) -> Answer:
         """One question, one answer; whatever prevents an answer is Unreachable."""
         start = self._clock.now()
@@ -220,7 +238,7 @@ class Transport:
         try:
             if body is not None and self._endpoint.proxy is None:
                 request = self._head(verb, path, header, content_type, accept, len(body)) + body
-                answer = await self._open_pool().exchange(request, timeout_s)
+                answer = await self._open_pool().exchange(request, timeout_s, carrier)
             else:
                 timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
                 headers = _headers(header, accept, content_type if body is not None else "")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
-from kscheduler.client.slots import EVENT_PERIOD_S, LONGEST_PAUSE_S, PATIENCE_S, REST_S, Slots
-from kscheduler.errors import APIError, Conflict, TooManyRequests
+from kscheduler.client.slots import EVENT_PERIOD_S, FREE_PERIOD_S, LONGEST_PAUSE_S, OVERDUE_S, PATIENCE_S, REST_S, Slots
+from kscheduler.errors import APIError, Conflict, TooManyRequests, Unreachable
 from kscheduler.simulator.virtual_time import run_virtual
 
 
@@ -205,7 +205,13 @@ def test_an_event_that_is_due_goes_though_a_binding_hangs() -> None:
 def test_events_that_a_flood_has_held_back_for_long_go_together_until_none_waits() -> None:
     async def scenario() -> None:
         bench = Bench(8)
-        bench.want("b", Priority.BIND, 60.0)
+
+        async def bind_one_after_the_other() -> None:
+            while True:
+                async with bench.slots.taken(Priority.BIND):
+                    await asyncio.sleep(0.9 * OVERDUE_S)
+
+        flood = asyncio.ensure_future(bind_one_after_the_other())
         period, count = 1.5 * EVENT_PERIOD_S, round(1.5 * PATIENCE_S / EVENT_PERIOD_S)
         for number in range(count):
             bench.want(f"e{number}", Priority.EVENT, period)
@@ -215,11 +221,13 @@ def test_events_that_a_flood_has_held_back_for_long_go_together_until_none_waits
         await asyncio.sleep(10 * period)
         assert len(bench.served) >= late + 6 * 10  # seven beside the binding
         await asyncio.sleep(PATIENCE_S)
-        assert len(bench.served) == 1 + count
+        assert len(bench.served) == count
         for name in ("f0", "f1", "f2"):
             bench.want(name, Priority.EVENT, 1.0)
         await asyncio.sleep(0.5)
         assert bench.served[-1] == "f0"
+        flood.cancel()
+        await asyncio.gather(flood, return_exceptions=True)
         await bench.all()
 
     run_virtual(scenario())
@@ -234,6 +242,98 @@ def test_statuses_are_not_held_back_for_bindings() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert bench.served == ["b", "s1", "s2"]
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+# --- overdue --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", Priority)
+def test_what_hangs_stops_counting_once_others_sent_later_are_answered(kind: Priority) -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        await asyncio.sleep(REST_S)
+        for number in range(3):
+            bench.want(f"hangs{number}", kind, 30.0)
+        await asyncio.sleep(0.1)
+        bench.want("quick", kind, 0.01)
+        await asyncio.sleep(OVERDUE_S - 0.15)
+        assert (bench.slots.under_way, bench.slots.overdue) == (3, 0)
+        await asyncio.sleep(0.1)
+        assert (bench.slots.under_way, bench.slots.overdue) == (0, 3)
+        await bench.all()
+        assert bench.slots.overdue == 0
+
+    run_virtual(scenario())
+
+
+def test_where_no_binding_is_answered_slots_come_free_one_at_a_time_until_one_is() -> None:
+    async def scenario() -> None:
+        bench = Bench(100)
+        for number in range(50):
+            bench.want(f"hangs{number}", Priority.BIND, 30.0)
+        for number in range(105):
+            bench.want(f"quick{number}", Priority.BIND, 0.01)
+        await asyncio.sleep(OVERDUE_S - 0.01)
+        assert len(bench.served) == 8
+        await asyncio.sleep(0.01 + 10.5 * FREE_PERIOD_S)
+        assert len(bench.served) == 8 + 11
+        await asyncio.sleep(3.0 - asyncio.get_running_loop().time())
+        assert len(bench.served) == 155
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_an_apiserver_that_is_slow_for_all_is_not_flooded() -> None:
+    async def scenario() -> None:
+        bench = Bench(30)
+        most = 0
+        for number in range(300):
+            bench.want(f"b{number}", Priority.BIND, 8.0)
+        for number in range(100):
+            bench.want(f"e{number}", Priority.EVENT, 8.0)
+        for _ in range(1000):
+            await asyncio.sleep(0.1)
+            most = max(most, bench.slots.under_way + bench.slots.overdue)
+            assert bench.slots.overdue <= 2 * 30
+        assert most <= 30 + 8 + 30 + 8
+        # It has become known as slow: nothing is overdue any more.
+        assert bench.slots.overdue == 0
+        await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_overdue_failures_do_not_lower_the_limit() -> None:
+    async def scenario() -> None:
+        slots = Slots(AdaptiveLimit(100))
+        assert slots.try_take(Priority.BIND)
+        slot = slots.sent(Priority.BIND, lambda: None)
+        await asyncio.sleep(0.5)
+        async with slots.taken(Priority.BIND):
+            pass
+        await asyncio.sleep(1.0)
+        assert slot.is_overdue
+        slots.ended(slot, Unreachable("timed out"))
+        assert slots.limit.value == 8
+        assert (slots.under_way, slots.overdue) == (0, 0)
+
+    run_virtual(scenario())
+
+
+def test_repeats_that_hang_take_no_slot_from_first_tries() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        for number in range(20):
+            bench.want(f"r{number}", Priority.REPEAT, 30.0)
+        await asyncio.sleep(0)
+        for number in range(8):
+            bench.want(f"b{number}", Priority.BIND, 0.5)
+        await asyncio.sleep(0.1)
+        assert bench.served == ["r0", "r1", "r2", "r3", *(f"b{number}" for number in range(8))]
         await bench.all()
 
     run_virtual(scenario())
