@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from kscheduler.client.event_queue import Worth
 from kscheduler.metrics import Counter, CounterFamily, GaugeFamily, Histogram, Metrics, attempts_label
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
@@ -126,8 +125,8 @@ class Measurements:
     def permit_waited(self, result: str, seconds: float) -> None:
         self.metrics.permit_wait_duration_seconds.labels(result).observe(seconds)
 
-    def event_dropped(self, reason: str, worth: Worth) -> None:
-        self.metrics.events_dropped_total.labels(reason, worth.name.lower()).inc()
+    def event_dropped(self, reason: str, worth: str) -> None:
+        self.metrics.events_dropped_total.labels(reason, worth).inc()
 
     def bind_conflict(self) -> None:
         self.metrics.bind_conflicts_total.inc()

@@ -92,7 +92,7 @@ class EventRecorder:
         workers: int = WORKERS,
         max_queued: int = 50_000,  # about 1 KB each
         max_series: int = 4096,
-        on_dropped: Callable[[str, Worth], None] | None = None,
+        on_dropped: Callable[[str, str], None] | None = None,
     ) -> None:
         """`controller` is the scheduler's name, `instance` tells its replicas apart (each at most 128 bytes).
 
@@ -241,7 +241,7 @@ class EventRecorder:
     def _count_full(self, series: _Series) -> None:
         self.dropped += 1
         if self._on_dropped is not None:
-            self._on_dropped("queue_full", series.worth)
+            self._on_dropped("queue_full", series.worth.name.lower())
         if self.dropped == 1:
             log.warning("event queue is full, the least important are dropped", extra={"limit": self._max_queued})
 
@@ -366,7 +366,7 @@ class EventRecorder:
     def _give_up(self, series: _Series, error: APIError) -> None:
         self.failed += 1
         if self._on_dropped is not None:
-            self._on_dropped("error", series.worth)
+            self._on_dropped("error", series.worth.name.lower())
         series.failures = 0
         series.keep_until = 0.0
         series.written_count = series.count  # a repetition starts afresh: its patch finds nothing and creates
