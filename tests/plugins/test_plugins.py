@@ -53,7 +53,6 @@ def test_a_reader_of_the_guide_gets_a_plugin_that_is_tested_and_runs(tmp_path: P
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -6,7 +6,6 @@ Each step of the source's task is taken by hand and the clock moved by hand, so 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 from typing import Any
@@ -90,6 +89,11 @@ class Desk:
         await self._source.close()
 
 
+async def many_series(request: Request, writer: asyncio.StreamWriter) -> None:
+    result = [{"metric": {"node": f"n{number}"}, "value": [0, "1"]} for number in range(100_000)]
+    await answering({"status": "success", "data": {"resultType": "vector", "result": result}})(request, writer)
+
+
 HOSTILE: dict[str, Serve] = {
     "hangs": hanging,
     "drips": dripping,
@@ -101,17 +105,7 @@ HOSTILE: dict[str, Serve] = {
     "huge number": answering(b"[" + b"9" * 1_000_000 + b"]"),
     "deep": answering(b'{"data":' * 50_000),
     "no http": saying(b"SSH-2.0-OpenSSH_9.9\r\n"),
-    "a million series": answering(
-        json.dumps(
-            {
-                "status": "success",
-                "data": {
-                    "resultType": "vector",
-                    "result": [{"metric": {"node": f"n{number}"}, "value": [0, "1"]} for number in range(100_000)],
-                },
-            }
-        ).encode()
-    ),
+    "100,000 series": many_series,
 }
 
 

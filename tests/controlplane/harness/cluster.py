@@ -29,8 +29,6 @@ from tests.controlplane.harness.faults import HarnessError, MissingTool, Request
 from tests.controlplane.harness.kubeconfig import Credentials, write_kubeconfig
 from tests.controlplane.harness.process import Process
 
-KUBECTL_TIMEOUT_S = 60.0
-
 
 class ControlPlane:
     """A running etcd and apiserver, with an admin; a context manager, and stopped at exit in any case."""
@@ -182,7 +180,6 @@ class ControlPlane:
             env={**os.environ, "KUBECONFIG": str(kubeconfig or self.admin_kubeconfig)},
             capture_output=True,
             text=True,
-            timeout=KUBECTL_TIMEOUT_S,
             check=False,
         )
         if done.returncode != 0:

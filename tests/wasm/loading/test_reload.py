@@ -234,7 +234,7 @@ async def test_the_event_loop_goes_on_while_a_version_is_compiled_and_tried(scen
 
     def try_out(version: Version) -> None:
         """Waits until the loop has turned: for ever, if this held it up."""
-        asyncio.run_coroutine_threadsafe(beat(), loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(beat(), loop).result()
 
     async def beat() -> None:
         nonlocal beats
