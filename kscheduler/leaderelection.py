@@ -5,7 +5,8 @@ from when this process saw it change, on its own monotonic clock: clocks of diff
 compared. The holder renews every retry period; when no renewal succeeds within the renew deadline it stops being
 leader before anyone else may start. A kube-scheduler on the same Lease is excluded like any other candidate.
 
-Beyond client-go: a candidate also watches the Lease, so that a release wakes it at once, and it tries at the moment
+Beyond client-go: a candidate asks whether it may lead before it takes the Lease, and has it confirmed afterwards; if
+that fails, it releases the Lease, so that another replica may try. A candidate also watches the Lease, so that a release wakes it at once, and it tries at the moment
 the Lease runs out instead of at its next poll. Polling goes on underneath, for when the watch does not work.
 """
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.backoff import Backoff
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods apart
 RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
 _WATCH_TIMEOUT_S = (300.0, 600.0)
+CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that it works
 
 
 class LeadershipLost(KSchedulerError):
@@ -70,6 +73,14 @@ def _ignore(_identity: str) -> None:
     pass
 
 
+def _yes() -> bool:
+    return True
+
+
+async def _at_once() -> None:
+    pass
+
+
 class LeaderElector:
     """`run` it as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
 
@@ -99,6 +110,10 @@ class LeaderElector:
         self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
         self._stopping = asyncio.Event()
+        self._failed_tries = 0  # of a candidate, one after the other, without an answer
+        self.may_try: Callable[[], bool] = _yes  # is asked before another's Lease is taken
+        # Awaited while the Lease is held, before leading; leading begins when it returns. May raise APIError.
+        self.confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once
         self.last_renew = clock.now()  # monotonic time of the last success, or of our start
         self.slow_path_count = 0  # renewals that needed a read first (leader_election_slowpath_total)
 
@@ -149,11 +164,43 @@ class LeaderElector:
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
-                if await self._try_once():
-                    return True
+                if await self._try_once(self._clock.now() + self._try_limit_s()):
+                    if await self._confirmed():
+                        return True
+                    self._leading = False
+                    await self._release()
+                    self._wake.clear()  # our own release: let others go first
                 await wait_event(self._wake, self._pause_s())
         finally:
             await cancel_and_wait(watcher)
+        return False
+
+    def _try_limit_s(self) -> float:
+        """For one try to acquire. The first is short: one that gets no answer must not outlast the Lease by far."""
+        return min(self._config.renew_deadline_s, self._config.retry_period_s * (1 + self._failed_tries))
+
+    async def _confirmed(self) -> bool:
+        """Whether we may lead, on what we know now. The Lease is renewed meanwhile."""
+        config = self._config
+        until = self._clock.now() + CONFIRM_MOST_S
+        confirming = asyncio.ensure_future(self.confirm())
+        reason = ""
+        try:
+            while not reason:
+                left_s = min(config.retry_period_s, until - self._clock.now())
+                await asyncio.wait([confirming], timeout=max(0.0, left_s))
+                if confirming.done():
+                    confirming.result()
+                    return self.is_leader
+                if self._stopping.is_set() or self._clock.now() >= until:
+                    reason = f"not confirmed within {CONFIRM_MOST_S:g} s"
+                elif not await self._try_once(self._clock.now() + config.retry_period_s) and not self.is_leader:
+                    reason = "lost meanwhile"
+        except APIError as error:
+            reason = str(error)
+        finally:
+            await cancel_and_wait(confirming)
+        log.warning("not leading: the current state of the cluster is not known", extra={**self._fields(), "error": reason})
         return False
 
     def _pause_s(self) -> float:
@@ -199,7 +246,9 @@ class LeaderElector:
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
             held = await within(limit_s, self._acquire_or_renew())
+            self._failed_tries = 0
         except asyncio.TimeoutError:
+            self._failed_tries += 1
             log.warning("no answer about the lease in time", extra=self._fields())
             held = False
         except APIError as error:
@@ -220,6 +269,8 @@ class LeaderElector:
         try:
             lease = await self._client.get_lease(self._config.namespace, self._config.name)
         except NotFound:
+            if not self.may_try():
+                return False
             created = await self._client.create_lease(self._new_lease())
             self._won(created, start)
             return True
@@ -229,6 +280,8 @@ class LeaderElector:
             return False
         # 4. Respect a holder whose time has not run out.
         if lease.spec.holder_identity and not self._is_holder() and self._clock.now() < self._expiry():
+            return False
+        if not self._is_holder() and not self.may_try():
             return False
         # 5. Write, on condition that it is still what was read.
         updated = await self._client.update_lease(self._claim(lease))
@@ -374,10 +427,25 @@ class LeaderElector:
             return
         if self._leading:
             return
+        # What a watch that was opened again repeats is no sign of life. (A read is current, whatever its version:
+        # after a restore from a backup versions begin lower.)
+        if self._observed is not None and _is_older(lease, self._observed):
+            return
         self._observe(lease)
         self._report_leader()
         if not lease.spec.holder_identity:
             self._wake.set()
+
+
+def _is_older(lease: Lease, than: Lease) -> bool:
+    """Of the same object; one that was deleted and made again is another."""
+    version, known = lease.metadata.resource_version, than.metadata.resource_version
+    return (
+        lease.metadata.uid == than.metadata.uid
+        and version.isdecimal()
+        and known.isdecimal()
+        and int(version) < int(known)
+    )
 
 
 def _whole_seconds(seconds: float) -> int:

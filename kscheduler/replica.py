@@ -1,6 +1,7 @@
 """One running replica: a scheduler, its lease, its endpoint, and the signals that end it.
 
-All replicas observe; the one that holds the lease schedules. Losing the lease stops binding at once and ends the
+All replicas observe; the one that holds the lease schedules, once it has confirmed that it knows all pods and nodes:
+one that cannot gives the lease to another. Losing the lease stops binding at once and ends the
 process with a fault. SIGTERM drains: no new decisions, the binds in flight are answered, Events are sent, and then
 the lease is released for a standby to take.
 """
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.clock import Clock
-from kscheduler.errors import InternalError
+from kscheduler.errors import APIError, InternalError
 from kscheduler.leaderelection import LeaderElector
 from kscheduler.measurements import Measurements
 from kscheduler.scheduler import Scheduler
@@ -29,7 +30,7 @@ EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
-RECONNECT_MOST_S = 5.0
+RECONNECT_MOST_S = 2.0
 # How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
 HEAD_START_S = 0.01
 
@@ -74,6 +75,9 @@ class Replica:
         """Schedule only while elected. `make` is given what to call when leading starts."""
         elector = self._elector = make(self._active.set)
         self._scheduler.binder.may_bind = lambda: elector.is_leader
+        if not self._delay_cache:  # what is listed only after the election is no older than it
+            elector.may_try = lambda: self._scheduler.seems_current
+            elector.confirm = self._scheduler.confirm_room
         return elector
 
     # --- health ---
@@ -151,20 +155,42 @@ class Replica:
             self._active.set()
             await asyncio.Event().wait()
         else:
+            if not self._delay_cache:
+                await self._wait_for_lists()
             await self._elector.run()
+
+    async def _wait_for_lists(self) -> None:
+        """Or for a signal to stop."""
+        waiters = [asyncio.ensure_future(wait) for wait in (self._scheduler.wait_for_lists(), self._stop.wait())]
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait(*waiters)
 
     async def _schedule(self) -> None:
         """Schedule once this replica may, on a cache whose watches work."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
-        # Milliseconds, as a rule. But a watch that was refused at first, as a fresh apiserver may do, and then taken
-        # shows that it works by what it brings: where there is nothing to bring, that may take minutes.
+        if self._elector is None or self._delay_cache:
+            await self._confirm_broken()
+        # Other kinds are as old as they are in kube-scheduler, which waits for their lists only. A watch of them that
+        # was refused a moment ago, as a fresh apiserver may do, is given the time in which it is opened again.
         until = self._clock.now() + RECONNECT_MOST_S
         while self._clock.now() < until:
             if not any(informer.last_error for informer in self._scheduler.informers):
                 break
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
+
+    async def _confirm_broken(self) -> None:
+        """Where nobody else could lead: no time limit, but nothing to wait for unless a watch failed at start."""
+        while not self._scheduler.seems_current:
+            try:
+                await self._scheduler.confirm_room()
+                return
+            except APIError as error:
+                log.warning("current pods and nodes not known yet", extra={"error": str(error)})
+                await asyncio.sleep(1.0)
 
     async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
         """1. Decide no more.  2. Let binds be answered.  3. Settle.  4. Release the lease.  5. Send Events."""

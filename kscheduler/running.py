@@ -19,6 +19,7 @@ import uvloop
 
 from kscheduler import logs
 from kscheduler.client.kube import KubeClient
+from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
 from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_v1, to_yaml
@@ -118,6 +119,7 @@ async def serve(
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
     metrics.limit(options.metric_limits.disabled, options.metric_limits.allowed)
+    pauses = RetryPauses(random.Random(identity))
     connection, election = config.client_connection, config.leader_election
     observer = RestClientMeasurements(metrics)
     client = await KubeClient.connect(
@@ -126,7 +128,7 @@ async def serve(
         server=options.master,
         qps=connection.qps,
         burst=connection.burst,
-        observer=observer,
+        observer=SuccessObserver(pauses, observer),
     )
     reviewers = Reviewers(client, client)
     try:
@@ -148,6 +150,8 @@ async def serve(
                 identity=identity,
                 explain=options.explain,
                 guests=guests,
+                pauses=pauses,
+                prove_silent_watches=True,
             ),
         )
         health = Health()

@@ -24,6 +24,7 @@ from kscheduler.client.concurrency import run_together, wait_event, within
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding, Client
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.feature_gates import FEATURE_GATES
@@ -107,6 +108,8 @@ class Options:
     compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
     recover_events: bool = True  # write the Scheduled Events that a predecessor did not come to write
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
+    pauses: RetryPauses | None = None  # ended by every success of the client; None: by those of the informers only
+    prove_silent_watches: bool = False  # have a watch that says nothing show that it works
 
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
@@ -191,7 +194,7 @@ class Scheduler:
                 self._node_documents.on_change = self.cache.table.note_change
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
-        watches = self._build_watches(client, stopwatch)
+        watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
         self.decisions = None
@@ -380,7 +383,7 @@ class Scheduler:
         """Does anybody outside want to see nodes whole?"""
         return self.extenders.needs_nodes or (self._guests is not None and self._guests.needs_nodes)
 
-    def _build_watches(self, client: Client, stopwatch: Callable[[], float]) -> Watches:
+    def _build_watches(self, client: Client, stopwatch: Callable[[], float], options: Options) -> Watches:
         listeners = Listeners(
             self.cache,
             self.queue,
@@ -403,6 +406,8 @@ class Scheduler:
             rng=self._rng,
             stopwatch=stopwatch,
             measurements=self.measurements,
+            pauses=options.pauses,
+            prove_silent=options.prove_silent_watches,
         )
 
     def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
@@ -485,10 +490,26 @@ class Scheduler:
 
     async def wait_for_sync(self) -> None:
         """Wait until the cache holds everything once, and sources of metrics have answered or had their chance."""
-        for informer in self.informers:
-            await informer.synced.wait()
+        await self.wait_for_lists()
         if self.live_metrics is not None:
             await self.live_metrics.wait_for_sync()
+
+    async def wait_for_lists(self) -> None:
+        """Wait until the cache holds everything once."""
+        for informer in self.informers:
+            await informer.synced.wait()
+
+    @property
+    def seems_current(self) -> bool:
+        """False while the pods or nodes in the cache may be old ones, as far as is known without asking."""
+        return self.is_synced and self.pods.seems_current and self.nodes.seems_current
+
+    async def confirm_room(self) -> None:
+        """Return once the cache holds all pods and nodes that the apiserver had accepted when this was called.
+
+        Waits for as long as it takes; raises APIError when the apiserver cannot say what the current state is.
+        """
+        await run_together(self.nodes.confirm(), self.pods.confirm())
 
     async def schedule(self) -> None:
         """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""

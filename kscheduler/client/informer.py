@@ -4,6 +4,10 @@ The rules: the handler hears of each object in the order add, update..., delete,
 of last, whatever was missed in between. A complete list decides what exists; a watch continues from its version,
 and from its own last version after a break. 410 means list again. Nothing the handler, one bad object or the
 apiserver does ends an informer; only cancellation does. What the objects mean is not known here.
+
+A watch on which nothing comes may be dead without anybody saying so. One that has been silent for a while is opened
+again, from its version and for a few seconds only: if something was missed, it comes at once; if nothing was, the
+apiserver sends a bookmark before it ends the watch, and ends it in time. A watch that does neither is broken.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.client.backoff import Backoff
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, EventType, Resource, WatchEvent
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound
+from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
 from kscheduler.metrics import Counter
 
 log = logging.getLogger(__name__)
@@ -33,6 +39,15 @@ SHORT_WATCH_S = 5.0
 # How long the objects of a page may be handled before others get a turn.
 SLICE_S = 0.001
 PAGE_SIZE = 500  # client-go's
+# Of a watch that is to show that it works. The apiserver sends a bookmark 2 s before the end of a watch, at its next
+# tick of a second, and none to a watch that is shorter.
+PROOF_S = 3.0
+# What a watch may be late with its end.
+PROOF_GRACE_S = 2.0
+# Up to so many objects, a list shows sooner than a watch that nothing was missed: in a tenth of a second.
+SHORT_LIST = 2 * PAGE_SIZE
+# A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
+MAX_FORBIDDEN_DELAY_S = 2.0
 
 
 class Handler(Protocol[T_contra]):
@@ -97,11 +112,15 @@ class Informer(Generic[T]):
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
         observer: InformerObserver | None = None,
+        pauses: RetryPauses | None = None,
+        silence_s: float = float("inf"),
     ) -> None:
         """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist. What
         it raises DecodeError for is left as it was read last.
 
-        `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it.
+        `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it. `pauses` are
+        shared by all users of an apiserver. `silence_s`: after so long without an event a watch has to show that it
+        works.
         """
         self.resource = resource
         self.store: dict[str, T] = {}  # key ("namespace/name", or "name") -> the version the handler knows
@@ -123,12 +142,61 @@ class Informer(Generic[T]):
         self._observer: InformerObserver = observer or NoInformerObserver()
         self._list_reason = "start"
         self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
+        self._pauses = pauses or RetryPauses(random.Random(0))
+        self._silence_s = silence_s
+        self._heard_at = clock.now()  # when list or watch brought something last, or began
+        self._is_quiet = False  # the last watch went silent, or brought only bookmarks
+        self._goal = ""  # the version that `reach` waits for, or ""
+        self._goal_reached = asyncio.Event()
+        self._fell_short = False  # a whole watch has not reached the goal
+        self._interrupt = asyncio.Event()  # the watch that is open is to be opened again
+
+    # --- how far it is ------------------------------------------------------------------------------------------
+
+    @property
+    def seems_current(self) -> bool:
+        """False if list or watch are known not to work, or if the watch is overdue to show that it does."""
+        overdue_s = self._silence_s + max(PROOF_S, self._silence_s) + PROOF_GRACE_S
+        return self.synced.is_set() and self.last_error is None and self._clock.now() - self._heard_at <= overdue_s
+
+    async def confirm(self) -> None:
+        """Return once the store holds everything that the apiserver had accepted when this was called.
+
+        One read of a single object through the quorum, and a short list or watch. Waits for as long as it takes;
+        raises APIError when the apiserver cannot say which version is the current one.
+        """
+        page = await self._client.list_page(self.resource, limit=1)
+        await self.reach(page.resource_version)
+
+    async def reach(self, version: str) -> None:
+        """Return once a list or a watch has brought everything up to this version. For one caller at a time."""
+        if self.synced.is_set() and not _older(self.resource_version, version):
+            return
+        self._goal, self._fell_short = version, False
+        self._goal_reached.clear()
+        self._interrupt.set()
+        try:
+            await self._goal_reached.wait()
+        finally:
+            self._goal = ""
+
+    def _advanced(self) -> None:
+        if self._goal and not _older(self.resource_version, self._goal):
+            self._goal_reached.set()
+
+    @property
+    def _has_goal(self) -> bool:
+        return bool(self._goal) and not self._goal_reached.is_set()
+
+    # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """List, watch, and start over, until cancelled."""
         while True:
             try:
-                if not self.resource_version:
+                if not self.resource_version or (
+                    self._has_goal and (self._fell_short or len(self.store) <= SHORT_LIST)
+                ):
                     await self._list()
                 await self._watch()
             except (Gone, VersionWentBack) as error:
@@ -149,7 +217,8 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """Every page in turn; what is in none of them has been deleted."""
-        start = self._clock.now()
+        start = self._heard_at = self._clock.now()
+        self._interrupt.clear()  # a list that begins now brings all there is
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
         unread: set[str] = set()
         token = ""
@@ -182,7 +251,10 @@ class Informer(Generic[T]):
         self._list_reason = "error"
         # Not yet a success: a list that works and a watch that is refused must not take turns without a pause.
         self.last_error = None
+        self._heard_at = self._clock.now()
         self.synced.set()
+        self._pauses.succeeded()
+        self._advanced()
 
     async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
         """A page, a little at a time: the lease and the bindings must not wait for a big one."""
@@ -210,28 +282,65 @@ class Informer(Generic[T]):
     # --- watch --------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """One watch, until the server ends it. Raises what broke it."""
+        """One watch, until the server ends it or it has to be opened again. Raises what broke it."""
+        self._interrupt.clear()
+        has_to_show = self._has_goal or self._is_quiet
+        if has_to_show:
+            timeout_s = PROOF_S if self._has_goal else max(PROOF_S, self._silence_s)
+            limit_s = timeout_s + PROOF_GRACE_S
+        else:
+            timeout_s, limit_s = self._rng.uniform(*self._watch_timeout_s), self._silence_s
+        self._heard_at = self._clock.now()
+        reading = asyncio.ensure_future(self._read(timeout_s))
+        interrupted = asyncio.ensure_future(self._interrupt.wait())
+        try:
+            while (left_s := self._heard_at + limit_s - self._clock.now()) > 0 and not self._interrupt.is_set():
+                timeout = None if left_s == float("inf") else left_s
+                await asyncio.wait([reading, interrupted], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    reading.result()
+                    self._fell_short = self._has_goal
+                    return
+        finally:
+            await cancel_and_wait(reading, interrupted)
+        if has_to_show and not self._interrupt.is_set():
+            self._fell_short = self._has_goal
+            raise Unreachable(f"watch of {self.resource.plural}: neither an event nor its end came in {limit_s:g} s")
+        self._is_quiet = True
+
+    async def _read(self, timeout_s: float) -> None:
+        """All events of one watch. Raises what broke it."""
         start = self._clock.now()
         heard = False
+        changed = False
         stream = self._client.watch(
             self.resource,
             resource_version=self.resource_version,
             field_selector=self._field_selector,
-            timeout_s=self._rng.uniform(*self._watch_timeout_s),
+            timeout_s=timeout_s,
         )
+        short_s = min(SHORT_WATCH_S, timeout_s / 2)
         try:
             async for events in stream:
+                self._heard_at = self._clock.now()
                 if not heard:
                     heard = True
                     self._worked()
+                if not changed and any(event.type is not EventType.BOOKMARK for event in events):
+                    changed, self._is_quiet = True, False
                 for event in events:
                     self._apply(event)
-        finally:
-            await _close(stream)
+                if self._goal:
+                    self._advanced()
+        except APIError:
             if self._clock.now() - start >= SHORT_WATCH_S:
                 self._worked()
-        if not heard and self._clock.now() - start < SHORT_WATCH_S:
+            raise
+        finally:
+            await _close(stream)
+        if not heard and self._clock.now() - start < short_s:
             raise APIError(f"watch of {self.resource.plural}: ended at once, without an event")
+        self._worked()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         self._event_counts[event.type].inc()
@@ -315,12 +424,16 @@ class Informer(Generic[T]):
             )
         self._backoff.reset()
         self.last_error = None
+        self._pauses.succeeded()
 
     async def _failed(self, error: APIError, *, at_once: bool = False) -> None:
         """Log the first failure of a streak and each new kind of failure in it; wait before the next try."""
         is_new = type(error) is not type(self.last_error)
         self.last_error = error
         delay_s = self._backoff.next_s(error.retry_after_s)
+        at_least_s = error.retry_after_s or 0.0
+        if isinstance(error, Forbidden) or (isinstance(error, NotFound) and not self._may_be_unknown):
+            delay_s = max(min(delay_s, MAX_FORBIDDEN_DELAY_S), at_least_s)
         extra = {
             "resource": self.resource.plural,
             "error": str(error),
@@ -336,7 +449,17 @@ class Informer(Generic[T]):
             log.log(logging.INFO if is_new else logging.DEBUG, "watch version too old, listing again", extra=extra)
         else:
             log.log(logging.WARNING if is_new else logging.DEBUG, "list or watch failed", extra=extra)
-        await asyncio.sleep(0.0 if at_once else delay_s)
+        if at_once:
+            await asyncio.sleep(0.0)
+        elif isinstance(error, _ABOUT_THIS_KIND):
+            await asyncio.sleep(delay_s)
+        else:
+            is_outage = isinstance(error, Unreachable) or (error.status or 0) >= 500
+            await self._pauses.pause(delay_s, at_least_s=at_least_s, may_probe=is_outage)
+
+
+# Another request's success says nothing about these; what follows the last two is a whole list.
+_ABOUT_THIS_KIND = (Forbidden, NotFound, Gone, VersionWentBack)
 
 
 def _key(obj: Any) -> str:

@@ -20,8 +20,8 @@ from kscheduler.client.http_lines import LineReader
 
 log = logging.getLogger(__name__)
 
-# A dead peer is found after 30 + 3 * 10 s, also on a watch that has nothing to say.
-_TCP_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+# A dead peer is found after 10 + 3 * 5 s, also on a watch that has nothing to say.
+_TCP_KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 _BUFFER_BYTES = 1 << 17  # what one look at a busy watch brings: some dozens of events
 _QUEUE_BYTES = 1 << 22  # beyond it the apiserver has to wait for us
 

@@ -1,0 +1,93 @@
+"""The pauses of all that have to repeat a failed request, ended early when the apiserver is seen to answer again.
+
+Each repeater has a backoff of its own, and half a minute of it is right while nothing answers. It is wrong once
+something does: so every success of any request ends all pauses, and while nothing succeeds one of the sleepers is let
+try every second, in turn, instead of all of them. A pause never ends within a second of the failure, so that an
+apiserver that answers one request in two is asked no more often than after a first failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from kscheduler.client.transport import RequestObserver
+
+SOONEST_S = 1.0  # after a failure, whatever succeeds elsewhere
+PROBE_PERIOD_S = 1.0  # one sleeper tries, while nothing succeeds
+_JITTER = (0.75, 1.25)  # so that the replicas do not probe in step
+
+
+class RetryPauses:
+    """One for all users of one apiserver, on one event loop."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._successes = 0
+        self._sleepers: dict[asyncio.Future[None], bool] = {}  # may it probe; the one that slept longest comes first
+        self._probe: asyncio.TimerHandle | None = None
+
+    def succeeded(self) -> None:
+        """Call after each request that the apiserver carried out."""
+        self._successes += 1
+        if self._sleepers:
+            for sleeper in self._sleepers:
+                _wake(sleeper)
+            self._sleepers.clear()
+
+    async def pause(self, delay_s: float, *, at_least_s: float = 0.0, may_probe: bool = True) -> None:
+        """Sleep for `delay_s`, or until a success that comes after this call, but no less than `at_least_s`.
+
+        `may_probe`: this sleeper may be one that is let try while nothing succeeds.
+        """
+        successes = self._successes
+        soonest_s = min(delay_s, max(at_least_s, SOONEST_S))
+        await asyncio.sleep(soonest_s)
+        if soonest_s >= delay_s or self._successes != successes:
+            return
+        sleeper = asyncio.get_running_loop().create_future()
+        self._sleepers[sleeper] = may_probe
+        self._probe_later()
+        try:
+            await asyncio.wait([sleeper], timeout=delay_s - soonest_s)
+        finally:
+            self._sleepers.pop(sleeper, None)
+            sleeper.cancel()
+            if not self._sleepers and self._probe is not None:
+                self._probe.cancel()
+                self._probe = None
+
+    def _probe_later(self) -> None:
+        if self._probe is None and any(self._sleepers.values()):
+            delay_s = PROBE_PERIOD_S * self._rng.uniform(*_JITTER)
+            self._probe = asyncio.get_running_loop().call_later(delay_s, self._let_one_try)
+
+    def _let_one_try(self) -> None:
+        self._probe = None
+        sleeper = next((sleeper for sleeper, may_probe in self._sleepers.items() if may_probe), None)
+        if sleeper is not None:
+            del self._sleepers[sleeper]
+            _wake(sleeper)
+        if any(self._sleepers.values()):
+            self._probe_later()
+
+
+class SuccessObserver:
+    """Reports the successes of a client's requests to the pauses, and everything to another observer."""
+
+    def __init__(self, pauses: RetryPauses, observer: RequestObserver) -> None:
+        self._pauses = pauses
+        self._observer = observer
+
+    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        if code.startswith("2"):
+            self._pauses.succeeded()
+        self._observer.observe(verb, host, code, duration_s)
+
+    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+        self._observer.observe_rate_limiter(verb, host, duration_s)
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
