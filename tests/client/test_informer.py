@@ -14,8 +14,9 @@ import pytest
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Node, ObjectMeta, Pod
-from kscheduler.client.informer import SLICE_S, Informer
+from kscheduler.client.informer import SHORT_LIST, SLICE_S, Informer
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
@@ -84,6 +85,22 @@ class World:
         assert self.heard.known == truth
 
 
+class CountingClient:
+    """Lists and watches through another client, and counts them."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self.requests = 0
+
+    async def list_page(self, resource: Resource[T], **named: Any) -> Page[T]:
+        self.requests += 1
+        return await self._client.list_page(resource, **named)
+
+    def watch(self, resource: Resource[T], **named: Any) -> AsyncIterator[list[WatchEvent[T]]]:
+        self.requests += 1
+        return self._client.watch(resource, **named)
+
+
 def _relabel(metadata: ObjectMeta, labels: dict[str, str]) -> ObjectMeta:
     return msgspec.structs.replace(metadata, labels=labels)
 
@@ -137,6 +154,113 @@ def test_finished_pods_leave_an_informer_that_selects_the_others() -> None:
         assert world.take() == ["add ns/a", "delete ns/a"]
 
     simulate(scenario, field_selector=UNFINISHED_PODS)
+
+
+def test_after_an_outage_all_informers_go_on_at_the_first_success() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster, pauses = Cluster(clock), RetryPauses(random.Random(2))
+        client = CountingClient(cluster.client())
+        informers = [
+            Informer(client, NODES, Recorder(), clock=clock, rng=random.Random(seed), pauses=pauses)  # type: ignore[arg-type]
+            for seed in range(10)
+        ]
+        tasks = [asyncio.ensure_future(informer.run()) for informer in informers]
+        await asyncio.sleep(5)
+        cluster.stop()
+        await asyncio.sleep(200)
+        before = client.requests
+        await asyncio.sleep(100)
+        assert client.requests - before <= 200  # one a second, and what each has of its own backoff
+        cluster.start()
+        await asyncio.sleep(3)
+        cluster.create_node(Node(metadata=ObjectMeta(name="late")))
+        await asyncio.sleep(0.1)
+        assert all("late" in informer.store for informer in informers)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_what_a_frozen_watch_holds_back_comes_on_another_soon_after_it_fell_silent() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.SILENT, Verb.DELIVER, delay_s=3600.0, count=1)
+        world.pod("b")
+        await asyncio.sleep(3)
+        world.pod("c")
+        await asyncio.sleep(3)
+        assert "add ns/b" in world.take()
+        world.check()
+
+    simulate(scenario, silence_s=2.0)
+
+
+def test_a_quiet_watch_that_works_is_asked_to_show_it_and_is_no_failure() -> None:
+    client = ScriptedClient([Page([], "5", "")], [["hang"] for _ in range(1000)])
+    informer, _ = play(client, 300, silence_s=2.0)
+    assert 50 <= len(client.watched_at) <= 150  # one in three seconds
+    assert len(client.listed_at) == 1
+    assert informer.last_error is None
+    assert informer.seems_current
+
+
+def test_a_watch_that_neither_speaks_nor_ends_is_known_to_be_broken() -> None:
+    client = ScriptedClient([Page([], "5", "")], [["hang for ever"] for _ in range(1000)])
+    informer, _ = play(client, 60, silence_s=2.0)
+    assert isinstance(informer.last_error, Unreachable)
+    assert not informer.seems_current
+
+
+def test_a_version_is_reached_by_a_list_where_that_is_short() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.SILENT, Verb.DELIVER, delay_s=3600.0, count=1)
+        world.pod("b")
+        await asyncio.sleep(1)
+        assert "ns/b" not in world.informer.store
+        await asyncio.wait_for(world.informer.confirm(), 0.1)
+        world.check()
+
+    simulate(scenario)
+
+
+def test_a_version_is_not_reached_while_neither_list_nor_watch_brings_it() -> None:
+    async def scenario(world: World) -> None:
+        world.pod("a")
+        await asyncio.sleep(1)
+        world.client.faults.add(FaultKind.SILENT, Verb.DELIVER, delay_s=3600.0)
+        world.client.faults.add(FaultKind.SERVER_ERROR, Verb.LIST)
+        world.client.faults.add(FaultKind.SERVER_ERROR, Verb.WATCH)
+        world.pod("b")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(world.informer.reach(str(world.cluster.version)), 60)
+        world.client.faults.clear()
+        await asyncio.wait_for(world.informer.reach(str(world.cluster.version)), 3)
+        world.check()
+
+    simulate(scenario)
+
+
+def test_many_objects_are_not_listed_again_where_a_watch_shows_that_nothing_was_missed() -> None:
+    items = [pod_at(5, f"p{index}") for index in range(SHORT_LIST + 1)]
+    client = ScriptedClient([Page(items, "5", "")], [["hang"], [[bookmark(9)], "hang"]])
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        informer: Informer[Pod] = Informer(client, PODS, Recorder(), clock=clock, rng=random.Random(1))  # type: ignore[arg-type]
+        task = asyncio.ensure_future(informer.run())
+        await asyncio.sleep(1)
+        await asyncio.wait_for(informer.reach("9"), 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())
+    assert len(client.listed_at) == 1
 
 
 def test_what_was_missed_while_cut_off_is_found(caplog: pytest.LogCaptureFixture) -> None:
@@ -342,6 +466,8 @@ class ScriptedClient:
                 raise step
             if step == "hang":
                 await asyncio.sleep(timeout_s)
+            elif step == "hang for ever":
+                await asyncio.Event().wait()
             else:
                 yield step
 
@@ -363,7 +489,14 @@ def play(client: ScriptedClient, seconds: float, **options: Any) -> tuple[Inform
 
     async def main() -> Informer[Pod]:
         clock = LoopClock(asyncio.get_running_loop())
-        informer: Informer[Pod] = Informer(client, PODS, heard, clock=clock, rng=random.Random(1), **options)  # type: ignore[arg-type]
+        informer: Informer[Pod] = Informer(
+            client,  # type: ignore[arg-type]
+            PODS,
+            heard,
+            clock=clock,
+            rng=random.Random(1),
+            **options,
+        )
         task = asyncio.ensure_future(informer.run())
         await asyncio.sleep(seconds)
         task.cancel()
@@ -403,13 +536,28 @@ def test_a_bookmark_from_the_past_is_ignored() -> None:
     assert len(client.listed_at) == 1
 
 
-def test_failures_back_off_up_to_half_a_minute() -> None:
+def test_one_informer_alone_tries_about_every_two_seconds_while_nothing_answers() -> None:
     client = ScriptedClient([Unreachable("refused")], [])
     play(client, 300)
     gaps = [b - a for a, b in zip(client.listed_at, client.listed_at[1:], strict=False)]
     assert 0.5 <= gaps[0] <= 1.0
+    assert all(1.0 <= gap <= 2.5 for gap in gaps[1:])
+
+
+def test_a_watch_that_is_always_gone_backs_off_up_to_half_a_minute_whatever_else_succeeds() -> None:
+    client = ScriptedClient([Page([], "5", "")], [[Gone("too old")] for _ in range(1000)])
+    play(client, 300)
+    gaps = [b - a for a, b in zip(client.listed_at, client.listed_at[1:], strict=False)]
     assert all(gap <= 30.0 for gap in gaps)
-    assert min(gaps[5:]) >= 15.0
+    assert min(gaps[6:]) >= 15.0
+
+
+def test_what_is_forbidden_is_tried_every_two_seconds() -> None:
+    client = ScriptedClient([Forbidden("RBAC is not loaded", status=403)], [])
+    play(client, 120)
+    gaps = [b - a for a, b in zip(client.listed_at, client.listed_at[1:], strict=False)]
+    assert max(gaps) <= 2.0
+    assert min(gaps[3:]) >= 1.0
 
 
 def test_a_retry_waits_as_long_as_the_server_asks() -> None:

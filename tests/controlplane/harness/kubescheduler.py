@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.controlplane.harness.cluster import ControlPlane
@@ -21,16 +22,18 @@ class KubeScheduler(SchedulerProcess):
         qps: float = 10_000,
         burst: int = 10_000,
         leader_elect: bool = False,
+        lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
+        kubeconfig: Path | None = None,
         name: str = "kube-scheduler",
         extra_flags: tuple[str, ...] = (),
     ) -> None:
         super().__init__(
             control_plane,
             name,
-            control_plane.kubeconfig_for_user(USER),
+            kubeconfig or control_plane.kubeconfig_for_user(USER),
             qps=qps,
             burst=burst,
-            leader_election={"leaderElect": leader_elect},
+            leader_election={"leaderElect": leader_elect, **(lease or {})},
             configuration=configuration,
         )
         command = [str(control_plane.binaries.path("kube-scheduler")), *self.flags, *extra_flags]
