@@ -6,8 +6,9 @@ compared. The holder renews every retry period; when no renewal succeeds within 
 leader before anyone else may start. A kube-scheduler on the same Lease is excluded like any other candidate.
 
 Beyond client-go: a candidate asks whether it may lead before it takes the Lease, and has it confirmed afterwards; if
-that fails, it releases the Lease, so that another replica may try. A candidate also watches the Lease, so that a release wakes it at once, and it tries at the moment
-the Lease runs out instead of at its next poll. Polling goes on underneath, for when the watch does not work.
+that fails, it releases the Lease, so that another replica may try. It also watches the Lease, so that a release wakes
+it at once, and it tries at the moment the Lease runs out instead of at its next poll. Polling goes on underneath, for
+when the watch does not work.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.protocol import LEASES, Client, EventType
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, ConfigError, Gone, KSchedulerError, NotFound
+from kscheduler.errors import APIError, ConfigError, Conflict, Gone, KSchedulerError, NotFound
 
 log = logging.getLogger(__name__)
 
 JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods apart
 RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
 _WATCH_TIMEOUT_S = (300.0, 600.0)
+UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
 CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that it works
 
 
@@ -110,7 +112,8 @@ class LeaderElector:
         self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
         self._stopping = asyncio.Event()
-        self._failed_tries = 0  # of a candidate, one after the other, without an answer
+        self._failed_tries = 0  # one after the other, without a good answer
+        self._declined = False  # the last time there was a Lease to take
         self.may_try: Callable[[], bool] = _yes  # is asked before another's Lease is taken
         # Awaited while the Lease is held, before leading; leading begins when it returns. May raise APIError.
         self.confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once
@@ -200,7 +203,8 @@ class LeaderElector:
             reason = str(error)
         finally:
             await cancel_and_wait(confirming)
-        log.warning("not leading: the current state of the cluster is not known", extra={**self._fields(), "error": reason})
+        extra = {**self._fields(), "error": reason}
+        log.warning("not leading: the current state of the cluster is not known", extra=extra)
         return False
 
     def _pause_s(self) -> float:
@@ -212,6 +216,8 @@ class LeaderElector:
             until_expiry = self._expiry() - self._clock.now() + self._rng.uniform(0.0, 0.05) * period
             if until_expiry > 0:
                 pause = min(pause, until_expiry)
+        if self._failed_tries or self._declined:  # something has to change first, and then somebody should lead at once
+            pause = min(pause, UNANSWERED_PAUSE_S * self._rng.uniform(0.5, 1.0))
         return pause
 
     async def _renew(self) -> None:
@@ -252,6 +258,7 @@ class LeaderElector:
             log.warning("no answer about the lease in time", extra=self._fields())
             held = False
         except APIError as error:
+            self._failed_tries += 0 if isinstance(error, Conflict) else 1
             log.warning("lease could not be read or written", extra={**self._fields(), "error": str(error)})
             held = False
         self._report_leader()
@@ -269,7 +276,7 @@ class LeaderElector:
         try:
             lease = await self._client.get_lease(self._config.namespace, self._config.name)
         except NotFound:
-            if not self.may_try():
+            if not self._may_take():
                 return False
             created = await self._client.create_lease(self._new_lease())
             self._won(created, start)
@@ -280,13 +287,21 @@ class LeaderElector:
             return False
         # 4. Respect a holder whose time has not run out.
         if lease.spec.holder_identity and not self._is_holder() and self._clock.now() < self._expiry():
+            self._declined = False
             return False
-        if not self._is_holder() and not self.may_try():
+        if not self._is_holder() and not self._may_take():
             return False
         # 5. Write, on condition that it is still what was read.
         updated = await self._client.update_lease(self._claim(lease))
         self._won(updated, start)
         return True
+
+    def _may_take(self) -> bool:
+        may = self.may_try()
+        if not may and not self._declined:
+            log.warning("leaving a free lease alone: what is known of the cluster may be old", extra=self._fields())
+        self._declined = not may
+        return may
 
     async def _renew_fast(self, start: float) -> bool:
         assert self._observed is not None

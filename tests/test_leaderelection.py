@@ -13,7 +13,7 @@ import pytest
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.protocol import LEASES
 from kscheduler.client.times import micro_time
-from kscheduler.errors import ConfigError
+from kscheduler.errors import APIError, ConfigError
 from kscheduler.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
@@ -449,3 +449,103 @@ def test_whatever_fails_there_are_never_two_leaders(seed: int) -> None:
 def test_durations_that_cannot_work_are_refused(durations: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ElectionConfig("a", **durations)  # type: ignore[arg-type]
+
+
+# --- before leading -----------------------------------------------------------------------------------------------
+
+
+def test_late_news_of_old_renewals_do_not_prolong_the_lease_of_one_that_was_killed() -> None:
+    async def scenario(world: World) -> None:
+        first = world.start("a")
+        await asyncio.sleep(1)
+        second = world.start("b")
+        second.client.faults.add(FaultKind.DELAYED, Verb.DELIVER, resource=LEASES.plural, delay_s=14.0)
+        await asyncio.sleep(60)
+        await first.kill()
+        killed = world.clock.now()
+        await asyncio.sleep(40)
+        assert second.when("started") - killed <= 15 + 3
+
+    simulate(scenario)
+
+
+def test_a_try_that_gets_no_answer_does_not_outlast_the_lease_by_far() -> None:
+    async def scenario(world: World) -> None:
+        first = world.start("a")
+        await asyncio.sleep(1)
+        second = world.start("b")
+        await asyncio.sleep(20)
+        await first.kill()
+        killed = world.clock.now()
+        await asyncio.sleep(12.5)
+        second.client.faults.add(FaultKind.TIMEOUT, Verb.GET_LEASE, delay_s=3600.0, count=1)
+        await asyncio.sleep(30)
+        assert second.when("started") - killed <= 15 + 3
+
+    simulate(scenario)
+
+
+def test_a_candidate_that_may_not_lead_leaves_a_free_lease_alone() -> None:
+    async def scenario(world: World) -> None:
+        blind = world.start("a")
+        blind.elector.may_try = lambda: False
+        await asyncio.sleep(10)
+        assert KEY not in world.cluster.leases
+        world.start("b")
+        await asyncio.sleep(1)
+        assert world.leaders == ["b"]
+
+    simulate(scenario)
+
+
+def test_a_leader_that_cannot_confirm_what_it_knows_gives_the_lease_to_another() -> None:
+    async def scenario(world: World) -> None:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        first = world.start("a")
+        first.elector.confirm = never
+        await asyncio.sleep(1)
+        second = world.start("b")
+        await asyncio.sleep(10)
+        assert world.leaders == ["b"]
+        assert world.lease.spec.holder_identity == "b"
+        assert [what for _, what in first.log if what == "started"] == []
+        await second.kill()
+
+    simulate(scenario)
+
+
+def test_a_replica_alone_goes_on_trying_until_it_can_confirm() -> None:
+    async def scenario(world: World) -> None:
+        works_from = 60.0
+
+        async def confirm() -> None:
+            if world.clock.now() < works_from:
+                raise APIError("no quorum", status=500)
+
+        only = world.start("a")
+        only.elector.confirm = confirm
+        await asyncio.sleep(59)
+        assert world.leaders == []
+        await asyncio.sleep(6)
+        assert world.leaders == ["a"]
+
+    simulate(scenario)
+
+
+def test_the_lease_is_renewed_while_it_is_confirmed() -> None:
+    async def scenario(world: World) -> None:
+        async def slowly() -> None:
+            await asyncio.sleep(4.0)
+
+        short = {"lease_duration_s": 3.0, "renew_deadline_s": 2.0, "retry_period_s": 0.5}
+        first = world.start("a", **short)
+        first.elector.confirm = slowly
+        second = world.start("b", **short)
+        second.elector.confirm = slowly
+        await asyncio.sleep(10)
+        assert len(world.leaders) == 1
+        assert world.lease.spec.lease_transitions == 0
+
+    simulate(scenario)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.config.load import default_config
 from kscheduler.errors import InternalError
 from kscheduler.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
 from kscheduler.measurements import Measurements
 from kscheduler.metrics import Metrics
 from kscheduler.replica import Replica, measure_lag
-from kscheduler.scheduler import Scheduler
+from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
@@ -48,6 +49,8 @@ class Process:
 
     def __init__(self, world: World, identity: str, *, elects: bool, delay_cache: bool) -> None:
         self.client: ClusterClient = world.cluster.client(latency=world.latency, seed=len(world.processes))
+        pauses = RetryPauses(random.Random(identity))
+        self.client.on_success = pauses.succeeded
         self.scheduler = Scheduler(
             self.client,
             default_config(),
@@ -55,6 +58,7 @@ class Process:
             rng=random.Random(identity),
             metrics=Metrics(),
             stopwatch=world.clock.now,
+            options=Options(pauses=pauses, prove_silent_watches=True),
         )
         self.replica = Replica(
             self.scheduler, clock=world.clock, make_server=None, delay_cache_until_active=delay_cache
@@ -269,6 +273,89 @@ def test_a_watch_that_was_refused_once_and_is_silent_since_keeps_no_pod_waiting(
         await asyncio.sleep(2)
         assert any(informer.last_error for informer in process.scheduler.informers)
         await world.until(lambda: world.pending == 0, within_s=10)
+
+    run(scenario)
+
+
+def test_a_standby_whose_watches_of_pods_are_frozen_does_not_lead_before_one_works(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.pods(16)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(1)
+        standby.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
+        world.cluster.create_node(make_node("full").capacity(cpu="800m", memory="32Gi").obj())
+        await world.until(lambda: world.pending == 8)
+        await asyncio.sleep(1)
+        await leader.kill()
+        await asyncio.sleep(60)
+        assert world.pending == 8
+        assert world.holder == "a"
+        standby.client.faults.clear()
+        world.cluster.create_pod(make_pod("late").obj())
+        await world.until(lambda: world.pending == 8, within_s=10)
+        assert world.holder == "b"
+
+    run(scenario)
+
+
+def test_a_standby_that_may_not_read_pods_leaves_the_lease_to_one_that_may(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        blind = world.start("b")
+        await asyncio.sleep(1)
+        for verb in (Verb.LIST, Verb.WATCH):
+            blind.client.faults.add(FaultKind.SERVER_ERROR, verb, resource="pods")
+        blind.client.faults.add(FaultKind.CUT, Verb.DELIVER, resource="pods")
+        world.pods(20)
+        await world.until(lambda: world.pending == 0)
+        await leader.kill()
+        world.pods(5, first=20)
+        await asyncio.sleep(60)
+        assert world.pending == 5
+        assert world.holder == "a"
+        world.start("c")
+        await world.until(lambda: world.pending == 0, within_s=20)
+        assert world.holder == "c"
+        blind.client.faults.clear()
+        await world.processes[2].kill()
+        world.pods(5, first=25)
+        await world.until(lambda: world.pending == 0, within_s=18)
+        assert world.holder == "b"
+
+    run(scenario)
+
+
+def test_a_replica_alone_that_could_not_read_pods_leads_within_3_s_of_their_being_readable(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(5)
+        only = world.start("a")
+        for verb in (Verb.LIST, Verb.WATCH):
+            only.client.faults.add(FaultKind.SERVER_ERROR, verb, resource="pods")
+        await asyncio.sleep(100)
+        assert world.pending == 5
+        only.client.faults.clear()
+        assert await world.until(lambda: world.pending == 0) <= 3
+
+    run(scenario)
+
+
+def test_after_an_outage_a_leader_binds_within_3_s(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a", elects=False)
+        world.pods(5)
+        await world.until(lambda: world.pending == 0)
+        world.cluster.stop()
+        await asyncio.sleep(200)
+        assert not leader.task.done()
+        world.cluster.start()
+        world.pods(5, first=5)
+        assert await world.until(lambda: world.pending == 0) <= 3
 
     run(scenario)
 

@@ -65,6 +65,7 @@ class ClusterClient:
 
     def __init__(self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random) -> None:
         self.faults = faults
+        self.on_success: Callable[[], object] = bool  # is called for each request that reaches the server
         self._cluster = cluster
         self._latency = latency
         self._random = source
@@ -324,6 +325,7 @@ class ClusterClient:
                 raise error
         if self._cluster.is_down:
             raise Unreachable("connection refused: the apiserver is down")
+        self.on_success()
         return fault
 
     def _jittered(self, seconds: float) -> float:
