@@ -121,6 +121,7 @@ class RunOptions:
     metric_limits: MetricLimits = field(default_factory=MetricLimits)
     feature_gates: dict[str, bool] = field(default_factory=dict)
     tie_break: str = "seeded"  # or "first"
+    replace_ended_holder: bool = False  # of the Lease, without waiting for it to run out
     seed: int = 0
     bind_concurrency: int | None = None  # None: the scheduler's own default
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
@@ -521,6 +522,16 @@ def _add_election_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--leader-elect", type=_boolean, nargs="?", const=True, default=None, metavar="true|false")
     for name in ("lease-duration", "renew-deadline", "retry-period"):
         group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
+    group.add_argument(
+        "--leader-elect-replace-ended-holder",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="take the Lease at once from a holder whose Pod the kubelet reports as ended; needs POD_NAMESPACE, "
+        "POD_NAME and POD_UID in the environment (default false)",
+    )
     for name in ("lock", "name", "namespace"):
         group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
 
@@ -650,6 +661,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         ),
         feature_gates=gates,
         tie_break=namespace.tie_break,
+        replace_ended_holder=namespace.leader_elect_replace_ended_holder,
         seed=namespace.seed,
         bind_concurrency=namespace.bind_concurrency,
         assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,

@@ -34,6 +34,7 @@ JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods 
 RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
 _WATCH_TIMEOUT_S = (300.0, 600.0)
 UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
+ENDED_PERIOD_S = 1.0  # between two questions whether the holder has ended, where that can be known
 CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that it works
 
 
@@ -117,6 +118,8 @@ class LeaderElector:
         self.may_try: Callable[[], bool] = _yes  # is asked before another's Lease is taken
         # Awaited while the Lease is held, before leading; leading begins when it returns. May raise APIError.
         self.confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once
+        # Whether the process of this identity has provably ended: its Lease need not run out. None: nobody can know.
+        self.has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None
         self.last_renew = clock.now()  # monotonic time of the last success, or of our start
         self.slow_path_count = 0  # renewals that needed a read first (leader_election_slowpath_total)
 
@@ -216,6 +219,8 @@ class LeaderElector:
             until_expiry = self._expiry() - self._clock.now() + self._rng.uniform(0.0, 0.05) * period
             if until_expiry > 0:
                 pause = min(pause, until_expiry)
+        if self.has_ended is not None:
+            pause = min(pause, ENDED_PERIOD_S)
         if self._failed_tries or self._declined:  # something has to change first, and then somebody should lead at once
             pause = min(pause, UNANSWERED_PAUSE_S * self._rng.uniform(0.5, 1.0))
         return pause
@@ -285,10 +290,12 @@ class LeaderElector:
         self._observe(lease)
         if self._leading and self._held_by_other():
             return False
-        # 4. Respect a holder whose time has not run out.
-        if lease.spec.holder_identity and not self._is_holder() and self._clock.now() < self._expiry():
-            self._declined = False
-            return False
+        # 4. Respect a holder whose time has not run out, and whose end is not proved.
+        holder = lease.spec.holder_identity
+        if holder and not self._is_holder() and self._clock.now() < self._expiry():
+            if self.has_ended is None or not await self.has_ended(holder):
+                self._declined = False
+                return False
         if not self._is_holder() and not self._may_take():
             return False
         # 5. Write, on condition that it is still what was read.

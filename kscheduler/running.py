@@ -33,6 +33,7 @@ from kscheduler.explain.explainer import Leadership
 from kscheduler.flags import RunOptions, apply_run_options, report
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import known_plugins
+from kscheduler.gone_holder import GoneHolder
 from kscheduler.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.measurements import RestClientMeasurements
 from kscheduler.memory import Collections
@@ -134,6 +135,10 @@ async def serve(
     try:
         if options.secure_port:
             reviewers = await connect_reviewers(options, client, clock, observer)
+        ended = None
+        if election.leader_elect and options.replace_ended_holder:
+            ended = GoneHolder.from_environment(client)
+            identity = ended.identity
         scheduler = Scheduler(
             client,
             config,
@@ -189,6 +194,7 @@ async def serve(
             elected = elector = replica.elect_with(
                 lambda started: LeaderElector(client, clock, draw, settings, on_started=started)
             )
+            elected.has_ended = ended
             status = metrics.leader_election_master_status.labels(election.resource_name)
             metrics.before_collect(lambda: status.set(float(elected.is_leader)))
         replica.add_checks(health, election.resource_name, election.lease_duration.seconds)

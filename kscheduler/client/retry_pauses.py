@@ -84,6 +84,9 @@ class SuccessObserver:
             self._pauses.succeeded()
         self._observer.observe(verb, host, code, duration_s)
 
+    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+        self._observer.observe_sizes(verb, host, sent_bytes, received_bytes)
+
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         self._observer.observe_rate_limiter(verb, host, duration_s)
 
