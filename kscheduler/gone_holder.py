@@ -22,7 +22,6 @@ from kscheduler.client.concurrency import within
 from kscheduler.client.protocol import Client
 from kscheduler.errors import APIError, ConfigError
 
-
 log = logging.getLogger(__name__)
 
 QUESTION_S = 1.0  # a longer wait for the answer is not worth it: the Lease runs out as well

@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     later = [at for at in times if at >= signalled - 1.0]
     pause_s = max(second - first for first, second in pairwise(later))
     print(
-        f"SIG{options.signal}, {options.lease} lease: longest pause {pause_s:.2f} s, {len(times)} pods bound, problems: {problems or 'none'}"
+        f"SIG{options.signal}, {options.lease} lease: longest pause {pause_s:.2f} s, {len(times)} pods bound, "
+        f"problems: {problems or 'none'}"
     )
     return 1 if problems else 0
 

@@ -101,9 +101,10 @@ def test_the_lease_of_a_holder_that_has_ended_is_taken_at_once_and_no_other(
             return proof and dead.is_set() and identity == "a"
 
         tasks = []
-        for name in ("a", "b"):
+        leads = asyncio.Event()
+        for name, started in (("a", bool), ("b", leads.set)):
             client: Client = cluster.client()
-            elector = LeaderElector(client, clock, random.Random(name), ElectionConfig(name))
+            elector = LeaderElector(client, clock, random.Random(name), ElectionConfig(name), on_started=started)
             elector.has_ended = ended
             electors.append(elector)
             tasks.append(asyncio.ensure_future(elector.run()))
@@ -113,8 +114,7 @@ def test_the_lease_of_a_holder_that_has_ended_is_taken_at_once_and_no_other(
         tasks[0].cancel()
         dead.set()
         killed = clock.now()
-        while not electors[1].is_leader:
-            await asyncio.sleep(0.1)
+        await leads.wait()
         assert least_s <= clock.now() - killed <= most_s
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
