@@ -9,7 +9,7 @@ SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests test hunt test-fast check lint types stubs contracts format bench profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,12 @@ format: build ## put the sources into shape
 
 bench: build ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
+
+MINUTES ?= 30
+SEED ?= 1
+FAULTS ?=
+campaign: build ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
+	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) --faults "$(FAULTS)"
 
 profile: build ## flame graph, event-loop lag and allocations under load, into build/profile
 	$(BIN)/python -m perf.profile

@@ -27,6 +27,8 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Request  # a binding's body says to which node
+  resources: [{group: "", resources: [pods/binding]}]
 - level: Metadata
 """
 

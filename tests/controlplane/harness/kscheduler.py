@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class KScheduler(SchedulerProcess):
         lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
         name: str = "kscheduler",
         extra_flags: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
         wait: bool = True,
     ) -> None:
         super().__init__(
@@ -41,9 +43,9 @@ class KScheduler(SchedulerProcess):
             configuration=configuration,
         )
         command = [sys.executable, "-m", "kscheduler", "run", *self.flags, *extra_flags]
-        environment = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
-        environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}
-        self.process = control_plane.start_process(name, command, environment=environment, directory=REPOSITORY)
+        variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}
+        self.process = control_plane.start_process(name, command, environment=variables, directory=REPOSITORY)
         if wait:
             self.wait_ready()

@@ -174,6 +174,8 @@ class Connection:
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _send(self, content: bytes) -> None:
+        if self._writer.is_closing():
+            raise Ended
         self._writer.write(content)
         await self._writer.drain()
 
@@ -302,7 +304,8 @@ class Stream:
 
     def _write(self, content: bytes) -> None:
         self._at_line_start = content.endswith(b"\n") or not content
-        self._writer.write(http1.framed(content))
+        if not self._writer.is_closing():
+            self._writer.write(http1.framed(content))
 
 
 def _takes_answer(active: list[ActiveFault]) -> bool:
