@@ -85,7 +85,7 @@ class Balanced:
             self._idle.append(held)
         if status >= 300:
             raise_status(verb, path, status, b"")
-        spec = {"nodeName": self.nodes[name]} if name in self.nodes else {}
+        spec: dict[str, Any] = {"nodeName": self.nodes[name]} if name in self.nodes else {}
         return msgspec.json.encode(pod(name, **spec))
 
     async def _pass(self, takes_s: float, timeout_s: float) -> None:
@@ -94,7 +94,7 @@ class Balanced:
             raise Unreachable("timed out")
 
     def _bind(self, name: str, body: bytes) -> int:
-        node = decode(unwrap(body, b"v1", b"Binding")[2])[3].decode()
+        node = cast(bytes, decode(unwrap(body, b"v1", b"Binding")[2])[3]).decode()
         self.asked.setdefault(name, set()).add(node)
         if name in self.nodes:
             return 409
