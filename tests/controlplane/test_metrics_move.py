@@ -7,7 +7,6 @@ import ssl
 import urllib.request
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.controlplane.harness.kscheduler import KScheduler
@@ -16,9 +15,6 @@ from tests.controlplane.harness.ports import free_port
 from tests.controlplane.harness.workspace import Workspace
 from tests.moving_families import OF_A_PROCESS, moved
 from tests.serving.routing.test_admission import review
-
-pytest.importorskip("wasmtime")
-
 from tests.wasm.test_hostile import TRAP, batch_guest, scores
 
 GUEST = "Policy"

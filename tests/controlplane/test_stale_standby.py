@@ -35,7 +35,6 @@ LEASE = {
     "resourceName": NAME,
     "resourceNamespace": "kube-system",
 }
-PATIENCE_S = 120.0  # for failures only
 PROBE = "/api/v1/namespaces/default/pods/probe"
 
 FAULTS: dict[str, list[Fault]] = {
@@ -80,32 +79,30 @@ def overcommitted_after_takeover(
         # 1. Both know the pods, and no node.
         create(control_plane.credentials, pods(PODS, "default", templates=[pod(requests={"cpu": "1"})]))
         leader = program(control_plane, name="leader", leader_elect=True, lease=LEASE)
-        eventually(lambda: holder(control_plane), "a leader", limit_s=PATIENCE_S)
+        eventually(lambda: holder(control_plane), "a leader")
         first = holder(control_plane)
         kubeconfig = proxy.kubeconfig(directory / f"{program.__name__}.kubeconfig", token)
         standby = program(control_plane, name="standby", leader_elect=True, lease=LEASE, kubeconfig=kubeconfig)
         # 2. The standby sees the nodes, and no pod being bound to them.
         active = [proxy.add(fault) for fault in faults]
         create(control_plane.credentials, nodes(NODES, templates=[node(capacity={"cpu": "4", "pods": "110"})]))
-        eventually(lambda: bound(control_plane).total() == FITTING, "full nodes", limit_s=PATIENCE_S)
+        eventually(lambda: bound(control_plane).total() == FITTING, "full nodes")
         # 3. It takes over.
         leader.process.signal(signal.SIGKILL)
         create(control_plane.credentials, pods(1, "default", templates=[pod("probe", requests={"cpu": "0"})]))
         eventually(
             lambda: holder(control_plane) not in ("", first) or DECLINED in standby.process.log_text(),
             "the standby's turn",
-            limit_s=PATIENCE_S,
         )
         if program is KubeScheduler:
             eventually(
                 lambda: sum(exchange.resource == "pods/binding" for exchange in list(proxy.journal)) >= FITTING,
                 "the bindings of a stale leader",
-                limit_s=PATIENCE_S,
             )
         if program is KubeScheduler or holder(control_plane) in ("", first):  # else it must do with what it lists
             for fault in active:
                 fault.remove()
-        eventually(lambda: control_plane.api.get(PROBE)["spec"].get("nodeName"), "the probe bound", limit_s=PATIENCE_S)
+        eventually(lambda: control_plane.api.get(PROBE)["spec"].get("nodeName"), "the probe bound")
         for fault in active:
             fault.remove()
     return sum(max(0, count - FITTING // NODES) for count in bound(control_plane).values())
