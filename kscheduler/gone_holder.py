@@ -20,7 +20,8 @@ import msgspec
 from kscheduler.api.documents import PodDocument
 from kscheduler.client.concurrency import within
 from kscheduler.client.protocol import Client
-from kscheduler.errors import APIError, ConfigError
+from kscheduler.decoding import json_decoder
+from kscheduler.errors import APIError, ConfigError, DecodeError
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class _Spec(msgspec.Struct, frozen=True):
     containers: list[msgspec.Raw] = []
 
 
-_decode_status = msgspec.json.Decoder(_Status).decode
-_decode_spec = msgspec.json.Decoder(_Spec).decode
+_decode_status = json_decoder(_Status)
+_decode_spec = json_decoder(_Spec)
 
 
 class GoneHolder:
@@ -79,7 +80,7 @@ class GoneHolder:
         try:
             pod = await within(QUESTION_S, self._client.get_pod_document(self._namespace, name))
             has_ended = pod.metadata.uid == uid and all_containers_ended(pod)
-        except (APIError, asyncio.TimeoutError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (APIError, asyncio.TimeoutError, DecodeError) as error:
             log.debug("holder of the lease not known to have ended", extra={"holder": identity, "error": str(error)})
             return False
         if has_ended:
@@ -88,7 +89,7 @@ class GoneHolder:
 
 
 def all_containers_ended(pod: PodDocument) -> bool:
-    """Whether the kubelet reports the end of each container, and of the Pod. Raises MsgspecError for bad JSON."""
+    """Whether the kubelet reports the end of each container, and of the Pod. Raises DecodeError."""
     status = _decode_status(pod.status)
     containers = _decode_spec(pod.spec).containers
     reported = status.container_statuses or []

@@ -292,10 +292,10 @@ class LeaderElector:
             return False
         # 4. Respect a holder whose time has not run out, and whose end is not proved.
         holder = lease.spec.holder_identity
-        if holder and not self._is_holder() and self._clock.now() < self._expiry():
-            if self.has_ended is None or not await self.has_ended(holder):
-                self._declined = False
-                return False
+        has_time = bool(holder) and not self._is_holder() and self._clock.now() < self._expiry()
+        if has_time and not (self.has_ended is not None and await self.has_ended(holder or "")):
+            self._declined = False
+            return False
         if not self._is_holder() and not self._may_take():
             return False
         # 5. Write, on condition that it is still what was read.

@@ -22,7 +22,7 @@ from tests.controlplane.harness.load import create, nodes, pods
 TIMEOUT_S = 300.0
 LEASES = {
     "default": {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"},  # kube-scheduler's
-    "short": {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"},  # deploy/short-lease
+    "short": {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"},  # RATIONALE.md says when it is safe
 }
 
 

@@ -7,11 +7,11 @@ import json
 import random
 from typing import Any
 
-import msgspec
 import pytest
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.client.protocol import Client
+from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, ConfigError, NotFound
 from kscheduler.gone_holder import GoneHolder
 from kscheduler.leaderelection import ElectionConfig, LeaderElector
@@ -28,7 +28,7 @@ def pod(uid: str, phase: str, *containers: dict[str, Any], specified: int = 1) -
         "spec": {"containers": [{"name": f"c{index}"} for index in range(specified)]},
         "status": {"phase": phase, "containerStatuses": list(containers)},
     }
-    return msgspec.json.decode(json.dumps(document), type=PodDocument)
+    return json_decoder(PodDocument)(json.dumps(document).encode())
 
 
 class Pods:

@@ -44,8 +44,8 @@ PAGE_SIZE = 500  # client-go's
 PROOF_S = 3.0
 # What a watch may be late with its end.
 PROOF_GRACE_S = 2.0
-# Up to so many objects, a list shows sooner than a watch that nothing was missed: in a tenth of a second.
-SHORT_LIST = 2 * PAGE_SIZE
+# Up to so many objects, a list shows sooner than a watch that nothing was missed: in half a second, not in two.
+SHORT_LIST = 10 * PAGE_SIZE
 # A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
 MAX_FORBIDDEN_DELAY_S = 2.0
 
