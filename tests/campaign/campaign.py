@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ PAUSE_LIMIT_S = 3.0
 QUIET_S = 45.0  # no change for so long: nothing more will come. Longer than a hung request (30 s) and a back-off (10 s)
 SETTLE_POLL_S = 0.25
 CLOCK_JUMPS_S = (-1200, -60, 60, 1200)
+TRACEBACKS = ("Traceback (most recent call last)", "Task exception was never retrieved")
 LOG_LINES = 12  # around a violation
 LOG_CHARS = 400  # of a line
 
@@ -300,31 +301,32 @@ class _Campaign:
             )
             limit_s = takeover_s if loses_lease else PAUSE_LIMIT_S
             blocks.append((fault.began_unix_s, fault.ended_unix_s, fault.kind, limit_s))
-        for end in ends:
-            blocks.append((end.at_unix_s, end.at_unix_s, "end of a process", takeover_s))
-        for at_s, _ in leaders[1:]:
-            blocks.append((at_s, at_s, "new leader", PAUSE_LIMIT_S))
-        return blocks
+        blocks += [(end.at_unix_s, end.at_unix_s, "end of a process", takeover_s) for end in ends]
+        return blocks + [(at_s, at_s, "new leader", PAUSE_LIMIT_S) for at_s, _ in leaders[1:]]
 
     def _tracebacks(self) -> list[Violation]:
-        found = []
-        for replica in self._replicas:
-            for line in replica.scheduler.process.log_text().splitlines():
-                if "Traceback (most recent call last)" in line or "Task exception was never retrieved" in line:
-                    found.append(Violation("traceback", 0.0, f"replica {replica.number}: {line[:1500]}"))
-        return found
+        return [
+            Violation("traceback", 0.0, f"{replica.user}: {line[:1500]}")
+            for replica, line in self._log_lines()
+            if any(mark in line for mark in TRACEBACKS)
+        ]
 
     def _lines_around(self, violation: Violation) -> list[str]:
-        """Log lines that name the pod, and where there are few, those written about then."""
-        subject = next((word for word in violation.text.split() if word.startswith(f"{NAMESPACE}/")), None)
-        name = subject.partition("/")[2].rstrip(":,") if subject else None
-        at = time.strftime("%H:%M:%S", time.localtime(violation.at_unix_s))
-        found = []
+        """Log lines that name the pod or node, or were written at the violation's second."""
+        words = (word.rstrip(":,") for word in violation.text.split())
+        pod = next((word for word in words if word.startswith(f"{NAMESPACE}/")), "")
+        at = time.strftime(" %H:%M:%S.", time.localtime(violation.at_unix_s))
+        found = [
+            f"{replica.user}: {line[:LOG_CHARS]}"
+            for replica, line in self._log_lines()
+            if (pod and f'"{pod}"' in line) or (violation.at_unix_s and at in line)
+        ]
+        return found[-LOG_LINES:]
+
+    def _log_lines(self) -> Iterator[tuple[Replica, str]]:
         for replica in self._replicas:
             for line in replica.scheduler.process.log_text().splitlines():
-                if (name and (f'{name}"' in line or f"{name} " in line)) or (violation.at_unix_s and f" {at}." in line):
-                    found.append(f"{replica.user}: {line[:LOG_CHARS]}")
-        return found[-LOG_LINES:]
+                yield replica, line
 
 
 def leader_terms(audit: Sequence[dict[str, Any]], users: set[str]) -> list[tuple[float, str]]:

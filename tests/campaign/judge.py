@@ -7,6 +7,7 @@ made anew, or somebody else put a pod onto it) counts against them only after `K
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,13 +83,14 @@ def second_nodes(requests: Iterable[BindRequest], woken: Mapping[str, Sequence[f
     found = []
     for request in sorted(requests, key=lambda each: each.received_unix_s):
         first = carried_out.get(request.uid)
-        if first is not None and first.node != request.node and request.received_unix_s > first.answered_unix_s:
-            if not any(0 <= request.received_unix_s - at <= WOKEN_S for at in woken.get(request.user, ())):
-                text = (
-                    f"{request.pod} was asked to {request.node} by {request.user} (HTTP {request.status}),"
-                    f" {request.received_unix_s - first.received_unix_s:.2f} s after {first.user} had bound it to {first.node}"
-                )
-                found.append(Violation("second node", request.received_unix_s, text))
+        is_second = first is not None and first.node != request.node and request.received_unix_s > first.answered_unix_s
+        is_forgiven = any(0 <= request.received_unix_s - at <= WOKEN_S for at in woken.get(request.user, ()))
+        if first is not None and is_second and not is_forgiven:
+            text = (
+                f"{request.pod} was asked to {request.node} by {request.user} (HTTP {request.status}),"
+                f" {request.received_unix_s - first.received_unix_s:.2f} s after {first.user} bound it to {first.node}"
+            )
+            found.append(Violation("second node", request.received_unix_s, text))
         if request.status == 201:
             carried_out.setdefault(request.uid, request)
     return found
@@ -161,7 +163,7 @@ def pauses(
     found = []
     for began_s, ended_s in _waiting(changes):
         marks = [began_s, *(at for at in bound_at_s if began_s < at < ended_s), ended_s]
-        for start, end in zip(marks, marks[1:], strict=False):
+        for start, end in itertools.pairwise(marks):
             found += _unblocked(start, end, blocked, limit_s)
     return sorted(found, key=lambda pause: -pause.seconds)
 

@@ -1,4 +1,4 @@
-"""The cluster's life during a campaign: pods of several shapes come and go, and objects change behind the schedulers' back.
+"""The cluster's life during a campaign: pods come and go, and objects change behind the schedulers' back.
 
 The cluster is kept nearly full, so that a pod whose room was given away twice finds too little.
 """

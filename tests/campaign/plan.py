@@ -19,9 +19,19 @@ from tests.controlplane.harness.faultproxy import (
     Reset,
     Silent,
 )
+from tests.controlplane.harness.faultproxy.faults import GarbleKind
 
 BINDING = "pods/binding"
-GARBLES = ("bad_bytes", "bad_chunk", "error", "gone", "invalid_utf8", "truncated", "unknown_type", "wrong_json")
+GARBLES: tuple[GarbleKind, ...] = (
+    "bad_bytes",
+    "bad_chunk",
+    "error",
+    "gone",
+    "invalid_utf8",
+    "truncated",
+    "unknown_type",
+    "wrong_json",
+)
 STATUSES = (400, 401, 403, 410, 429, 500, 503, 504)  # not 404 and 409: on a binding they are definite answers
 # Answered although the request was carried out. The others say that it was not: whoever lies with them is believed.
 LIES = (500, 503, 504)
@@ -91,7 +101,10 @@ def plan(
     seed: int, duration_s: float, per_minute: float, replicas: int, kinds: Sequence[str] | None = None
 ) -> list[Planned]:
     """So many faults a minute, evenly over the duration by chance, of all kinds or of those named."""
-    weights = {kind: row[0] for kind, row in {**PROXY_FAULTS, **OTHER_FAULTS}.items() if not kinds or kind in kinds}
+    weights = {kind: row[0] for kind, row in PROXY_FAULTS.items()} | {
+        kind: row[0] for kind, row in OTHER_FAULTS.items()
+    }
+    weights = {kind: weight for kind, weight in weights.items() if not kinds or kind in kinds}
     chance = random.Random(seed)
     count = round(duration_s / 60 * per_minute)
     times = sorted(chance.uniform(0, duration_s) for _ in range(count))

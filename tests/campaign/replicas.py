@@ -1,5 +1,7 @@
-"""The schedulers of a campaign: each behind a fault proxy of its own, with a wall clock that can jump, and started again
-when it ends, as a kubelet would."""
+"""The schedulers of a campaign, each behind a fault proxy of its own and with a wall clock that can jump.
+
+One that ends is started again, as a kubelet would.
+"""
 
 from __future__ import annotations
 

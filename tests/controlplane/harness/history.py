@@ -81,18 +81,20 @@ class History:
             return dict(self._current[kind])
 
     def _read(self, connection: http.client.HTTPConnection, prefix: str, kind: str) -> None:
-        with contextlib.suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
-            with connection.getresponse() as response:
-                while line := response.readline():
-                    now_s = time.time()
-                    events = json.loads(line).get("result", {}).get("events", ())
-                    changes = [_change(event, prefix, kind, now_s) for event in events]
-                    with self._lock:
-                        self._changes += changes
-                        for change in changes:
-                            self._current[kind].pop(change.key, None)
-                            if change.object is not None:
-                                self._current[kind][change.key] = change.object
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException, AttributeError):  # __exit__ hangs up
+            response = connection.getresponse()
+            while line := response.readline():
+                now_s = time.time()
+                events = json.loads(line).get("result", {}).get("events", ())
+                self._note([_change(event, prefix, kind, now_s) for event in events])
+
+    def _note(self, changes: list[Change]) -> None:
+        with self._lock:
+            self._changes += changes
+            for change in changes:
+                self._current[change.kind].pop(change.key, None)
+                if change.object is not None:
+                    self._current[change.kind][change.key] = change.object
 
 
 def _change(event: Object, prefix: str, kind: str, now_s: float) -> Change:
