@@ -151,7 +151,8 @@ async def serve(
                 bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
                 assumed_pod_ttl_s=options.assumed_pod_ttl_s,
-                recover_events=options.recover_events,
+                # Who schedules without an election has no predecessor.
+                recover_events=options.recover_events and election.leader_elect,
                 identity=identity,
                 explain=options.explain,
                 guests=guests,

@@ -106,7 +106,7 @@ class Options:
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
     compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
-    recover_events: bool = True  # write the Scheduled Events that a predecessor did not come to write
+    recover_events: bool = False  # write the Scheduled Events that a predecessor did not come to write
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
     pauses: RetryPauses | None = None  # ended by every success of the client; None: by those of the informers only
     prove_silent_watches: bool = False  # have a watch that says nothing show that it works

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -102,7 +103,8 @@ def test_the_lease_of_a_holder_that_has_ended_is_taken_at_once_and_no_other(
 
         tasks = []
         leads = asyncio.Event()
-        for name, started in (("a", bool), ("b", leads.set)):
+        starts: dict[str, Callable[[], None]] = {"a": asyncio.Event().set, "b": leads.set}
+        for name, started in starts.items():
             client: Client = cluster.client()
             elector = LeaderElector(client, clock, random.Random(name), ElectionConfig(name), on_started=started)
             elector.has_ended = ended

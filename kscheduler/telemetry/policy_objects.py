@@ -59,7 +59,8 @@ class PolicyObjects:
 
     async def wait_for_sync(self) -> None:
         """Until the objects are listed, but not long: pods that name a policy wait for it anyway."""
-        await wait_event(self._listed, FIRST_LISTS_S)
+        # The book is opened after FIRST_LISTS_S at the latest; a limit of the same length could end just before.
+        await wait_event(self._listed, 2 * FIRST_LISTS_S)
 
     async def _open_book(self) -> None:
         until = self._clock.now() + FIRST_LISTS_S

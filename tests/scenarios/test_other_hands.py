@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from kscheduler.client.protocol import Binding
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import make_node, make_pod
@@ -40,10 +41,15 @@ def test_a_pod_bound_by_somebody_else_first_stays_where_they_put_it(when_s: floa
     scenario()
 
 
+def is_of_p(binding: object) -> bool:
+    return isinstance(binding, Binding) and binding.name == "p"
+
+
 @in_virtual_time
 async def test_room_held_for_a_pod_that_somebody_else_bound_elsewhere_goes_to_those_who_wait_for_it() -> None:
     async with World() as world:
-        world.faults.add(FaultKind.SLOW, Verb.BIND, count=1, delay_s=20.0)
+        # Each try: one that is overdue is repeated.
+        world.faults.add(FaultKind.SLOW, Verb.BIND, delay_s=20.0, matches=is_of_p)
         world.add_node("n1", cpu="4")
         world.add_pod(make_pod("p").req(cpu="3"))
         await world.sleep(1)
