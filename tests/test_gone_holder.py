@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -103,8 +102,7 @@ def test_the_lease_of_a_holder_that_has_ended_is_taken_at_once_and_no_other(
 
         tasks = []
         leads = asyncio.Event()
-        starts: dict[str, Callable[[], None]] = {"a": asyncio.Event().set, "b": leads.set}
-        for name, started in starts.items():
+        for name, started in (("a", asyncio.Event().set), ("b", leads.set)):
             client: Client = cluster.client()
             elector = LeaderElector(client, clock, random.Random(name), ElectionConfig(name), on_started=started)
             elector.has_ended = ended
