@@ -193,10 +193,10 @@ def bind_requests(audit: Iterable[Object]) -> list[BindRequest]:
                 received_unix_s=unix_s(event["requestReceivedTimestamp"]),
                 answered_unix_s=unix_s(event["stageTimestamp"]),
                 user=event["user"]["username"].rpartition(":")[2],
-                pod=f"{about['namespace']}/{about['name']}",
+                pod=f"{about.get('namespace', '')}/{about.get('name', '')}",
                 uid=body.get("metadata", {}).get("uid", ""),
                 node=body["target"]["name"],
-                status=event["responseStatus"]["code"],
+                status=event.get("responseStatus", {}).get("code", 0),
             )
         )
     return found
