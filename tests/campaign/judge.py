@@ -246,19 +246,14 @@ def _room(history: Sequence[tuple[float, Amounts]], now_s: float) -> Amounts:
 
 def _waiting(changes: Sequence[Change]) -> list[Interval]:
     """When at least one pod that fits waited."""
-    nodes: dict[str, Object] = {}
-    pods: dict[str, Object] = {}
+    cluster = _Cluster()
     intervals: list[Interval] = []
     began_s: float | None = None
     for change in changes:
-        table = {"node": nodes, "pod": pods}.get(change.kind)
-        if table is None:
+        if change.kind == "lease":
             continue
-        if change.object is None:
-            table.pop(change.key, None)
-        else:
-            table[change.key] = change.object
-        does_wait = _does_one_wait(pods, nodes)
+        cluster.apply(change)
+        does_wait = cluster.does_one_wait()
         if does_wait and began_s is None:
             began_s = change.at_unix_s
         elif not does_wait and began_s is not None:
@@ -269,17 +264,65 @@ def _waiting(changes: Sequence[Change]) -> list[Interval]:
     return intervals
 
 
-def _does_one_wait(pods: Mapping[str, Object], nodes: Mapping[str, Object]) -> bool:
-    waiting = {}
-    for pod in pods.values():
-        if not _node_of(pod) and _is_plain(pod) and pod["spec"].get("schedulerName") == "default-scheduler":
-            waiting[str(pod["spec"]["containers"])] = pod
-    if not waiting:
-        return False
-    taken: dict[str, list[Object]] = defaultdict(list)
-    for pod in pods.values():
-        taken[_node_of(pod)].append(pod)
-    return any(fits(pod, node, taken[name]) for pod in waiting.values() for name, node in nodes.items())
+class _Cluster:
+    """Pods, nodes and what is taken of them, kept from change to change: a campaign has ten thousand of them."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[Object, Amounts]] = {}
+        self._placed: dict[str, tuple[str, Object]] = {}  # pod key -> node and pod
+        self._taken: dict[str, Amounts] = defaultdict(lambda: defaultdict(Fraction))
+        self._ports: dict[str, list[int]] = defaultdict(list)
+        self._waiting: dict[str, tuple[str, Object]] = {}  # pod key -> its shape, and the pod
+
+    def apply(self, change: Change) -> None:
+        """Take a pod's or node's new state."""
+        if change.kind == "node":
+            self._nodes.pop(change.key, None)
+            if change.object is not None:
+                self._nodes[change.key] = (change.object, amounts(change.object["status"].get("allocatable", {})))
+            return
+        self._waiting.pop(change.key, None)
+        if change.key in self._placed:
+            self._count(*self._placed.pop(change.key), sign=-1)
+        pod = change.object
+        if pod is None or _is_finished(pod):
+            return
+        if _node_of(pod):
+            self._placed[change.key] = (_node_of(pod), pod)
+            self._count(_node_of(pod), pod, sign=1)
+        elif _is_plain(pod) and pod["spec"].get("schedulerName") == "default-scheduler":
+            self._waiting[change.key] = (repr((pod["spec"]["containers"], pod["spec"].get("nodeSelector"))), pod)
+
+    def does_one_wait(self) -> bool:
+        """Whether a pod that waits fits somewhere."""
+        shapes = dict(self._waiting.values())
+        return any(self._fits(pod, name) for pod in shapes.values() for name in self._nodes)
+
+    def _fits(self, pod: Object, name: str) -> bool:
+        node, room = self._nodes[name]
+        spec, labels, taken = node.get("spec", {}), node["metadata"].get("labels", {}), self._taken[name]
+        if spec.get("unschedulable") or spec.get("taints"):
+            return False
+        if any(labels.get(key) != value for key, value in pod["spec"].get("nodeSelector", {}).items()):
+            return False
+        if any(port in self._ports[name] for port in _host_ports(pod)):
+            return False
+        wanted = {**_request(pod), "pods": Fraction(1)}
+        return all(taken[resource] + amount <= room.get(resource, 0) for resource, amount in wanted.items())
+
+    def _count(self, node: str, pod: Object, *, sign: int) -> None:
+        for resource, amount in {**_request(pod), "pods": Fraction(1)}.items():
+            self._taken[node][resource] += sign * amount
+        for port in _host_ports(pod):
+            if sign > 0:
+                self._ports[node].append(port)
+            else:
+                self._ports[node].remove(port)
+
+
+def _host_ports(pod: Object) -> list[int]:
+    ports = (port for container in pod["spec"]["containers"] for port in container.get("ports", ()))
+    return [port["hostPort"] for port in ports if port.get("hostPort")]
 
 
 def _unblocked(
