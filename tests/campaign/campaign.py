@@ -24,6 +24,7 @@ from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane
 from tests.controlplane.harness.faultproxy import FaultProxy
 from tests.controlplane.harness.history import STORED_AS_JSON, History
 
+LOGS = Path("build/campaign")
 REPLICAS = 2
 BACKENDS = 3
 LEASE_S = 6.0
@@ -113,6 +114,7 @@ def run(
         for replica in replicas:
             ends.callback(replica.end)
         load = Load(control_plane, history, seed)
+        ends.callback(load.close)
         load.start()
         _until_bound(history, 20)
         return _Campaign(seed, control_plane, history, replicas, load, lease_s).run(
@@ -168,7 +170,12 @@ class _Campaign:
         # 4. End the schedulers, and judge.
         for replica in self._replicas:
             replica.end()
+            self._keep_log(replica)
         return self._judge(began_unix_s, ended_unix_s, left)
+
+    def _keep_log(self, replica: Replica) -> None:
+        LOGS.mkdir(parents=True, exist_ok=True)
+        (LOGS / f"seed-{self._seed}-{replica.user}.log").write_text(replica.scheduler.process.log_text())
 
     def _begin(self, fault: Planned) -> None:
         replica = self._replicas[fault.replica]

@@ -85,6 +85,10 @@ class Load:
             with contextlib.suppress(RequestFailed):
                 self._api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None, "unschedulable": None}})
 
+    def close(self) -> None:
+        """Hang up."""
+        self._api.close()
+
     def add_room(self) -> None:
         """Add nodes that have room for everything."""
         for index in range(NODES, 2 * NODES):
