@@ -79,6 +79,19 @@ def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
     return decode_msgpack
 
 
+def check_utf8(raw: bytes) -> None:
+    """Raise DecodeError for a byte that is no UTF-8, wherever it stands.
+
+    A decoder looks only at texts that it keeps: a damaged key or value that it skips would pass unseen.
+    """
+    if raw.isascii():
+        return
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(_fault(error)) from error
+
+
 def with_unicode(raw: Raw) -> bytes:
     """The text with U+FFFD for bytes that are no UTF-8, and for escapes that are half a surrogate pair, as Go reads."""
     return _ESCAPE.sub(_mend_escape, bytes(raw).decode("utf-8", "replace").encode())

@@ -107,8 +107,12 @@ def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """As Go reads it: without nulls, and with U+FFFD for what is no Unicode. Or the field at fault."""
+    """As Go reads it: without nulls, and with U+FFFD for half of a surrogate pair. Or the field at fault.
+
+    A byte that is no UTF-8 is never written by an apiserver, so what holds one was damaged on its way.
+    """
     try:
+        decoding.check_utf8(bytes(raw))
         document = without_nulls(decoding.decode_document(raw))
         sound = _encode(document)
     except (DecodeError, RecursionError) as error:

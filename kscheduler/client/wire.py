@@ -28,7 +28,7 @@ from kscheduler.api.decode import (
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.repeats import repeats_of
-from kscheduler.decoding import json_decoder
+from kscheduler.decoding import check_utf8, json_decoder
 from kscheduler.errors import DecodeError
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,11 @@ class Undecoded(Sequence[T]):
 
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
-    """A List; objects that cannot be read are logged and left out. Raises DecodeError when it is no list at all."""
+    """A List; objects that cannot be read are logged and left out.
+
+    Raises DecodeError when it is no list at all, or was damaged on its way: an apiserver writes UTF-8.
+    """
+    check_utf8(raw)
     unread: list[str] = []
 
     def on_bad(key: str, what: str) -> None:
@@ -135,6 +139,10 @@ class LineDecoder(Generic[T]):
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """One event; what of it cannot be read is logged. Raises WatchError for an ERROR event."""
+        try:
+            check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
+        except DecodeError as error:
+            return self._unreadable(error)
         if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
             return WatchEvent(EventType.MODIFIED, None, version)
         try:
@@ -159,13 +167,15 @@ class LineDecoder(Generic[T]):
                 raise WatchError(event.error)
             event_type = EventType(event.type)
         except (DecodeError, ValueError) as error:
-            log.warning(
-                "watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]}
-            )
-            return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
+            return self._unreadable(error)
         if event_type is EventType.DELETED and event.object is None:
             return self._deleted(raw, event, unread)
         return WatchEvent(event_type, event.object, event.resource_version, unread)
+
+    def _unreadable(self, error: Exception) -> WatchEvent[T]:
+        """A change of an object that nobody knows."""
+        log.warning("watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]})
+        return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
 
     def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:
         """With as much of a bad object as says which one went."""
