@@ -36,7 +36,7 @@ def large(name: str, room: int) -> dict[str, object]:
 def test_nodes_for_ten_thousand_pods_that_wait(
     start: Callable[[ControlPlane], SchedulerProcess], fresh_control_plane: Callable[..., ControlPlane]
 ) -> None:
-    """kube-scheduler gives a binding's room back when its answer is late: on a slow machine it may bind one too many."""
+    """kube-scheduler gives a binding's room back when its answer is late; a slow machine makes it bind too many."""
     control_plane = fresh_control_plane()
     control_plane.api.create("/api/v1/nodes", workload.node("small", capacity={"cpu": "10m", "pods": "110"}))
     scheduler = start(control_plane)
@@ -51,6 +51,4 @@ def test_nodes_for_ten_thousand_pods_that_wait(
         control_plane.api.create("/api/v1/nodes", large("second", CROWD - FIRST))
         watch.wait(CROWD)
     if start is KScheduler:
-        eventually(
-            lambda: verify(control_plane.api).problems == [], "all bound with one Event each, none overcommitted"
-        )
+        eventually(lambda: verify(control_plane.api).problems == [], "all bound, one Event each, none overcommitted")
