@@ -5,6 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 
+# Of searches and campaigns.
+MINUTES ?= 30
+SEED ?= 1
+FAULTS ?=
+
 # Without it every process compiles its modules again, and pytest rewrites the assertions of 500 modules: 10 s.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -47,8 +52,8 @@ test: export PYTHONHASHSEED := 0
 test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
 	$(BIN)/python -m pytest
 
-hunt: build ## search for faults with fresh seeds for MINUTES=10, or again with SEEDS=1,2 (needs Go)
-	$(BIN)/python -m tests.hunt --minutes $(or $(MINUTES),10) $(if $(SEEDS),--seeds $(SEEDS))
+hunt: build ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
+	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
 test-fast: build ## the unit tests alone
 	$(BIN)/python -m pytest -m "not slow and not controlplane"
@@ -76,9 +81,6 @@ format: build ## put the sources into shape
 bench: build ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
 
-MINUTES ?= 30
-SEED ?= 1
-FAULTS ?=
 campaign: build ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) --faults "$(FAULTS)"
 
