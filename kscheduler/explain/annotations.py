@@ -118,7 +118,6 @@ class AnnotationLane:
         self._waiting: OrderedDict[str, tuple[str, Annotations]] = OrderedDict()
         self._last: OrderedDict[str, int] = OrderedDict()  # pod uid -> hash of the result last asked for
         self._work = asyncio.Event()
-        self.dropped = 0
 
     def write(self, uid: str, key: str, annotations: Annotations) -> None:
         """Soon, unless the pod has been told the same. Never blocks."""
@@ -132,7 +131,6 @@ class AnnotationLane:
         self._waiting[uid] = (key, annotations)
         if len(self._waiting) > MAX_WAITING:
             self._waiting.popitem(last=False)
-            self.dropped += 1
         self._work.set()
 
     async def run(self) -> None:

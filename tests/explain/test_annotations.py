@@ -122,11 +122,13 @@ async def test_a_pod_that_cannot_be_annotated_stops_nobody(fault: Exception) -> 
     assert [name for _, name, _, _ in client.written] == ["q"]
 
 
-def test_of_very_many_the_oldest_are_dropped() -> None:
-    lane = AnnotationLane(Recorder())
+async def test_of_very_many_the_oldest_are_dropped() -> None:
+    client = Recorder()
+    lane = AnnotationLane(client)
     for index in range(MAX_WAITING + 3):
         lane.write(f"u{index}", f"default/p{index}", {"a": "1"})
-    assert lane.dropped == 3
+    await let_run(lane)
+    assert [name for _, name, _, _ in client.written] == [f"p{index}" for index in range(3, MAX_WAITING + 3)]
 
 
 @in_virtual_time
