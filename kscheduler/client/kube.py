@@ -38,6 +38,7 @@ from kscheduler.client.protocol import (
     BindTry,
     DirectBinds,
     Event,
+    EventSlot,
     EventType,
     Page,
     PodStatusPatch,
@@ -251,16 +252,26 @@ class KubeClient:
             await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)
 
     async def _send_limited(
-        self, priority: Priority, verb: str, path: str, body: bytes, content_type: str, attempt: BindTry = ONE_TRY
+        self,
+        priority: Priority,
+        verb: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        attempt: BindTry = ONE_TRY,
+        slot: EventSlot | None = None,  # one that was taken for this request, with a token
     ) -> None:
-        await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
+        if slot is None:
+            await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
         carrier = Carrier()
 
         def is_overdue() -> None:
             carrier.distrust()
             attempt.on_overdue()
 
-        async with self._slots.taken(Priority.REPEAT if attempt.is_repeat else priority, is_overdue):
+        async with self._slots.taken(
+            Priority.REPEAT if attempt.is_repeat else priority, is_overdue, is_held=slot is not None
+        ):
             if not attempt.may_write():  # asked now: it may have waited long for its token and its slot
                 raise not_leading()
             await self._transport.request(
@@ -273,17 +284,23 @@ class KubeClient:
                 carrier=carrier,
             )
 
-    async def create_event(self, event: Event) -> None:
-        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events"
-        await self._send_limited(Priority.EVENT, "POST", path, protobuf.encode_event(event), protobuf.CONTENT_TYPE)
+    async def event_slot(self, waited_s: float) -> EventSlot:
+        await self._limit(self._event_limiter, Priority.EVENT, "POST")
+        await self._slots.take(Priority.EVENT, waited_s)
+        return _HeldSlot(self._slots)
 
-    async def patch_event_series(self, event: Event) -> None:
+    async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
+        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events"
+        body = protobuf.encode_event(event)
+        await self._send_limited(Priority.EVENT, "POST", path, body, protobuf.CONTENT_TYPE, slot=slot)
+
+    async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
         path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events/{quote(event.name)}"
         series = event.series and {
             "count": event.series.count,
             "lastObservedTime": micro_time(event.series.last_observed_s),
         }
-        await self._send_limited(Priority.EVENT, "PATCH", path, _encode({"series": series}), _MERGE_PATCH)
+        await self._send_limited(Priority.EVENT, "PATCH", path, _encode({"series": series}), _MERGE_PATCH, slot=slot)
 
     async def _limit(self, limiter: RateLimiter, priority: Priority, verb: str) -> None:
         if limiter.try_acquire():
@@ -339,6 +356,16 @@ class KubeClient:
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
+
+
+class _HeldSlot:
+    """`EventSlot` of `Slots`."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+
+    def give_back(self) -> None:
+        self._slots.give_back(Priority.EVENT)
 
 
 @contextlib.contextmanager

@@ -218,6 +218,14 @@ class Event:
     related: Regarding | None = None
 
 
+class EventSlot(Protocol):
+    """Leave to write one Event now."""
+
+    def give_back(self) -> None:
+        """There is nothing to write after all."""
+        ...
+
+
 class Client(Protocol):
     """The apiserver as the scheduler needs it."""
 
@@ -291,9 +299,15 @@ class Client(Protocol):
         """Merge into the status of the policy with this uid. Raises NotFound, Conflict for another uid."""
         ...
 
-    async def create_event(self, event: Event) -> None: ...
+    async def event_slot(self, waited_s: float) -> EventSlot:
+        """Wait until an Event may be written; Events have been waiting for `waited_s` already."""
+        ...
 
-    async def patch_event_series(self, event: Event) -> None:
+    async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
+        """Create it on this slot, which is used up; None: wait for one."""
+        ...
+
+    async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
         """Set `series` of an Event created before. Raises NotFound when it has expired."""
         ...
 

@@ -1,13 +1,15 @@
 """Who may have a write under way now: bindings before status patches before Events.
 
 Bindings have all slots of the adaptive limit, however many others are under way. The others take what bindings leave;
-but one of each kind may always be under way, so that a flood of bindings slows conditions and Events down and does not
-stop them. When the apiserver asks to come back later nothing more is sent until then.
+but one of each kind (of Events more in time, see below) may always be under way, so that a flood of bindings slows
+conditions and Events down and does not stop them. When the apiserver asks to come back later nothing more is sent
+until then.
 
 Events, which nobody waits for, also keep off the apiserver's processors: one at a time, until bindings have been at
 rest for a while, and hardly any while bindings are under way. That is how it looks when the apiserver itself is slow
-for a moment, as it collects its garbage: what a binding needs then, Events do not take. But a flood may last: when some
-Event has been waiting for five seconds, they go as the others do until none waits.
+for a moment, as it collects its garbage: what a binding needs then, Events do not take. But a flood may last: once
+Events have been waiting for five seconds, two may be under way, then twice as many every five seconds, up to a quarter
+of the limit. Once bindings rest, Events may take all of it at once.
 
 A request without an answer holds its slot until it is overdue: for at least a second, and several times as long as its
 kind usually takes. Which of two things has happened shows in the others. Where some hang (one apiserver of several
@@ -34,7 +36,8 @@ REST_S = 0.1  # since the last binding: from then on Events may go together
 # While bindings are under way, from one Event to the next: more than twice what it takes to write one, and a hundred
 # a second still go in the longest flood.
 EVENT_PERIOD_S = 0.01
-PATIENCE_S = 5.0  # of Events: some thousands wait then, each a kilobyte
+PATIENCE_S = 5.0  # of Events: some thousands wait then, each a kilobyte; their share doubles so often
+EVENTS_OF_LIMIT = 4  # while bindings are under way, Events are never more than a part in so many of the limit
 LONGEST_PAUSE_S = 10.0  # obeyed of a Retry-After; who asks for more is asked again
 OVERDUE_S = 1.0  # no request is overdue before: ten times what a busy apiserver takes
 USUAL_TIMES = 5.0  # nor before so many times the usual latency
@@ -54,6 +57,12 @@ class Slot:
         self.on_overdue = on_overdue
         self.is_overdue = False  # it does not count any more
         self.is_hung = False  # others sent later were answered
+
+
+class _Turn(asyncio.Future[None]):
+    """Done when a slot has been taken for the one who waits."""
+
+    since_s = math.inf  # by the loop's clock; only Events' counts
 
 
 class _Kind:
@@ -85,12 +94,11 @@ class Slots:
         self.limit = limit
         self.on_free: Callable[[], None] = _nothing
         self._under_way = [0] * len(Priority)  # by priority
-        self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in Priority]  # by priority, oldest first
+        self._waiting: list[deque[_Turn]] = [deque() for _ in Priority]  # by priority, oldest first
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
         self._last_bound_s = -REST_S  # when the last binding was answered; all by the loop's clock
         self._next_event_s = 0.0  # until then no other Event goes if bindings are under way
-        self._events_wait_since_s = 0.0  # if any does
-        self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for that
+        self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for time to pass
         self._sent: list[dict[Slot, None]] = [{} for _ in Priority]  # by priority: what counts, sent first first
         bindings = _Kind()
         self._kinds = [_Kind() if priority in (Priority.STATUS, Priority.EVENT) else bindings for priority in Priority]
@@ -111,9 +119,14 @@ class Slots:
     def is_paused(self) -> bool:
         return self._resume is not None
 
-    def try_take(self, priority: Priority) -> bool:
-        """Take a slot if one is free and nobody of this kind waits for it."""
-        return not self._waiting[priority] and self._take(priority)
+    def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
+        """Take a slot if one is free and nobody of this kind waits for it. `waited_s` as for `take`."""
+        return not self._waiting[priority] and self._take(priority, asyncio.get_running_loop().time() - waited_s)
+
+    async def take(self, priority: Priority, waited_s: float = 0.0) -> None:
+        """Take a slot, as soon as one is free. Events say for how long they have been waiting elsewhere."""
+        if not self.try_take(priority, waited_s):
+            await self.wait(priority, waited_s)
 
     def give_back(self, priority: Priority) -> None:
         self._under_way[priority] -= 1
@@ -121,9 +134,14 @@ class Slots:
             self._last_bound_s = asyncio.get_running_loop().time()
         self._serve()
 
-    def taken(self, priority: Priority, on_overdue: Callable[[], None] | None = None) -> Taken:
-        """A slot for as long as an `async with` block runs; what ends the block is learnt from."""
-        return Taken(self, priority, on_overdue or _nothing)
+    def taken(
+        self, priority: Priority, on_overdue: Callable[[], None] | None = None, *, is_held: bool = False
+    ) -> Taken:
+        """A slot for as long as an `async with` block runs; what ends the block is learnt from.
+
+        `is_held`: the caller has taken it already, and gives it up to the block.
+        """
+        return Taken(self, priority, on_overdue or _nothing, is_held)
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """A request goes out on a slot that was taken. `on_overdue` is called at most once, before `ended`."""
@@ -156,13 +174,14 @@ class Slots:
             del self._sent[slot.priority][slot]
             self.give_back(slot.priority)
 
-    async def wait(self, priority: Priority) -> None:
+    async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
         """Until a slot has been taken for the caller."""
         loop = asyncio.get_running_loop()
-        turn = loop.create_future()
-        if priority is Priority.EVENT and not self._waiting[priority]:
-            self._events_wait_since_s = loop.time()
+        turn = _Turn(loop=loop)
+        turn.since_s = loop.time() - waited_s
         self._waiting[priority].append(turn)
+        if priority is Priority.EVENT:  # it may have waited longer than those before it: their share grows sooner
+            self._serve_kind(priority, self._waiting[priority])
         try:
             await turn
         except asyncio.CancelledError:
@@ -251,7 +270,7 @@ class Slots:
         if events:
             self._serve_kind(Priority.EVENT, events)
 
-    def _serve_kind(self, priority: Priority, waiting: deque[asyncio.Future[None]]) -> None:
+    def _serve_kind(self, priority: Priority, waiting: deque[_Turn]) -> None:
         while waiting:
             if not waiting[0].done():
                 if not self._take(priority):
@@ -259,37 +278,53 @@ class Slots:
                 waiting[0].set_result(None)
             waiting.popleft()
 
-    def _take(self, priority: Priority) -> bool:
+    def _take(self, priority: Priority, since_s: float = math.inf) -> bool:
+        """`since_s`: since when an Event that is not in `_waiting` has been waiting."""
         if self._resume is not None:
             return False
         under_way = self._under_way
+        limit = self.limit.value
         if priority is Priority.REPEAT:
-            if under_way[priority] >= max(MINIMUM, self.limit.value // 2):
-                return False
-            under_way[priority] += 1
-            return True
-        is_bind = priority is Priority.BIND
-        if (under_way[0] if is_bind else sum(under_way)) >= self.limit.value and (is_bind or under_way[priority]):
-            return False
-        if priority is Priority.EVENT and not self._may_disturb(under_way[Priority.BIND], under_way[Priority.EVENT]):
-            return False
-        under_way[priority] += 1
-        return True
+            may_go = under_way[priority] < max(MINIMUM, limit // 2)
+        elif priority is Priority.BIND:
+            may_go = under_way[priority] < limit
+        elif priority is Priority.STATUS:
+            may_go = not under_way[priority] or sum(under_way) < limit
+        else:
+            may_go = self._may_disturb(since_s)
+        under_way[priority] += may_go
+        return may_go
 
-    def _may_disturb(self, bindings: int, events: int) -> bool:
-        """May another Event go beside these? If only time forbids it, those that wait are served when it has passed."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if self._waiting[Priority.EVENT] and now - self._events_wait_since_s >= PATIENCE_S:
+    def _may_disturb(self, since_s: float) -> bool:
+        """May another Event go? If time alone will change the answer, those that wait are served then."""
+        bindings, _, events, _ = self._under_way
+        now = asyncio.get_running_loop().time()
+        rested_s = self._last_bound_s + REST_S
+        if not bindings and now >= rested_s:
+            return not events or sum(self._under_way) < self.limit.value
+        most = max(1, self.limit.value // EVENTS_OF_LIMIT)
+        since_s = min([turn.since_s for turn in self._waiting[Priority.EVENT] if not turn.done()], default=since_s)
+        doublings = min(int(max(0.0, now - since_s) / PATIENCE_S + 1e-9), most)
+        share = min(1 << doublings, most)
+        due_s = math.inf if bindings else rested_s
+        if events >= share:
+            if share < most:
+                due_s = min(due_s, since_s + PATIENCE_S * (doublings + 1))
+        elif bindings and now < self._next_event_s:
+            due_s = self._next_event_s
+        else:
+            self._next_event_s = now + EVENT_PERIOD_S / share
             return True
-        if events and (bindings or now - self._last_bound_s < REST_S):
-            return False
-        if bindings and now < self._next_event_s:
-            if self._event_is_due is None:
-                self._event_is_due = loop.call_at(self._next_event_s, self._event_came_due)
-            return False
-        self._next_event_s = now + EVENT_PERIOD_S
-        return True
+        self._serve_events_at(due_s)
+        return False
+
+    def _serve_events_at(self, due_s: float) -> None:
+        timer = self._event_is_due
+        if due_s == math.inf or (timer is not None and timer.when() <= due_s):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._event_is_due = asyncio.get_running_loop().call_at(due_s, self._event_came_due)
 
     def _event_came_due(self) -> None:
         self._event_is_due = None
@@ -299,17 +334,18 @@ class Slots:
 class Taken:
     """See `Slots.taken`. Spelled out: a generator would cost as much as all the rest of a request."""
 
-    __slots__ = ("_on_overdue", "_priority", "_slot", "_slots")
+    __slots__ = ("_is_held", "_on_overdue", "_priority", "_slot", "_slots")
 
-    def __init__(self, slots: Slots, priority: Priority, on_overdue: Callable[[], None]) -> None:
+    def __init__(self, slots: Slots, priority: Priority, on_overdue: Callable[[], None], is_held: bool) -> None:
         self._slots = slots
+        self._is_held = is_held
         self._priority = priority
         self._on_overdue = on_overdue
         self._slot: Slot | None = None
 
     async def __aenter__(self) -> None:
-        if not self._slots.try_take(self._priority):
-            await self._slots.wait(self._priority)
+        if not self._is_held:
+            await self._slots.take(self._priority)
         self._slot = self._slots.sent(self._priority, self._on_overdue)
 
     async def __aexit__(

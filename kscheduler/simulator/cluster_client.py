@@ -28,6 +28,7 @@ from kscheduler.client.protocol import (
     BindTry,
     DirectBinds,
     Event,
+    EventSlot,
     EventType,
     OnBound,
     Page,
@@ -58,6 +59,13 @@ class Latency:
     bind_s: float = 0.0
     write_s: float = 0.0  # any other request for one object
     jitter: float = 0.0  # sigma of a lognormal factor on each of them
+
+
+class _AlwaysFree:
+    """An `EventSlot` of a client that limits no writes."""
+
+    def give_back(self) -> None:
+        pass
 
 
 class ClusterClient:
@@ -261,13 +269,16 @@ class ClusterClient:
 
         await self._request(Verb.PATCH_POLICY, METRIC_POLICIES.plural, policy.key, self._latency.write_s, act)
 
-    async def create_event(self, event: Event) -> None:
+    async def event_slot(self, waited_s: float) -> EventSlot:
+        return _AlwaysFree()
+
+    async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
         def act() -> None:
             self._cluster.create_event(event)
 
         await self._request(Verb.CREATE_EVENT, "events", event, self._latency.write_s, act)
 
-    async def patch_event_series(self, event: Event) -> None:
+    async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
         def act() -> None:
             self._cluster.patch_event_series(event)
 

@@ -155,20 +155,20 @@ def test_a_slot_that_is_free_again_is_told_of() -> None:
 # --- Events keep off --------------------------------------------------------------------------------------------
 
 
-def test_events_go_one_at_a_time_until_bindings_have_rested() -> None:
+def test_events_go_one_at_a_time_until_bindings_have_rested_and_then_all_at_once() -> None:
     async def scenario() -> None:
         bench = Bench(8)
         await asyncio.sleep(REST_S)
         bench.want("b", Priority.BIND, 0.01)
         await asyncio.sleep(0.02)
-        for number in range(5):
+        for number in range(10):
             bench.want(f"e{number}", Priority.EVENT, 0.75 * REST_S)
         await asyncio.sleep(0.5 * REST_S)
         assert bench.served == ["b", "e0"]
-        await asyncio.sleep(REST_S)  # the second goes alone too, and then there has been rest for long
+        await asyncio.sleep(0.35 * REST_S)  # the second goes alone too
         assert bench.served == ["b", "e0", "e1"]
-        await asyncio.sleep(0.25 * REST_S)
-        assert bench.served == ["b", "e0", "e1", "e2", "e3", "e4"]
+        await asyncio.sleep(0.15 * REST_S)  # bindings have rested, and the second Event is still under way
+        assert bench.served == ["b", *(f"e{number}" for number in range(9))]
         await bench.all()
 
     run_virtual(scenario())
@@ -202,33 +202,116 @@ def test_an_event_that_is_due_goes_though_a_binding_hangs() -> None:
     run_virtual(scenario())
 
 
-def test_events_that_a_flood_has_held_back_for_long_go_together_until_none_waits() -> None:
+class Flood:
+    """As many bindings as there are slots, all the time, and Events of a recorder that wait with them."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.written = 0
+        self.under_way = self.most_under_way = 0
+        self._tasks = [asyncio.ensure_future(self._bind()) for _ in range(bench.slots.limit.value)]
+
+    async def _bind(self) -> None:
+        while True:
+            async with self.bench.slots.taken(Priority.BIND):
+                await asyncio.sleep(0.9 * OVERDUE_S)
+
+    async def write(self, seconds: float) -> None:
+        """One worker: writes Events of which some have been waiting since now."""
+        loop = asyncio.get_running_loop()
+        start_s = loop.time()
+        while True:
+            await self.bench.slots.take(Priority.EVENT, loop.time() - start_s)
+            async with self.bench.slots.taken(Priority.EVENT, is_held=True):
+                self.under_way += 1
+                self.most_under_way = max(self.most_under_way, self.under_way)
+                await asyncio.sleep(seconds)
+                self.under_way -= 1
+                self.written += 1
+
+    def start_writers(self, count: int, seconds: float) -> None:
+        self._tasks += [asyncio.ensure_future(self.write(seconds)) for _ in range(count)]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert self.bench.slots.under_way == 0
+
+
+def test_the_share_of_events_that_wait_long_doubles_up_to_a_quarter_of_the_limit_however_many_wait() -> None:
+    async def scenario() -> None:
+        bench = Bench(32)
+        bench.slots.limit.value = 32
+        flood = Flood(bench)
+        await asyncio.sleep(0)
+        flood.start_writers(64, 0.05)
+        most = []
+        for _ in range(6):
+            flood.most_under_way = 0
+            await asyncio.sleep(PATIENCE_S - 0.1)
+            most.append(flood.most_under_way)
+            await asyncio.sleep(0.1)
+        assert most == [1, 2, 4, 8, 8, 8]
+        await flood.stop()
+
+    run_virtual(scenario())
+
+
+def test_in_a_flood_no_more_events_start_in_a_period_than_their_share() -> None:
+    async def scenario() -> None:
+        bench = Bench(32)
+        bench.slots.limit.value = 32
+        flood = Flood(bench)
+        await asyncio.sleep(0)
+        flood.start_writers(64, 0.0)
+        written = []
+        for _ in range(4):
+            await asyncio.sleep(PATIENCE_S)
+            written.append(flood.written)
+            flood.written = 0
+        a_share = PATIENCE_S / EVENT_PERIOD_S
+        assert written == pytest.approx([a_share, 2 * a_share, 4 * a_share, 8 * a_share], rel=0.02)
+        await flood.stop()
+
+    run_virtual(scenario())
+
+
+def test_the_share_grows_though_nothing_ends() -> None:
     async def scenario() -> None:
         bench = Bench(8)
-
-        async def bind_one_after_the_other() -> None:
-            while True:
-                async with bench.slots.taken(Priority.BIND):
-                    await asyncio.sleep(0.9 * OVERDUE_S)
-
-        flood = asyncio.ensure_future(bind_one_after_the_other())
-        period, count = 1.5 * EVENT_PERIOD_S, round(1.5 * PATIENCE_S / EVENT_PERIOD_S)
-        for number in range(count):
-            bench.want(f"e{number}", Priority.EVENT, period)
-        await asyncio.sleep(PATIENCE_S)
-        late = len(bench.served)
-        assert late <= 2 + PATIENCE_S / period  # one at a time
-        await asyncio.sleep(10 * period)
-        assert len(bench.served) >= late + 6 * 10  # seven beside the binding
-        await asyncio.sleep(PATIENCE_S)
-        assert len(bench.served) == count
-        for name in ("f0", "f1", "f2"):
-            bench.want(name, Priority.EVENT, 1.0)
-        await asyncio.sleep(0.5)
-        assert bench.served[-1] == "f0"
-        flood.cancel()
-        await asyncio.gather(flood, return_exceptions=True)
+        bench.slots.limit.value = 8
+        bench.want("b", Priority.BIND, 0.9 * OVERDUE_S)
+        await asyncio.sleep(0)
+        for name in ("e1", "e2"):
+            bench.want(name, Priority.EVENT, 0.8 * OVERDUE_S)
+        waits_already = asyncio.ensure_future(bench.slots.take(Priority.EVENT, PATIENCE_S - 0.5))
+        await asyncio.sleep(0.49)
+        assert bench.served == ["b", "e1"]
+        await asyncio.sleep(0.02)
+        assert bench.served == ["b", "e1", "e2"]
+        await asyncio.wait([waits_already])
+        bench.slots.give_back(Priority.EVENT)
         await bench.all()
+
+    run_virtual(scenario())
+
+
+def test_events_that_have_not_waited_start_with_one_again() -> None:
+    async def scenario() -> None:
+        bench = Bench(32)
+        bench.slots.limit.value = 32
+        flood = Flood(bench)
+        await asyncio.sleep(0)
+        flood.start_writers(64, 0.05)
+        await asyncio.sleep(3 * PATIENCE_S)
+        await flood.stop()
+        flood = Flood(bench)
+        await asyncio.sleep(0)
+        flood.start_writers(64, 0.05)
+        await asyncio.sleep(0.9 * PATIENCE_S)
+        assert flood.most_under_way == 1
+        await flood.stop()
 
     run_virtual(scenario())
 
