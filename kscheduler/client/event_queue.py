@@ -56,10 +56,13 @@ class EventQueue(Generic[T]):
         """How many Events of this worth wait."""
         return len(self._waiting[worth])
 
-    def push(self, item: T) -> T | None:
-        """Add an Event that is not queued yet. Returns the one that a full queue had to drop, which may be itself."""
-        dropped = self._make_room(item.worth) if len(self) >= self._capacity else None
-        if len(self) >= self._capacity:
+    def push(self, item: T, *, held_elsewhere: int = 0) -> T | None:
+        """Add an Event that is not queued yet. Returns the one that a full queue had to drop, which may be itself.
+
+        `held_elsewhere` Events use up the capacity as well.
+        """
+        dropped = self.make_room(item.worth) if len(self) + held_elsewhere >= self._capacity else None
+        if len(self) + held_elsewhere >= self._capacity:
             return item
         if item.worth is not Worth.SUPERSEDED and item.uid:
             self._supersede(item.uid)
@@ -68,6 +71,11 @@ class EventQueue(Generic[T]):
         item.is_queued = True
         self._waiting[item.worth][id(item)] = item
         return dropped
+
+    def make_room(self, worth: Worth) -> T | None:
+        """Drop the oldest of the least worth; None if all that wait are worth more than `worth`."""
+        least = max(each for each in Worth if self._waiting[each] or each is Worth.OUTCOME)
+        return self._take_oldest(least) if least >= worth and self._waiting[least] else None
 
     def pop(self) -> T | None:
         """Take the Event that goes next; None if none waits."""
@@ -81,11 +89,6 @@ class EventQueue(Generic[T]):
             if self._waiting[worth]:
                 return self._take_oldest(worth)
         return None
-
-    def _make_room(self, worth: Worth) -> T | None:
-        """Drop the oldest of the least worth; nothing if all that wait are worth more than this one."""
-        least = max(each for each in Worth if self._waiting[each] or each is Worth.OUTCOME)
-        return self._take_oldest(least) if least >= worth and self._waiting[least] else None
 
     def _take_oldest(self, worth: Worth) -> T:
         _, item = self._waiting[worth].popitem(last=False)

@@ -30,7 +30,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.event_queue import EventQueue, Worth
-from kscheduler.client.protocol import Client, Event, EventSeries, Regarding
+from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
 
@@ -70,7 +70,7 @@ class _Series:
     written_count: int = 0  # of `count`, what the apiserver knows
     worth: Worth = Worth.OUTCOME
     is_queued: bool = False
-    failures: int = 0  # of its write, in a row
+    failures: int = 0  # of its write, in a row; while there are any the write is to be repeated
     keep_until: float = 0.0  # monotonic: from then on it is not repeated any more
 
     @property
@@ -118,6 +118,8 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._front = asyncio.Lock()  # held by the worker that takes the next Event
+        self._behind_since = 0.0  # monotonic: when the queue was last empty, if it is not now
         self._under_way = 0
         self._last_name_ns = 0
         self.dropped = 0  # occurrences lost because the queue was full
@@ -174,6 +176,8 @@ class EventRecorder:
     def _repeat(self, series: _Series, now: float) -> None:
         series.count += 1
         series.seen_at = now
+        if series.failures:  # counted too when the write that failed is repeated
+            return
         # The second occurrence is written at once, so that the Event shows that it recurs.
         if series.count == 2 or now - series.written_at >= SERIES_REFRESH_S:
             self._enqueue(series)
@@ -231,7 +235,9 @@ class EventRecorder:
             return
         if not series.keep_until:
             series.keep_until = self._clock.now() + KEEP_S
-        dropped = self._queue.push(series)
+        if not self._queue:
+            self._behind_since = self._clock.now()
+        dropped = self._queue.push(series, held_elsewhere=len(self._later))
         if dropped is not None:
             self._count_full(dropped)
         if self._queue:
@@ -240,6 +246,8 @@ class EventRecorder:
 
     def _count_full(self, series: _Series) -> None:
         self.dropped += 1
+        series.failures = 0
+        series.keep_until = 0.0
         if self._on_dropped is not None:
             self._on_dropped("queue_full", series.worth.name.lower())
         if self.dropped == 1:
@@ -264,39 +272,49 @@ class EventRecorder:
         return False
 
     async def _work(self) -> None:
-        """1. Wait until the apiserver answers.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
+        """1. Wait for a slot, in turn.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
         while True:
-            await self._reachable.wait()
-            series = self._queue.pop()
-            if series is None:
-                self._filled.clear()
-                await self._filled.wait()
-                continue
-            error = await self._deliver(series)
+            async with self._front:
+                series, slot = await self._take()
+            error = await self._deliver(series, slot)
             if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
                 await self._wait_for_apiserver(error)
 
+    async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
+        """Choose only when there is a slot: what came meanwhile may be worth more than all that has waited for it."""
+        while True:
+            if not is_probe:
+                await self._reachable.wait()
+            if not self._queue:
+                self._filled.clear()
+                await self._filled.wait()
+                continue
+            slot = await self._client.event_slot(self._clock.now() - self._behind_since)
+            series = self._queue.pop() if is_probe or self._reachable.is_set() else None
+            if series is not None:
+                return series, slot
+            slot.give_back()
+
     async def _wait_for_apiserver(self, error: APIError | None) -> None:
-        """Try one Event at a time until the apiserver answers, while all other workers wait."""
+        """Try one Event at a time until the apiserver answers, while all other workers wait.
+
+        An Event that has just failed waits for its own time all the same. It may be one that a webhook never answers;
+        others show whether Events can be written.
+        """
         self._reachable.clear()
         try:
             while isinstance(error, (Unreachable, TooManyRequests)):
                 await asyncio.sleep(self._backoff.next_s(error.retry_after_s))
-                self._return_due(float("inf"))
-                series = self._queue.pop()
-                if series is None:
-                    break
-                error = await self._deliver(series)
+                error = await self._deliver(*await self._take(is_probe=True))
         finally:
             self._backoff.reset()
-            self._return_due(float("inf"))
             self._reachable.set()
 
-    async def _deliver(self, series: _Series) -> APIError | None:
+    async def _deliver(self, series: _Series, slot: EventSlot) -> APIError | None:
         """Create or patch. Returns the reason why that failed; what may pass is kept for later."""
         self._under_way += 1
         try:
-            await self._write(series)
+            await self._write(series, slot)
         except APIError as error:
             if _may_pass(error) and self._clock.now() < series.keep_until:
                 self._keep(series, error)
@@ -319,9 +337,15 @@ class EventRecorder:
         """Repeat the write later; a webhook that fails for one namespace does not hold up the others."""
         if series.is_queued:  # counted once more meanwhile: it goes again anyway
             return
-        if self.queued >= self._max_queued and series.worth is Worth.SUPERSEDED:
+        # New Events find room even if all writes fail: at most half of it is for repeats.
+        if len(self._later) >= (self._max_queued + 1) // 2:
             self._count_full(series)
             return
+        if self.queued >= self._max_queued:
+            dropped = self._queue.make_room(series.worth) or series
+            self._count_full(dropped)
+            if dropped is series:
+                return
         delay_s = min(_REPEAT_S * 2.0 ** min(series.failures, 6), _REPEAT_MOST_S) * self._rng.uniform(0.5, 1.0)
         delay_s = max(delay_s, error.retry_after_s or 0.0)
         series.failures += 1
@@ -343,7 +367,7 @@ class EventRecorder:
             await asyncio.sleep(_RETURN_TICK_S)
             self._return_due(self._clock.now())
 
-    async def _write(self, series: _Series) -> None:
+    async def _write(self, series: _Series, slot: EventSlot) -> None:
         count = series.count
         event = series.event
         if count > 1:
@@ -351,9 +375,9 @@ class EventRecorder:
             event = replace(event, series=EventSeries(count, last_s))
         try:
             if count > 1 and series.written_count > 0:
-                await self._client.patch_event_series(event)
+                await self._client.patch_event_series(event, slot)
             else:
-                await self._client.create_event(event)
+                await self._client.create_event(event, slot)
         except NotFound:
             if count == 1:
                 raise  # the namespace is gone
@@ -384,7 +408,7 @@ class EventRecorder:
             now = self._clock.now()
             for key, series in list(self._series.items()):
                 is_over = now - series.seen_at >= SERIES_FINISH_S
-                unwritten = series.count > series.written_count
+                unwritten = series.count > series.written_count and not series.failures  # else it is repeated anyway
                 if unwritten and (is_over or now - series.written_at >= SERIES_REFRESH_S):
                     self._enqueue(series)
                 if is_over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -12,9 +13,9 @@ import pytest
 from msgspec import structs
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodSpec
-from kscheduler.client.protocol import Event, EventSeries, Regarding
+from kscheduler.client.protocol import Event, EventSeries, EventSlot, Regarding
 from kscheduler.client.recorder import KEEP_S, WORKERS, EventRecorder, cut_note
-from kscheduler.errors import APIError, Unreachable
+from kscheduler.errors import APIError, TooManyRequests, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -223,7 +224,7 @@ def test_while_nothing_can_be_reached_one_event_at_a_time_is_tried() -> None:
     async def scenario(world: World) -> None:
         attempts = 0
 
-        async def refuse(event: Event) -> None:
+        async def refuse(event: Event, slot: EventSlot | None = None) -> None:
             nonlocal attempts
             attempts += 1
             raise Unreachable("no route")
@@ -233,6 +234,133 @@ def test_while_nothing_can_be_reached_one_event_at_a_time_is_tried() -> None:
             world.bound(numbered(i))
         await asyncio.sleep(100)
         assert attempts < WORKERS + 30
+
+    simulate(scenario)
+
+
+def test_in_an_outage_each_event_that_failed_waits_for_its_own_time() -> None:
+    async def scenario(world: World) -> None:
+        tried: list[float] = []
+
+        async def never_answer(event: Event, slot: EventSlot | None = None) -> None:
+            tried.append(world.clock.now())
+            raise Unreachable("timed out")
+
+        world.client.create_event = never_answer  # type: ignore[method-assign]
+        world.bound()
+        await asyncio.sleep(600)
+        pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
+        assert min(pauses[6:]) >= 15.0  # half of the longest, by chance
+        assert len(tried) < 50
+
+    simulate(scenario)
+
+
+def test_events_that_wait_to_be_repeated_count_among_the_queued() -> None:
+    async def scenario(world: World) -> None:
+        world.client.faults.add(FaultKind.SERVER_ERROR, Verb.CREATE_EVENT)
+        for start in range(0, 100, 10):
+            for i in range(start, start + 10):
+                world.bound(numbered(i))
+                assert world.recorder.queued <= 20
+            await asyncio.sleep(0.1)
+            assert world.recorder.queued <= 20
+        # New ones always found room beside those that fail.
+        assert len(world.lost) == 100 - world.recorder.queued
+        world.client.faults.clear()
+        for i in range(100, 110):
+            world.bound(numbered(i))
+        await asyncio.sleep(60)
+        assert {f"p{i}" for i in range(100, 110)} <= {event.regarding_name for event in world.events}
+        assert world.recorder.queued == 0
+
+    simulate(scenario, max_queued=20)
+
+
+def test_a_failed_event_takes_the_place_of_one_that_is_worth_less() -> None:
+    async def scenario(world: World) -> None:
+        create = world.client.create_event
+
+        async def fail_after_a_while(event: Event, slot: EventSlot | None = None) -> None:
+            world.client.create_event = create  # type: ignore[method-assign]
+            await asyncio.sleep(0.5)
+            raise APIError("failed calling webhook", status=500)
+
+        world.client.create_event = fail_after_a_while  # type: ignore[method-assign]
+        world.bound()
+        await asyncio.sleep(0.1)
+        for i in range(4):
+            world.fail(numbered(i))
+        await asyncio.sleep(60)
+        assert world.lost == [("queue_full", "failure")]
+        assert sorted(event.regarding_name for event in world.events) == ["p1", "p2", "p3", "web"]
+
+    simulate(scenario, max_queued=4, workers=1)
+
+
+class FewSlots:
+    """Slots that come free when the test says so."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(0)
+        self.given_back = 0
+        self.asked: list[float] = []
+
+    async def event_slot(self, waited_s: float) -> EventSlot:
+        self.asked.append(waited_s)
+        await self.free.acquire()
+        return self
+
+    def give_back(self) -> None:
+        self.given_back += 1
+        self.free.release()
+
+
+def test_a_scheduled_event_overtakes_failures_until_a_slot_is_there() -> None:
+    async def scenario(world: World) -> None:
+        slots = FewSlots()
+        world.client.event_slot = slots.event_slot  # type: ignore[method-assign]
+        for i in range(200):
+            world.fail(numbered(i))
+        await asyncio.sleep(3)
+        world.bound()
+        for expected in (["Scheduled"], ["Scheduled", "FailedScheduling"]):
+            slots.free.release()
+            await asyncio.sleep(1)
+            assert [event.reason for event in world.events] == expected
+        assert slots.asked[:2] == [0.0, 3.0]  # since when some have been waiting
+        for _ in range(199):
+            slots.free.release()
+        await asyncio.sleep(10)
+        assert len(world.events) == 201
+        assert slots.given_back == 0
+
+    simulate(scenario)
+
+
+def test_a_slot_that_comes_in_an_outage_is_given_back() -> None:
+    async def scenario(world: World) -> None:
+        slots = FewSlots()
+        world.client.event_slot = slots.event_slot  # type: ignore[method-assign]
+        create = world.client.create_event
+
+        async def refuse_after_a_while(event: Event, slot: EventSlot | None = None) -> None:
+            world.client.create_event = create  # type: ignore[method-assign]
+            await asyncio.sleep(0.5)
+            raise TooManyRequests("slow down", status=429, retry_after_s=5)
+
+        world.client.create_event = refuse_after_a_while  # type: ignore[method-assign]
+        for i in range(3):
+            world.bound(numbered(i))
+        slots.free.release()
+        await asyncio.sleep(1)
+        slots.free.release()
+        await asyncio.sleep(1)
+        assert (world.events, slots.given_back) == ([], 1)
+        slots.free.release()
+        slots.free.release()
+        await asyncio.sleep(30)
+        assert len(world.events) == 3
 
     simulate(scenario)
 
@@ -252,7 +380,7 @@ def test_a_webhook_that_fails_for_one_pod_does_not_hold_up_the_others() -> None:
     async def scenario(world: World) -> None:
         create = world.client.create_event
 
-        async def fail_for_p0(event: Event) -> None:
+        async def fail_for_p0(event: Event, slot: EventSlot | None = None) -> None:
             if event.regarding_name == "p0":
                 raise APIError("failed calling webhook", status=500)
             await create(event)
