@@ -403,6 +403,24 @@ async def test_no_number_of_events_delays_a_binding(server: FakeAPIServer) -> No
     await client.close()
 
 
+async def test_an_event_is_written_on_the_slot_that_was_taken_for_it(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=0.001, burst=2)
+    slot = await client.event_slot(0.0)
+    assert client._slots.under_way == 1
+    await client.create_event(an_event("a"), slot)
+    assert client._slots.under_way == 0
+    unused = await client.event_slot(0.0)
+    unused.give_back()
+    assert client._slots.under_way == 0
+    # Each slot came with a token, and no request took another.
+    waits = asyncio.ensure_future(client.event_slot(0.0))
+    await asyncio.sleep(0)
+    assert client._event_limiter.waiting == 1
+    assert len(server.sent("POST", "/events")) == 1
+    await cancel_and_wait(waits)
+    await client.close()
+
+
 def an_event(name: str) -> Event:
     return Event(
         "default", name, "Pod", "v1", "default", "web", "u", "1", "Normal", "Scheduled", "Binding", "n", "c", "i", 1.0
