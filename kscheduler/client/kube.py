@@ -44,6 +44,7 @@ from kscheduler.client.protocol import (
     PodStatusPatch,
     Resource,
     WatchEvent,
+    nothing,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.reviews import AccessReview, User
@@ -206,12 +207,13 @@ class KubeClient:
             timeout_s=REQUEST_TIMEOUT_S,
         )
 
-    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
         meta = pod.metadata
         path = f"/api/v1/namespaces/{quote(meta.namespace)}/pods/{quote(meta.name)}/status"
         body = status_patch_body(meta.uid, patch)
         with _namesakes_conflict():
-            await self._send_limited(Priority.STATUS, "PATCH", path, body, _STRATEGIC_PATCH)
+            attempt = BindTry(on_overdue=on_overdue)
+            await self._send_limited(Priority.STATUS, "PATCH", path, body, _STRATEGIC_PATCH, attempt)
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"

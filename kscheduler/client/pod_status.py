@@ -2,6 +2,10 @@
 
 A condition is advice to people; losing one is no fault, since the next attempt writes it again. So the lane keeps at
 most one patch a pod, gives each a few tries, and never makes anybody wait.
+
+A try without an answer that is overdue (the client decides when) does not keep its worker: the patch waits for its next
+try behind the others, and the late answer still counts. Patches name the pod's uid and say all they change, so writing
+one twice does no harm. As soon as anything newer is written about the pod, the late request is given up.
 """
 
 from __future__ import annotations
@@ -9,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
+from typing import NamedTuple
 
 from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, PodStatusPatch
-from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests
+from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -22,11 +29,18 @@ WORKERS = 4
 MAX_WAITING = 100_000  # patches; beyond it the oldest is dropped, and written at the pod's next attempt
 
 
+class _Waiting(NamedTuple):
+    pod: Pod
+    patch: PodStatusPatch
+    tries: int = 0  # that are overdue
+
+
 class PodStatusLane:
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._waiting: OrderedDict[str, tuple[Pod, PodStatusPatch]] = OrderedDict()  # pod uid -> newest patch
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()  # pod uid -> newest patch
         self._writing: dict[str, PodStatusPatch] = {}  # pod uid -> patch a worker is trying to write
+        self._late: dict[str, set[asyncio.Task[None]]] = {}  # pod uid -> overdue requests
         self._written: dict[str, tuple[str, str]] = {}  # pod uid -> (reason, message) last written by us
         self._nominated: dict[str, str] = {}  # pod uid -> nominated node we last wanted written
         self._work = asyncio.Event()
@@ -46,19 +60,24 @@ class PodStatusLane:
         self._wait(pod, PodStatusPatch(None if is_told else condition, nomination))
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
-        """Write now where a pod is about to be bound; a failure is logged, and binding goes on."""
+        """Write now where a pod is about to be bound; if that fails or is overdue it is logged, and binding goes on."""
         uid = pod.metadata.uid
         if self._knows_nomination(pod, node_name):
             return
         self._nominated[uid] = node_name
         # No older word on the nomination may come after this one.
         self._writing.pop(uid, None)
+        self._give_up_late(uid)
         if uid in self._waiting:
-            older = self._waiting.pop(uid)[1]
+            older = self._waiting.pop(uid).patch
             if older.condition is not None:
                 self._wait(pod, PodStatusPatch(older.condition))
+        request = await self._request(pod, PodStatusPatch(nominated_node_name=node_name))
         try:
-            await self._client.patch_pod_status(pod, PodStatusPatch(nominated_node_name=node_name))
+            if not request.done():
+                await cancel_and_wait(request)
+                raise Unreachable("no answer for much longer than usual")
+            request.result()
         except NotFound:
             log.debug("pod is gone before it was nominated", extra={"pod": pod.key, "node": node_name})
         except APIError as error:
@@ -71,7 +90,7 @@ class PodStatusLane:
     def _wait(self, pod: Pod, patch: PodStatusPatch) -> None:
         uid = pod.metadata.uid
         if uid in self._waiting:
-            older = self._waiting[uid][1]
+            older = self._waiting[uid].patch
             patch = PodStatusPatch(
                 patch.condition or older.condition,
                 older.nominated_node_name if patch.nominated_node_name is None else patch.nominated_node_name,
@@ -80,7 +99,7 @@ class PodStatusLane:
             self._waiting.popitem(last=False)
         if patch.nominated_node_name is not None:
             self._nominated[uid] = patch.nominated_node_name
-        self._waiting[uid] = (pod, patch)
+        self._waiting[uid] = _Waiting(pod, patch)
         self._work.set()
 
     def withdraw(self, uid: str) -> None:
@@ -90,6 +109,7 @@ class PodStatusLane:
         """
         self._waiting.pop(uid, None)
         self._writing.pop(uid, None)
+        self._give_up_late(uid)
 
     def forget(self, uid: str) -> None:
         """The pod is bound or gone: nothing more to say about it."""
@@ -98,43 +118,107 @@ class PodStatusLane:
         self._nominated.pop(uid, None)
 
     async def run(self) -> None:
-        await asyncio.gather(*(self._write_forever() for _ in range(WORKERS)))
+        try:
+            await asyncio.gather(*(self._write_forever() for _ in range(WORKERS)))
+        finally:
+            await cancel_and_wait(*(request for late in self._late.values() for request in late))
 
     async def _write_forever(self) -> None:
         while True:
             while self._waiting:
-                uid, (pod, patch) = self._waiting.popitem(last=False)
-                await self._write(uid, pod, patch)
+                uid, waiting = self._waiting.popitem(last=False)
+                await self._write(uid, waiting)
             self._work.clear()
             await self._work.wait()
 
-    async def _write(self, uid: str, pod: Pod, patch: PodStatusPatch) -> None:
+    async def _write(self, uid: str, waiting: _Waiting) -> None:
+        patch = waiting.patch
+        if not waiting.tries:
+            self._give_up_late(uid)
         self._writing[uid] = patch
         try:
-            await self._try(uid, pod, patch)
+            await self._try(uid, waiting)
         finally:
             if self._writing.get(uid) is patch:
                 del self._writing[uid]
 
-    async def _try(self, uid: str, pod: Pod, patch: PodStatusPatch) -> None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                await self._client.patch_pod_status(pod, patch)
-            except (NotFound, Conflict):
-                return  # gone, or a later pod of the same name
-            except APIError as error:
-                if attempt == TRIES or _is_certain(error):
-                    # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
-                    level = logging.WARNING if self._is_wanted(uid, patch) else logging.DEBUG
-                    log.log(level, "pod condition not written", extra={"pod": pod.key, "err": str(error)})
+    async def _try(self, uid: str, waiting: _Waiting) -> None:
+        pod, patch = waiting.pod, waiting.patch
+        for attempt in range(waiting.tries + 1, TRIES + 1):
+            request = await self._request(pod, patch)
+            if not request.done():
+                if not self._is_wanted(uid, patch):
+                    await cancel_and_wait(request)
                     return
-                await asyncio.sleep(error.retry_after_s or PAUSE_S * attempt)
-            else:
-                if patch.condition is not None and self._is_wanted(uid, patch):
-                    self._written[uid] = (patch.condition.reason, patch.condition.message)
+                self._note_late(uid, pod, patch, request)
+                if attempt < TRIES:
+                    self._waiting[uid] = _Waiting(pod, patch, attempt)
+                    self._work.set()
                 return
+            error = request.exception()
+            if error is None or isinstance(error, (NotFound, Conflict)):  # gone, or a later pod of the same name
+                if self._is_wanted(uid, patch):
+                    self._give_up_late(uid)
+                    self._note_written(uid, patch, error)
+                return
+            if not isinstance(error, APIError):
+                raise error
+            if attempt == TRIES or _is_certain(error):
+                # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
+                level = logging.WARNING if self._is_wanted(uid, patch) else logging.DEBUG
+                log.log(level, "pod condition not written", extra={"pod": pod.key, "err": str(error)})
+                return
+            await asyncio.sleep(error.retry_after_s or PAUSE_S * attempt)
             if not self._is_wanted(uid, patch):
                 return
+
+    async def _request(self, pod: Pod, patch: PodStatusPatch) -> asyncio.Task[None]:
+        """A request that has ended, or is overdue and still under way."""
+        news = asyncio.Event()
+        request = asyncio.ensure_future(self._client.patch_pod_status(pod, patch, news.set))
+        request.add_done_callback(lambda _: news.set())
+        try:
+            await news.wait()
+        except asyncio.CancelledError:
+            await cancel_and_wait(request)
+            raise
+        return request
+
+    # --- overdue requests ---------------------------------------------------------------------------------------
+
+    def _note_late(self, uid: str, pod: Pod, patch: PodStatusPatch, request: asyncio.Task[None]) -> None:
+        self._late.setdefault(uid, set()).add(request)
+        request.add_done_callback(partial(self._late_ended, uid, pod, patch))
+
+    def _late_ended(self, uid: str, pod: Pod, patch: PodStatusPatch, request: asyncio.Task[None]) -> None:
+        late = self._late.get(uid, set())
+        if request not in late:  # given up
+            return
+        late.discard(request)
+        if not late:
+            del self._late[uid]
+        error = request.exception()
+        repeat = self._waiting.get(uid)
+        is_superseded = repeat.patch is not patch if repeat else self._writing.get(uid, patch) is not patch
+        if is_superseded:
+            return
+        is_answered = error is None or (isinstance(error, APIError) and _is_certain(error))
+        if is_answered:  # no repeat is needed
+            self._waiting.pop(uid, None)
+            self._writing.pop(uid, None)
+            self._give_up_late(uid)
+            self._note_written(uid, patch, error)
+        is_last = repeat is None and uid not in self._writing and uid not in self._late
+        if is_last and error is not None and not isinstance(error, (NotFound, Conflict)):
+            log.warning("pod condition not written", extra={"pod": pod.key, "err": str(error)})
+
+    def _give_up_late(self, uid: str) -> None:
+        for request in self._late.pop(uid, ()):
+            request.cancel()
+
+    def _note_written(self, uid: str, patch: PodStatusPatch, error: BaseException | None) -> None:
+        if error is None and patch.condition is not None:
+            self._written[uid] = (patch.condition.reason, patch.condition.message)
 
     def _is_wanted(self, uid: str, patch: PodStatusPatch) -> bool:
         """Was the pod neither bound nor deleted meanwhile, and is there nothing newer to say about it?"""

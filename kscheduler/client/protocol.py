@@ -149,8 +149,8 @@ def _always() -> bool:
     return True
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Does nothing: for whom a late answer changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class BindTry:
     """What a client has to know of one try to write a binding."""
 
     may_write: Callable[[], bool] = _always  # asked right before it is sent
-    on_overdue: Callable[[], None] = _nothing  # called at most once, while its answer is much later than usual
+    on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
     is_repeat: bool = False  # an earlier try may have been carried out
 
 
@@ -273,8 +273,11 @@ class Client(Protocol):
         """
         ...
 
-    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
-        """Merge into the status subresource of the pod with this uid."""
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
+        """Merge into the status subresource of the pod with this uid.
+
+        `on_overdue` is called at most once, while the answer is much later than usual; it is still waited for.
+        """
         ...
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:

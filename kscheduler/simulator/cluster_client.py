@@ -35,6 +35,7 @@ from kscheduler.client.protocol import (
     PodStatusPatch,
     Resource,
     WatchEvent,
+    nothing,
 )
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.faults import Fault, FaultKind, Faults, Verb, refusal
@@ -225,11 +226,15 @@ class ClusterClient:
         is_instant = not self._latency.bind_s and not self.faults.any
         return is_instant and not self._closed and not self._cluster.is_down
 
-    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
         def act() -> None:
             self._cluster.patch_pod_status(pod, patch)
 
-        await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
+        timer = asyncio.get_running_loop().call_later(OVERDUE_S, on_overdue)
+        try:
+            await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
+        finally:
+            timer.cancel()
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
         def act() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client import pod_status
-from kscheduler.client.pod_status import TRIES, PodStatusLane
+from kscheduler.client.pod_status import TRIES, WORKERS, PodStatusLane
 from kscheduler.client.protocol import Binding
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import Latency
@@ -148,8 +148,7 @@ def test_a_certain_refusal_is_not_met_a_second_time(caplog: pytest.LogCaptureFix
         bench.faults.add(FaultKind.GONE, Verb.PATCH_STATUS, count=1)
         bench.lane.patch(bench.pod("refused"), waits("no room"))
         bench.lane.patch(bench.pod("next"), waits("no room"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
         assert bench.said("next") == "no room"
         await asyncio.sleep(60)
         assert bench.writes == 2
@@ -331,3 +330,42 @@ def test_a_nomination_that_cannot_be_written_is_logged_and_no_more(caplog: pytes
 
     run(scenario)
     assert [record.message for record in caplog.records] == ["nominated node not written"]
+
+
+def test_writes_that_hang_do_not_keep_others_from_being_written() -> None:
+    async def scenario(bench: Bench) -> None:
+        hung = [f"hung-{number}" for number in range(2 * WORKERS)]
+        bench.faults.add(FaultKind.TIMEOUT, Verb.PATCH_STATUS, count=len(hung), delay_s=30.0)
+        for name in [*hung, "next"]:
+            bench.lane.patch(bench.pod(name), waits("no room"))
+        await asyncio.sleep(5.0)
+        assert bench.said("next") == "no room"
+        # Each of those that hang has been repeated.
+        assert all(bench.said(name) == "no room" for name in hung)
+        await asyncio.sleep(60.0)
+        assert bench.writes == 2 * len(hung) + 1
+
+    run(scenario)
+
+
+def test_a_late_answer_counts_and_what_is_newer_is_not_overtaken() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=1, delay_s=4.0)
+        pod = bench.pod()
+        bench.lane.patch(pod, waits("old"))
+        await asyncio.sleep(0.5)
+        bench.lane.patch(pod, waits("new"))
+        await asyncio.sleep(60.0)
+        assert bench.said() == "new"
+
+    run(scenario)
+
+
+def test_a_nomination_that_hangs_does_not_hold_up_the_binding() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(FaultKind.TIMEOUT, Verb.PATCH_STATUS, count=1, delay_s=30.0)
+        began_s = asyncio.get_running_loop().time()
+        await bench.lane.nominate(bench.pod(), "n1")
+        assert asyncio.get_running_loop().time() - began_s < 2.0
+
+    run(scenario)

@@ -21,7 +21,7 @@ import pytest
 from kscheduler.api.objects import Pod
 from kscheduler.client.credentials import load_credentials
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import PodStatusPatch
+from kscheduler.client.protocol import PodStatusPatch, nothing
 from kscheduler.config.load import default_config
 from kscheduler.errors import APIError
 from kscheduler.metrics import Metrics
@@ -53,8 +53,8 @@ class Meddled(KubeClient):
         """What could not be written about these pods: (what, pod name, status)."""
         return sorted(refusal for refusal in self._refused if refusal[1] in names)
 
-    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
-        await self._write(_name_of(patch), pod.metadata.name, super().patch_pod_status(pod, patch))
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
+        await self._write(_name_of(patch), pod.metadata.name, super().patch_pod_status(pod, patch, on_overdue))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._write("delete", name, super().delete_pod(namespace, name, uid))
