@@ -173,6 +173,19 @@ def test_a_fault_may_be_limited(proxy: FaultProxy, client: Client, fault: Fault)
         assert client.ask("GET", NODES)[0] == 200
 
 
+def test_a_fault_may_hit_the_first_requests_for_each_object_alone_or_those_after_them(
+    proxy: FaultProxy, client: Client
+) -> None:
+    def statuses(name: str) -> list[int]:
+        return [client.ask("POST", BINDING.replace("/b/", f"/{name}/"))[0] for _ in range(3)]
+
+    first = Answer(resource="pods/binding", name="bad-*", status=503, end=1)
+    later = Answer(resource="pods/binding", name="bad-*", status=429, begin=2)
+    with proxy.add(first), proxy.add(later):
+        assert statuses("bad-1") == statuses("bad-2") == [503, 201, 429]
+        assert statuses("good") == [201, 201, 201]
+
+
 def test_a_share_of_the_requests_is_hit(proxy: FaultProxy, client: Client) -> None:
     with proxy.add(Answer(status=500, share=0.5)):
         statuses = [client.ask("GET", PODS)[0] for _ in range(64)]

@@ -1,7 +1,8 @@
 """What can go wrong on the way, each as a value: whom it hits, and what happens to them.
 
-Every fault can be narrowed by verb and resource (patterns as of a shell: `pods*`), by backend, to connections that
-were open when it began, and to a share or number of the requests it would hit.
+Every fault can be narrowed by verb, resource and name (patterns as of a shell: `pods*`), by backend, to connections
+that were open when it began, to a share or number of the requests it would hit, and to the first requests for each
+object or those after them.
 """
 
 from __future__ import annotations
@@ -33,17 +34,21 @@ class Fault:
 
     verb: str = "*"
     resource: str = "*"  # with its subresource, such as pods/binding
+    name: str = "*"  # of the object
     spared: str = ""  # a resource that is left alone
     backend: int | None = None  # connections take the backends in turns, as a load balancer would have it
     old_connections: bool = False  # only those that were open when the fault began
     share: float = 1.0  # of the requests, watches or connections it would hit
     limit: int | None = None  # hit no more than so many
+    begin: int = 0  # of the requests for one object it would hit, which are numbered from 0, from this one on
+    end: int | None = None  # and up to this one, which is not hit
 
     def matches(self, target: Target) -> bool:
         """Whether a request for the target is one of those it may hit."""
         return (
             fnmatch.fnmatchcase(target.verb, self.verb)
             and fnmatch.fnmatchcase(target.resource, self.resource)
+            and fnmatch.fnmatchcase(target.name, self.name)
             and not (self.spared and fnmatch.fnmatchcase(target.resource, self.spared))
         )
 

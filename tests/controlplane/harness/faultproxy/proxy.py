@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class ActiveFault:
     def __init__(self, proxy: FaultProxy, fault: Fault) -> None:
         self.fault = fault
         self.hits = 0  # requests, watches and connections
+        self._seen: Counter[Target] = Counter()  # requests that it would hit
         self.began_unix_s = time.time()
         self.ended_unix_s: float | None = None
         self._began_s = time.monotonic()
@@ -81,6 +83,12 @@ class ActiveFault:
     def remove(self) -> None:
         """End the fault; nothing when it has ended."""
         self._proxy.remove(self)
+
+    def is_turn(self, target: Target) -> bool:
+        """Count a request for the target, and say whether it is one of those of its object that are meant."""
+        number = self._seen[target]
+        self._seen[target] += 1
+        return self.fault.begin <= number and (self.fault.end is None or number < self.fault.end)
 
     def hit(self, connection: Connection, number: float) -> bool:
         """Count a hit unless the connection is not one of those meant, the share is missed or the limit reached."""
@@ -179,6 +187,7 @@ class FaultProxy:
             for active in self._active
             if isinstance(active.fault, kind)
             and active.fault.matches(target)
+            and active.is_turn(target)
             and active.hit(connection, self._random.random())
         ]
 
