@@ -25,6 +25,7 @@ class Bindings:
         self._lane = lane
         self._on_room = on_room
         self._is_full = False  # until half of the room is free again
+        lane.on_overdue = self._overdue
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._lane)
@@ -57,6 +58,10 @@ class Bindings:
         finally:
             if has_news or (self._is_full and self.room > 0):
                 self._on_room()
+
+    def _overdue(self) -> None:
+        if self._is_full and self.room > 0:
+            self._on_room()
 
     async def drain(self, timeout_s: float) -> int:
         """Wait for all, at most so long; returns how many are still not done."""

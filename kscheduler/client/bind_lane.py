@@ -3,17 +3,20 @@
 A binding is written once in the cheapest way the client has. Nearly all answers are a plain yes, or a no that is
 certain, and that is all. What decides nothing (no answer, or none yet though it is overdue, a plea to slow down, a
 server's fault, an old token) goes on as a task of the `Binder`, which writes until the answer is certain. So does
-everything if the client has no such way. Overdue bindings do not keep others from being submitted.
+everything if the client has no such way. Bindings that are not decided though overdue, be it that their tries hang or
+that they meet answers which decide nothing, do not keep others from being submitted.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from kscheduler.client.bind_tries import Tries, Try, may_change
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnBound
+from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnBound, nothing
+from kscheduler.client.slots import OVERDUE_S
 from kscheduler.errors import APIError
 
 DEFAULT_LIMIT = 100
@@ -33,6 +36,7 @@ class BindLane:
 
     def __init__(self, client: Client, binder: Binder, *, limit: int = DEFAULT_LIMIT) -> None:
         """`limit`: bindings at once, at most; the client may find that fewer are better just now."""
+        self.on_overdue: Callable[[], None] = nothing  # called when there may be room since a binding is overdue
         self._binder = binder
         self._limit = limit
         self._direct = client.direct_binds(limit) if isinstance(client, BindsDirectly) else None
@@ -104,15 +108,19 @@ class BindLane:
 
     async def _bind(self, one: _Submitted, tries: Tries) -> None:
         error: APIError | None = None
+        overdue = asyncio.get_running_loop().call_later(OVERDUE_S, one.set_aside)
         try:
             await self._binder.bind(one.binding, tries)
         except APIError as refusal:
             error = refusal
+        finally:
+            overdue.cancel()
         if not one.period.is_over:
             self.end(one, error)
 
     def note_overdue(self) -> None:
         self._overdue += 1
+        self.on_overdue()
 
     def end(self, one: _Submitted, error: APIError | None) -> None:
         self._open -= 1
@@ -151,9 +159,14 @@ class _Submitted:
     def is_overdue(self) -> None:
         """The first try has no answer yet: the binder writes it again, and the late answer still counts."""
         if not self.period.is_over and self._try is None:
+            self.set_aside()
+            self._hand_over().is_late()
+
+    def set_aside(self) -> None:
+        """It has not been decided for long, whatever its tries met: others may be submitted in its place."""
+        if not self.period.is_over and not self.counts_as_overdue:
             self.counts_as_overdue = True
             self._lane.note_overdue()
-            self._hand_over().is_late()
 
     def answered(self, error: APIError | None) -> None:
         """The first try has an answer."""

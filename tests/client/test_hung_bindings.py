@@ -58,6 +58,7 @@ class Balanced:
         self.bound_s: dict[str, float] = {}
         self.asked: dict[str, set[str]] = {}  # pod -> nodes of which a binding asked
         self.is_carried_out_first = False  # and what hangs is the answer
+        self.lost: set[str] = set()  # pods whose requests get no answer at once
         self.under_way = 0
         self.most_under_way = 0
         self.served: Counter[int] = Counter()
@@ -80,6 +81,8 @@ class Balanced:
                 status = self._bind(name, body) if body is not None else 200
         finally:
             self.under_way -= 1
+        if name in self.lost:
+            raise Unreachable("connection reset")
         self.served[held.server] += 1
         if held.is_trusted:
             self._idle.append(held)
@@ -172,6 +175,21 @@ def test_bindings_that_hang_for_ever_do_not_stop_the_others(hung: list[str], car
         await submitting
         assert len(bench.lane) == len(never)
         assert not never & bench.outcomes.keys()
+        await bench.lane.cancel()
+
+    in_virtual_time(scenario)
+
+
+def test_bindings_in_doubt_that_meet_wrong_answers_for_ever_do_not_stop_the_others() -> None:
+    async def scenario() -> None:
+        balanced = Balanced(lambda verb, name, server: ANSWER_S)
+        doubtful = set(NAMES[:50])
+        balanced.lost = doubtful
+        bench = Bench(balanced)
+        submitting = asyncio.ensure_future(bench.submit(NAMES))
+        await asyncio.sleep(10.0)
+        assert set(NAMES) - doubtful == bench.outcomes.keys()
+        await submitting
         await bench.lane.cancel()
 
     in_virtual_time(scenario)
