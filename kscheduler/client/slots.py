@@ -99,6 +99,7 @@ class Slots:
         self._last_bound_s = -REST_S  # when the last binding was answered; all by the loop's clock
         self._next_event_s = 0.0  # until then no other Event goes if bindings are under way
         self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for time to pass
+        self._event_due_s = 0.0  # when that timer ends
         self._sent: list[dict[Slot, None]] = [{} for _ in Priority]  # by priority: what counts, sent first first
         bindings = _Kind()
         self._kinds = [_Kind() if priority in (Priority.STATUS, Priority.EVENT) else bindings for priority in Priority]
@@ -320,10 +321,11 @@ class Slots:
 
     def _serve_events_at(self, due_s: float) -> None:
         timer = self._event_is_due
-        if due_s == math.inf or (timer is not None and timer.when() <= due_s):
+        if due_s == math.inf or (timer is not None and self._event_due_s <= due_s):
             return
         if timer is not None:
             timer.cancel()
+        self._event_due_s = due_s  # uvloop's timers do not know it when it is now
         self._event_is_due = asyncio.get_running_loop().call_at(due_s, self._event_came_due)
 
     def _event_came_due(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -295,6 +296,18 @@ def test_the_share_grows_though_nothing_ends() -> None:
         await bench.all()
 
     run_virtual(scenario())
+
+
+def test_an_event_is_served_at_once_by_a_timer_of_uvloop_that_is_due_already() -> None:
+    async def scenario() -> None:
+        slots = Slots(AdaptiveLimit(8))
+        assert slots.try_take(Priority.BIND)
+        assert slots.try_take(Priority.EVENT)
+        await slots.take(Priority.EVENT, PATIENCE_S - 1e-4)
+        assert slots.under_way == 3
+        slots.close()
+
+    uvloop.run(scenario())
 
 
 def test_events_that_have_not_waited_start_with_one_again() -> None:
