@@ -15,6 +15,10 @@ class Overdue:
         return "no answer for much longer than usual"
 
 
+class Bug(APIError):
+    """An outcome: a fault of this program ended a try, perhaps after the apiserver had carried it out."""
+
+
 OVERDUE = Overdue()
 Outcome = APIError | Overdue | None  # None: the apiserver wrote it
 
@@ -27,7 +31,7 @@ class Tries:
         self.fresh = 0  # of those, not overdue
         self.has_begun = False
         self._is_lost = False  # one was carried out perhaps, and its answer will not come
-        self._outcomes: deque[APIError | Overdue | Exception | None] = deque()
+        self._outcomes: deque[Outcome] = deque()
         self._news = asyncio.Event()
 
     @property
@@ -43,14 +47,11 @@ class Tries:
         return Try(self)
 
     async def next(self) -> Outcome:
-        """The oldest outcome that was not read yet; raises what is no APIError."""
+        """The oldest outcome that was not read yet."""
         while not self._outcomes:
             self._news.clear()
             await self._news.wait()
-        outcome = self._outcomes.popleft()
-        if isinstance(outcome, Exception) and not isinstance(outcome, APIError):
-            raise outcome
-        return outcome
+        return self._outcomes.popleft()
 
     async def has_news_within(self, timeout_s: float) -> bool:
         """Is there an outcome to read, now or within that time?"""
@@ -63,7 +64,7 @@ class Tries:
                 timer.cancel()
         return bool(self._outcomes)
 
-    def _ended(self, was_late: bool, outcome: APIError | Exception | None) -> None:
+    def _ended(self, was_late: bool, outcome: APIError | None) -> None:
         self.open -= 1
         self.fresh -= not was_late
         self._is_lost = self._is_lost or (outcome is not None and _may_have_been_carried_out(outcome))
@@ -73,7 +74,7 @@ class Tries:
         self.fresh -= 1
         self._note(OVERDUE)
 
-    def _note(self, outcome: APIError | Overdue | Exception | None) -> None:
+    def _note(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         self._news.set()
 
@@ -99,7 +100,7 @@ class Try:
 
     def failed(self, bug: Exception) -> None:
         """It ended with what is no APIError."""
-        self._tries._ended(self._is_late, bug)
+        self._tries._ended(self._is_late, Bug(f"a fault of the program: {type(bug).__name__}"))
 
 
 def may_change(error: APIError) -> bool:
@@ -109,6 +110,6 @@ def may_change(error: APIError) -> bool:
     return isinstance(error, TooManyRequests) or error.status in (0, 408) or error.status >= 500
 
 
-def _may_have_been_carried_out(error: Exception) -> bool:
+def _may_have_been_carried_out(error: APIError) -> bool:
     """Not if the apiserver refused it, or was not asked."""
-    return not isinstance(error, APIError) or (may_change(error) and not isinstance(error, TooManyRequests))
+    return may_change(error) and not isinstance(error, TooManyRequests)

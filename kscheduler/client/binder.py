@@ -7,6 +7,8 @@ to do with the pod (a token that is not accepted yet, RBAC rules that are not lo
 then, for it does not say what became of the earlier try. The uid precondition and the rule that a bound pod cannot be
 bound make the repetition harmless.
 
+A fault of this program in the middle of a try leaves the same doubt, and the pod is looked at.
+
 A try without an answer that is overdue (the client decides when) is not waited for: another one goes out beside it, and
 the first definite answer counts, whichever try it belongs to.
 """
@@ -20,7 +22,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kscheduler.client.bind_tries import Overdue, Tries, Try, may_change
+from kscheduler.client.bind_tries import Bug, Overdue, Tries, Try, may_change
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.protocol import Binding, BindTry, Client
 from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, Unreachable
@@ -120,7 +122,8 @@ class Binder:
             await self._client.bind(binding, attempt)
         except APIError as error:
             one.answered(error)
-        except Exception as bug:  # of the client: whoever waits for this binding must hear of it
+        except Exception as bug:
+            log.exception("a fault of the program while a binding was written", extra={"pod": binding.name})
             one.failed(bug)
         else:
             one.answered(None)
@@ -129,7 +132,8 @@ class Binder:
         """Raises the error if it is definite, and what a look at the pod says if that is."""
         if isinstance(error, NotLeading):
             raise error
-        if may_change(error):
+        # Writing again settles what the network or the apiserver did; a fault of our own may happen each time.
+        if may_change(error) and not isinstance(error, Bug):
             return Look(Found.UNBOUND, error)
         if not tries.in_doubt:
             raise error
@@ -164,6 +168,9 @@ class Binder:
             return Look(Found.IMPOSSIBLE if error.reason == "NotFound" else Found.UNKNOWN, error)
         except APIError as error:
             return Look(Found.UNKNOWN, error)
+        except Exception as bug:
+            log.exception("a fault of the program while a pod was read", extra={"pod": binding.name})
+            return Look(Found.UNKNOWN, Bug(f"a fault of the program: {type(bug).__name__}"))
         metadata, node = pod.metadata, pod.spec.node_name
         if (metadata.namespace, metadata.name) != (binding.namespace, binding.name) or not metadata.uid:
             return Look(Found.UNKNOWN, APIError("the answer is not the pod that was asked for"))

@@ -349,3 +349,37 @@ def test_nothing_is_written_any_more_once_this_replica_may_not_bind() -> None:
         assert bench.node == ""
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_a_fault_of_the_program_leaves_a_binding_in_doubt_until_the_pod_was_looked_at(
+    is_bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        write, read = bench.client.bind, bench.client.get_pod
+        tries, looks = 0, 0
+
+        async def bind(binding: Binding, attempt: BindTry) -> None:
+            nonlocal tries
+            tries += 1
+            if is_bound and tries == 1:
+                await write(binding, attempt)
+            if is_bound or tries < 3:
+                raise ZeroDivisionError
+            await write(binding, attempt)
+
+        async def get_pod(namespace: str, name: str) -> Pod:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise KeyError(name)
+            return await read(namespace, name)
+
+        monkeypatch.setattr(bench.client, "bind", bind)
+        monkeypatch.setattr(bench.client, "get_pod", get_pod)
+        await bench.bind()
+        assert bench.node == "n1"
+        assert (tries, looks) == ((2, 2) if is_bound else (3, 2))
+
+    run_virtual(scenario())
