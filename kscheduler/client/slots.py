@@ -68,12 +68,11 @@ class _Turn(asyncio.Future[None]):
 class _Kind:
     """Requests of which all should take about as long: bindings and their repeats, statuses, Events."""
 
-    __slots__ = ("answered_sent_s", "is_stalled", "overdue", "usual_s")
+    __slots__ = ("answered_sent_s", "is_stalled", "usual_s")
 
     def __init__(self) -> None:
         self.usual_s = 0.05  # latency
         self.answered_sent_s = -math.inf  # when the youngest answered request was sent
-        self.overdue = 0  # under way and not counted
         self.is_stalled = False  # one was overdue, and none was answered since
 
     @property
@@ -103,7 +102,8 @@ class Slots:
         self._sent: list[dict[Slot, None]] = [{} for _ in Priority]  # by priority: what counts, sent first first
         bindings = _Kind()
         self._kinds = [_Kind() if priority in (Priority.STATUS, Priority.EVENT) else bindings for priority in Priority]
-        self._next_free_s = 0.0  # when a slot may come free though nothing is answered
+        self._overdue = [0] * len(Priority)  # by priority: under way and not counted
+        self._next_free_s = [0.0] * len(Priority)  # by priority: when a slot may come free though nothing is answered
         self._watch: asyncio.TimerHandle | None = None  # for what comes due next
 
     @property
@@ -114,7 +114,7 @@ class Slots:
     @property
     def overdue(self) -> int:
         """Requests under way that do not count any more."""
-        return sum(kind.overdue for kind in set(self._kinds))
+        return sum(self._overdue)
 
     @property
     def is_paused(self) -> bool:
@@ -169,7 +169,7 @@ class Slots:
     def drop(self, slot: Slot) -> None:
         """Give it back and learn nothing: the request was given up."""
         if slot.is_overdue:
-            self._kinds[slot.priority].overdue -= 1
+            self._overdue[slot.priority] -= 1
             self._serve()
         else:
             del self._sent[slot.priority][slot]
@@ -228,11 +228,11 @@ class Slots:
                     due_s = min(due_s, oldest.sent_s + kind.patience_s)
                     break
                 if not self._may_free(oldest, kind, now):
-                    due_s = min(due_s, max(self._next_free_s, now + FREE_PERIOD_S))
+                    due_s = min(due_s, max(self._next_free_s[priority], now + FREE_PERIOD_S))
                     break
                 del sent[oldest]
                 self._under_way[priority] -= 1
-                kind.overdue += 1
+                self._overdue[priority] += 1
                 oldest.is_overdue = True
                 overdue.append(oldest)
         self._watch = asyncio.get_running_loop().call_at(due_s, self._look_for_overdue) if due_s < math.inf else None
@@ -243,15 +243,15 @@ class Slots:
 
     def _may_free(self, slot: Slot, kind: _Kind, now: float) -> bool:
         """May this one, which is overdue, stop counting?"""
-        if kind.overdue >= self.limit.ceiling:
+        if self._overdue[slot.priority] >= self.limit.ceiling:
             return False
         slot.is_hung = kind.answered_sent_s > slot.sent_s
         if slot.is_hung:
             return True
         kind.is_stalled = True
-        if now < self._next_free_s:
+        if now < self._next_free_s[slot.priority]:
             return False
-        self._next_free_s = now + FREE_PERIOD_S
+        self._next_free_s[slot.priority] = now + FREE_PERIOD_S
         return True
 
     def _go_on(self) -> None:
