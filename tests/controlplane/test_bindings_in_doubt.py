@@ -150,9 +150,10 @@ def seconds_for_the_others(
     hang then, and afterwards all is bound.
     """
     place.create_nodes(NODES)
-    template = {"requests": {"cpu": "10m"}}
-    create(place.control_plane.credentials, pods(hung, place.namespace, templates=[pod("hung-{index}", **template)]))
-    others = pods(PODS - hung, place.namespace, templates=[pod("other-{index}", **template)])
+    small = {"cpu": "10m"}
+    first = pods(hung, place.namespace, templates=[pod("hung-{index}", requests=small)])
+    create(place.control_plane.credentials, first)
+    others = pods(PODS - hung, place.namespace, templates=[pod("other-{index}", requests=small)])
     create(place.control_plane.credentials, others)
     # Every try for these hangs, as if each connection led to the same bad apiserver.
     fault = proxy.add(Hang(verb="create", resource="pods/binding", name="hung-*", arrived=arrived))
