@@ -13,7 +13,7 @@ OWNER_ONLY = 0o600
 def write_for_owner(path: str, text: str) -> None:
     """Write a file of mode 0600. Raises OSError, and leaves what was there then.
 
-    A file of that name is replaced by a new one rather than filled: whoever has it open reads on in the old one. What
+    A file of that name is replaced by a new one rather than filled: who has it open goes on reading the old one. What
     is no plain file (a link such as /dev/stdout, a pipe) is written to; a plain file behind a link is made the
     owner's alone before the first byte.
     """

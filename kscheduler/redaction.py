@@ -110,7 +110,7 @@ def hide_parts(text: str, parts: Iterable[str]) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """Whoever gets a URL wrong must not see the password either: in doubt more is hidden than need be."""
+    """A message about a wrong URL must not show the password either: in doubt more is hidden than need be."""
     scheme, slashes, rest = url.partition("://")
     if not slashes or not _SCHEME.fullmatch(scheme):
         scheme, slashes, rest = "", "", url

@@ -122,7 +122,7 @@ class ScheduleBatch:
             placements = self._ask_lane(pods[done:] if done else pods)
             if not len(placements):
                 break
-            # They are counted on their nodes' columns, all of them, until one comes to grief and all is counted anew.
+            # They are counted on their nodes' columns, all of them, until one fails and all is counted again.
             recounts = self._cache.recounts
             for placed in placements:
                 queued, cycle, is_held = batch[done], None, False

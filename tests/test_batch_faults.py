@@ -45,7 +45,7 @@ class Injected(Exception):
 
 
 def _makes_a_key(frame: FrameType | None) -> bool:
-    """A hint's key that cannot be told makes its pod a group of one: that is as it should be."""
+    """A hint's key that cannot be computed makes its pod a group of one: that is as it should be."""
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         if frame.f_code.co_name == "_key" and frame.f_code.co_filename.endswith("waiting_groups.py"):
             return True
@@ -274,7 +274,7 @@ def test_a_pod_that_cannot_be_taken_off_its_node_is_gone_all_the_same(caplog: py
     port = world.cache.table.ports
     ports, port._taken = port._taken, {}  # a bug has lost them
     world.cache.remove_pod(uid)
-    assert "counted anew" in caplog.text
+    assert "counted again" in caplog.text
     world.cache.check()
     assert len(port._taken) == len(ports) - 1
 

@@ -48,7 +48,7 @@ class Cache:
         # Node name -> pod uid -> pod: pods on nodes the watch has not shown yet, or no longer shows.
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed = 0
-        self.recounts = 0  # how often nodes and columns were counted anew, because a change of them was broken off
+        self.recounts = 0  # how often nodes and columns were counted again, because a change of them was broken off
         self._is_torn = False  # and that was broken off, too
 
     # --- pods we place ---
@@ -156,7 +156,7 @@ class Cache:
     # --- keeping the indexes together ---
 
     # Where pods are is the truth, one entry of a dict; nodes, columns and indexes follow from it. If following it is
-    # broken off by a bug, they are counted anew.
+    # broken off by a bug, they are counted again.
 
     def _put(self, state: PodState, *, counted: bool = False) -> None:
         """A fault is raised, with everything as if the pod had not come."""
@@ -190,11 +190,11 @@ class Cache:
         except MemoryError:
             raise
         except Exception:
-            log.exception("a pod could not be taken off its node; all are counted anew", extra={"pod": state.pod.key})
+            log.exception("a pod could not be taken off its node; all are counted again", extra={"pod": state.pod.key})
             self.recount()
 
     def mend(self) -> None:
-        """Go on counting anew if that was broken off. Raises InternalError if it is again: nothing can be decided."""
+        """Resume a recount that was broken off. Raises InternalError if it is again: nothing can be decided."""
         if self._is_torn:
             self.recount()
             if self._is_torn:

@@ -164,7 +164,7 @@ class Binder:
         except asyncio.TimeoutError:
             return Look(Found.UNKNOWN, Unreachable(f"the pod could not be read within {timeout_s:g} s"))
         except NotFound as error:
-            # Whoever has no such path answers 404 as well, but without the reason that the apiserver gives.
+            # A server that has no such path answers 404 as well, but without the reason that the apiserver gives.
             return Look(Found.IMPOSSIBLE if error.reason == "NotFound" else Found.UNKNOWN, error)
         except APIError as error:
             return Look(Found.UNKNOWN, error)

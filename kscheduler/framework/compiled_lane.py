@@ -118,7 +118,7 @@ class CompiledLane:
         A pod whose class joins other pods (spread, affinity) is alone in its call: it has to know where those before it
         are, and to be assumed before the next.
 
-        After a fault pods may be counted on rows, of which nobody knows: the caller must count anew.
+        After a fault pods may be counted on rows, which nothing else knows of: the caller must recount.
         """
         started = self._stopwatch()
         # 1. Their classes, up to the first that the core cannot decide.

@@ -97,7 +97,7 @@ class ClientAskingContext(ServerContext):
         self._named_loaded, self._named_state = tuple(loaded), state
 
     def _renew(self) -> None:
-        """Everything anew for connections to come, once there is a certificate."""
+        """A new context for connections to come, once there is a certificate."""
         if self._own is None:
             return
         context = self._context_for(self._own)

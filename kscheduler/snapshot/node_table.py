@@ -205,7 +205,7 @@ class NodeTable:
 
         `pods_on`: node name -> pod uid -> pod; all that there are. Rows stay. O(pods), some 10 us each.
         """
-        # 1. The indexes, from nothing: whatever is kept of them elsewhere is asked for anew.
+        # 1. The indexes, from nothing: what is kept of them elsewhere is looked up again.
         self.ports.clear()
         self.volume_users.clear()
         self.counters.clear()

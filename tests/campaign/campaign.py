@@ -337,7 +337,7 @@ class _Campaign:
 
 
 def leader_terms(audit: Sequence[dict[str, Any]], users: set[str]) -> list[tuple[float, str]]:
-    """(Unix time, user) of each change of whoever writes the Lease."""
+    """(Unix time, user) of each change of the Lease's writer."""
     terms: list[tuple[float, str]] = []
     for event in sorted(audit, key=lambda event: str(event["stageTimestamp"])):
         about, user = event.get("objectRef", {}), event["user"]["username"].rpartition(":")[2]

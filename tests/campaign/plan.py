@@ -33,7 +33,7 @@ GARBLES: tuple[GarbleKind, ...] = (
     "wrong_json",
 )
 STATUSES = (400, 401, 403, 410, 429, 500, 503, 504)  # not 404 and 409: on a binding they are definite answers
-# Answered although the request was carried out. The others say that it was not: whoever lies with them is believed.
+# Answered although the request was carried out. The others say that it was not: a lie with one of them is believed.
 LIES = (500, 503, 504)
 
 

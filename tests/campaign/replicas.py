@@ -37,7 +37,7 @@ class End:
 
 
 class Replica:
-    """One scheduler process, and whoever keeps it running."""
+    """One scheduler process, and what restarts it."""
 
     def __init__(
         self, control_plane: ControlPlane, proxy: FaultProxy, number: int, lease_s: float, clock: Path

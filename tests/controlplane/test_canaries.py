@@ -93,11 +93,11 @@ def test_a_running_scheduler_emits_no_secret(
         workspace.create_nodes(2)
         workspace.create_pod("p")
 
-        def told() -> bool:
+        def is_explained() -> bool:
             conditions = workspace.pod("p")["status"].get("conditions", [])
             return any("asked as" in each.get("message", "") for each in conditions)
 
-        eventually(told, "the pod's condition says why")
+        eventually(is_explained, "the pod's condition says why")
         path = f"/api/v1/namespaces/{workspace.namespace}/events"
         eventually(lambda: bool(workspace.api.get(path)["items"]), "the pod has an Event")
         eventually(lambda: "extender.invalid" in scheduler.process.log_text(), "all extenders were asked")

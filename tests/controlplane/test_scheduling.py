@@ -221,4 +221,4 @@ def test_ten_thousand_pods_on_five_thousand_nodes(fresh_control_plane: Callable[
     with BindWatch(control_plane.credentials) as watch:
         KScheduler(control_plane)
         watch.wait(10_000)
-    eventually(lambda: verify(control_plane.api).problems == [], "all bound, told once, none overcommitted")
+    eventually(lambda: verify(control_plane.api).problems == [], "all bound, one Event each, none overcommitted")

@@ -59,7 +59,7 @@ class Channel:
             raise ChannelClosed
         try:
             message = _decode(self._exactly(size))
-        except DecodeError as error:  # whoever ran there is no longer the one that was started
+        except DecodeError as error:  # the process that runs there is no longer the one that was started
             raise ChannelClosed from error
         if not isinstance(message, list):
             raise ChannelClosed
