@@ -140,6 +140,24 @@ def test_no_form_of_a_secret_shows_it(secret: Secret) -> None:
         assert "C4n4ry" not in str(caught.value)
 
 
+@pytest.mark.parametrize("form", list(logs.LogFormat))
+def test_the_log_hides_what_a_library_wrote_of_a_url(form: logs.LogFormat) -> None:
+    """As plain text, in the message, in a field and in the stack of an error: here no Secret hides itself."""
+    stream = io.StringIO()
+    logs.configure(form, 10, stream)
+    url = "https://C4n4ry:C4n4ry@host/x?C4n4ry"
+    log = logging.getLogger("kscheduler.canary")
+    log.error("cannot connect to %s", url)
+    log.error("a field", extra={"err": url})
+    try:
+        raise OSError(f"cannot connect to {url}")
+    except OSError:
+        log.exception("raised")
+    lines = stream.getvalue()
+    assert lines.count("https://<hidden>@host/x?<hidden>") >= 3
+    assert "C4n4ry" not in lines, lines
+
+
 @pytest.mark.parametrize("wrong", [123454321, 1234.54321, ["C4n4ry"], "http://C4n4ry:C4n4ry@h", {"C4n4ry": "C4n4ry"}])
 def test_a_value_in_the_wrong_place_is_not_quoted(wrong: Any) -> None:
     for document in replaced_one_by_one(whole_configuration(Canaries()), wrong):
