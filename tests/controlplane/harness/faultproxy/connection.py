@@ -85,6 +85,17 @@ class Connection:
         else:
             self._socket.close()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._socket.fileno() == -1
+
+    def drop_socket(self) -> None:
+        """Let go of what the transport has left open, when nothing runs any more.
+
+        uvloop may have closed the descriptor and not the socket around it, so it is not closed a second time.
+        """
+        self._socket.detach()
+
     def close(self) -> None:
         """Hang up on both sides."""
         self._lost.set()

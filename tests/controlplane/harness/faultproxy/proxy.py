@@ -34,6 +34,7 @@ from tests.controlplane.harness.faultproxy.http1 import Target
 from tests.controlplane.harness.kubeconfig import Credentials, write_kubeconfig
 from tests.controlplane.harness.ports import free_port
 
+TURNS_TO_CLOSE = 20
 BACKLOG = 512
 T = TypeVar("T")
 
@@ -128,8 +129,8 @@ class FaultProxy:
         self._numbers = itertools.count()
         self._active: list[ActiveFault] = []
         self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._leaving: list[Connection] = []  # served to their end, and not closed yet
         self._listener: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
         pair = authority.server(name)
         self.server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.server_tls.load_cert_chain(pair.public, pair.key)
@@ -242,23 +243,25 @@ class FaultProxy:
         listener.listen(BACKLOG)
         listener.setblocking(False)
         self._listener = listener
-        self._accepting = self._loop.create_task(self._accept(listener))
+        self._loop.add_reader(listener, self._accept, listener)
 
     def _close_listener(self) -> None:
         if self._listener is None:
             return
-        assert self._accepting is not None
-        self._accepting.cancel()
+        self._loop.remove_reader(self._listener)
         self._listener.close()
         self._listener = None
 
-    async def _accept(self, listener: socket.socket) -> None:
-        while True:
-            sock, _ = await self._loop.sock_accept(listener)
-            number = next(self._numbers)
-            connection = Connection(self, sock, number, number % self._backends)
-            task = self._loop.create_task(self._serve(connection))
-            self._connections[connection] = task
+    def _accept(self, listener: socket.socket) -> None:
+        """Take one connection. Without a task: cancelling one would lose the socket that it has just got."""
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        sock.setblocking(False)
+        number = next(self._numbers)
+        connection = Connection(self, sock, number, number % self._backends)
+        self._connections[connection] = self._loop.create_task(self._serve(connection))
 
     async def _serve(self, connection: Connection) -> None:
         try:
@@ -271,16 +274,27 @@ class FaultProxy:
             await connection.serve()
         finally:
             del self._connections[connection]
+            # One that says goodbye by TLS waits for the client's goodbye, for half a minute at most.
+            self._leaving = [one for one in self._leaving if not one.is_closed]
+            if not connection.is_closed:
+                self._leaving.append(connection)
 
     async def _end(self) -> None:
         self._close_listener()
-        tasks = [*self._connections.values(), *([self._accepting] if self._accepting else [])]
-        for connection in list(self._connections):
-            connection.reset()
+        tasks = list(self._connections.values())
+        connections = [*self._connections, *self._leaving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # lets the transports go
+        for connection in connections:
+            connection.reset()
+        # A transport closes its socket some turns of the loop after it was aborted, one in a handshake perhaps never.
+        for _ in range(TURNS_TO_CLOSE):
+            if all(connection.is_closed for connection in connections):
+                break
+            await asyncio.sleep(0)
+        for connection in connections:
+            connection.drop_socket()
 
     def _call(self, function: Callable[[], T]) -> T:
         """Run a function on the proxy's thread, and wait for it."""
