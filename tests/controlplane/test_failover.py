@@ -14,6 +14,7 @@ from tests.controlplane.harness import BindWatch, ControlPlane, verify
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import create, nodes, pods
 from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +118,11 @@ def test_binding_goes_on_after_the_apiserver_was_killed_and_restarted(
 def test_a_leader_that_cannot_renew_stops_and_says_so(fresh_control_plane: Callable[..., ControlPlane]) -> None:
     control_plane = fresh_control_plane()
     leader = replica(control_plane, "leader", 6)
-    wait_for_lease(control_plane)
+    # It leads when it binds: it holds the Lease a little earlier, while it confirms that it knows all pods and nodes.
+    workspace = Workspace(control_plane)
+    workspace.create_nodes(1)
+    workspace.create_pod("bound")
+    eventually(workspace.bindings, "it leads")
     control_plane.stop_apiserver()
     assert leader.process.wait() == 1
     assert "kscheduler: error: lease kube-system/kscheduler: not renewed within" in leader.process.log_text()
