@@ -16,7 +16,7 @@ import yaml
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUSTOMIZATIONS = ("base", "replace-kube-scheduler")
-COMPONENTS = ("explain-annotations", "live-metrics", "metric-policies", "routing")
+COMPONENTS = ("explain-annotations", "live-metrics", "metric-policies", "quick-takeover", "routing")
 CHECKSUM = "kscheduler/config-checksum"
 
 Object = dict[str, Any]
@@ -72,7 +72,7 @@ def _kustomization(directory: Path) -> Object:
 
 def _resources(directory: Path, kustomization: Object) -> list[Object]:
     objects: list[Object] = []
-    for entry in kustomization["resources"]:
+    for entry in kustomization.get("resources", ()):
         path = directory / entry
         objects += _render(path) if path.is_dir() else documents(path.read_text())
     return objects

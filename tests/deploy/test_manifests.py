@@ -344,7 +344,20 @@ def test_the_component_for_live_metrics_only_reads_metrics() -> None:
 def test_every_file_of_a_component_is_listed_in_it(name: str) -> None:
     kustomization = yaml.safe_load((DEPLOY / name / "kustomization.yaml").read_text())
     there = {path.name for path in (DEPLOY / name).iterdir()} - {"kustomization.yaml"}
-    assert there == set(kustomization["resources"])
+    assert there == set(kustomization.get("resources", ()))
+
+
+def test_quick_takeover_asks_for_shorter_leases_and_the_pod_says_who_it_is() -> None:
+    [container] = pod_template(render("base", "quick-takeover"))["spec"]["containers"]
+    arguments = parse(container["args"])
+    assert isinstance(arguments, RunOptions)
+    election = arguments.leader_election
+    durations = (election.lease_duration, election.renew_deadline, election.retry_period)
+    assert [None if each is None else each.seconds for each in durations] == [5.0, 3.0, 1.0]
+    assert arguments.replace_ended_holder
+    # What kscheduler.gone_holder reads.
+    fields = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    assert fields == {"POD_NAMESPACE": "metadata.namespace", "POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
 
 
 @pytest.mark.slow
