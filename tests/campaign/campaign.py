@@ -31,6 +31,7 @@ LEASE_S = 6.0
 PAUSE_LIMIT_S = 3.0
 QUIET_S = 45.0  # no change for so long: nothing more will come. Longer than a hung request (30 s) and a back-off (10 s)
 SETTLE_POLL_S = 0.25
+NOTED_S = 2.0  # far more than a change takes from the apiserver to the history
 CLOCK_JUMPS_S = (-1200, -60, 60, 1200)
 TRACEBACKS = ("Traceback (most recent call last)", "Task exception was never retrieved")
 LOG_LINES = 12  # around a violation
@@ -230,13 +231,17 @@ class _Campaign:
         time.sleep(max(0.0, when_s - time.monotonic()))
 
     def _settle(self, is_done: Callable[[], bool]) -> None:
-        """Wait until it is done, or nothing but the Lease has changed for a while."""
-        seen, since_s = -1, time.monotonic()
-        while not is_done() and time.monotonic() - since_s < QUIET_S:
+        """Wait until it is done and stays so, or nothing but the Lease has changed for a while.
+
+        What was changed a moment ago, such as nodes that were opened, may not be in the history yet.
+        """
+        seen, since_s, done_s = -1, time.monotonic(), 0.0
+        while done_s < NOTED_S and time.monotonic() - since_s < QUIET_S:
             count = sum(1 for change in self._history.changes() if change.kind != "lease")
             if count != seen:
                 seen, since_s = count, time.monotonic()
             time.sleep(SETTLE_POLL_S)
+            done_s = done_s + SETTLE_POLL_S if is_done() else 0.0
 
     def _forgotten(self) -> list[Violation]:
         return judge.forgotten(self._history.changes())
