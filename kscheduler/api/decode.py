@@ -98,8 +98,13 @@ def _decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
 
 
 def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """One object. Raises DecodeError naming the object, the field, what was expected and what came."""
+    """One object. Raises DecodeError naming the object, the field, what was expected and what came.
+
+    A byte that is no UTF-8 is refused wherever it stands. An apiserver writes none, so the object was damaged on its
+    way, and in a key, `nodeName` say, it would make the field look absent.
+    """
     try:
+        decoding.check_utf8(bytes(raw))
         item: T = _decoder(cast(Any, kind))(raw)
         return item
     except DecodeError:
@@ -107,10 +112,7 @@ def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """As Go reads it: without nulls, and with U+FFFD for half of a surrogate pair. Or the field at fault.
-
-    A byte that is no UTF-8 is never written by an apiserver, so what holds one was damaged on its way.
-    """
+    """As Go reads it: without nulls, and with U+FFFD for half of a surrogate pair. Or the field at fault."""
     try:
         decoding.check_utf8(bytes(raw))
         document = without_nulls(decoding.decode_document(raw))

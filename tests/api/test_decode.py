@@ -92,6 +92,18 @@ def test_a_bad_object_is_refused_with_name_field_and_value(raw: bytes, message: 
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"metadata":{"name":"a"},"spec":{"node\xffame":"n","containers":[]}}',  # nodeName would be absent
+        b'{"metadata":{"name":"a","unknown":"\xff"},"spec":{"containers":[]}}',
+    ],
+)
+def test_an_object_with_a_byte_that_is_no_utf8_is_refused_though_nothing_that_is_read_holds_it(raw: bytes) -> None:
+    with pytest.raises(DecodeError, match="expected UTF-8, got a byte 0xff"):
+        decode_object(raw, Pod)
+
+
 def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(DecodeError):
         decode_object(b'{"spec":' * 100_000, Pod)
