@@ -21,7 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kscheduler.api.decode import UNNAMED
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Client, EventType, Resource, WatchEvent
+from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
@@ -141,6 +141,7 @@ class Informer(Generic[T]):
         self._unread: set[str] = set()
         self._observer: InformerObserver = observer or NoInformerObserver()
         self._list_reason = "start"
+        self._is_expired = False  # since a watch worked, one was refused for the age of its version
         self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
@@ -202,7 +203,11 @@ class Informer(Generic[T]):
             except (Gone, VersionWentBack) as error:
                 self.resource_version = ""
                 self._list_reason = "expired"
-                await self._failed(error, at_once=self._backoff.failures == 0)
+                # The apiserver answers, so earlier failures are over: the first time, a list follows at once.
+                if at_once := not self._is_expired:
+                    self._backoff.reset()
+                self._is_expired = True
+                await self._failed(error, at_once=at_once)
             except UnreadableChange as error:
                 self.resource_version = ""
                 await self._failed(error)
@@ -223,9 +228,7 @@ class Informer(Generic[T]):
         unread: set[str] = set()
         token = ""
         while True:
-            page = await self._client.list_page(
-                self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
-            )
+            page = await self._page(token)
             await self._put_all(page.items, seen, unread)
             unread.update(key for key in page.unread if key != UNNAMED)
             token = page.continue_token
@@ -255,6 +258,17 @@ class Informer(Generic[T]):
         self.synced.set()
         self._pauses.succeeded()
         self._advanced()
+
+    async def _page(self, token: str) -> Page[T]:
+        """Raises Gone for a token that is too old. A first page has no age: its 410 is a failure like any other."""
+        try:
+            return await self._client.list_page(
+                self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
+            )
+        except Gone as error:
+            if token:
+                raise
+            raise APIError(str(error), status=error.status, reason=error.reason) from error
 
     async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
         """A page, a little at a time: the lease and the bindings must not wait for a big one."""
@@ -423,6 +437,7 @@ class Informer(Generic[T]):
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )
         self._backoff.reset()
+        self._is_expired = False
         self.last_error = None
         self._pauses.succeeded()
 

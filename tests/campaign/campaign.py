@@ -302,15 +302,15 @@ class _Campaign:
     ) -> list[tuple[float, float, str, float]]:
         """When the leader, or everybody, could bind nothing; and what may pass before the next binding."""
         takeover_s = self._lease_s + PAUSE_LIMIT_S
+        changes_of_hands = [*(at_s for at_s, _ in leaders), *(end.at_unix_s for end in ends)]
         blocks = []
         for fault in self._done:
             leader = _leader_at(leaders, fault.began_unix_s)
             concerns = fault.kind.startswith("apiserver") or leader == f"replica-{fault.replica}"
             if not fault.blocks or not concerns:
                 continue
-            loses_lease = fault.kind in ("kill", "terminate") or (
-                fault.ended_unix_s - fault.began_unix_s > self._lease_s / 6
-            )
+            until_s = fault.ended_unix_s + takeover_s
+            loses_lease = any(fault.began_unix_s <= at_s <= until_s for at_s in changes_of_hands)
             limit_s = takeover_s if loses_lease else PAUSE_LIMIT_S
             blocks.append((fault.began_unix_s, fault.ended_unix_s, fault.kind, limit_s))
         blocks += [(end.at_unix_s, end.at_unix_s, "end of a process", takeover_s) for end in ends]

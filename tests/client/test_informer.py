@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
@@ -484,7 +484,13 @@ def bookmark(version: int) -> WatchEvent[Pod]:
     return WatchEvent(EventType.BOOKMARK, None, str(version))
 
 
-def play(client: ScriptedClient, seconds: float, **options: Any) -> tuple[Informer[Pod], Recorder]:
+def play(
+    client: ScriptedClient,
+    seconds: float,
+    *,
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    **options: Any,
+) -> tuple[Informer[Pod], Recorder]:
     heard = Recorder()
 
     async def main() -> Informer[Pod]:
@@ -497,10 +503,11 @@ def play(client: ScriptedClient, seconds: float, **options: Any) -> tuple[Inform
             rng=random.Random(1),
             **options,
         )
-        task = asyncio.ensure_future(informer.run())
+        tasks = [asyncio.ensure_future(each()) for each in (informer.run, beside) if each is not None]
         await asyncio.sleep(seconds)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         return informer
 
     return run_virtual(main()), heard
@@ -570,6 +577,32 @@ def test_a_watch_that_is_always_gone_does_not_list_in_a_circle() -> None:
     client = ScriptedClient([Page([], "5", "")], [[Gone("too old")] for _ in range(1000)])
     play(client, 120)
     assert len(client.listed_at) < 12
+
+
+def test_a_version_too_old_after_an_outage_is_followed_by_a_list_at_once() -> None:
+    """An apiserver that was away answers 410 to old versions: the streak of failures before says nothing any more."""
+    watches: list[list[Any]] = [*([Unreachable("refused")] for _ in range(6)), [Gone("too old")]]
+    client = ScriptedClient([Page([], "5", "")], watches)
+    play(client, 120)
+    assert len(client.listed_at) == 2
+    assert client.listed_at[1] == client.watched_at[6]
+
+
+def test_a_first_page_that_is_too_old_is_tried_again_as_soon_as_anything_succeeds() -> None:
+    refusals: list[Page[Any] | APIError] = [Gone("disorder", status=410) for _ in range(8)]
+    client = ScriptedClient([*refusals, Page([], "5", "")], [])
+    pauses = RetryPauses(random.Random(1))
+
+    async def answer_others() -> None:
+        await asyncio.sleep(20.0)
+        while True:
+            pauses.succeeded()
+            await asyncio.sleep(0.5)
+
+    play(client, 40, beside=answer_others, pauses=pauses)
+    late = [at_s for at_s in client.listed_at if at_s > 20.0]
+    assert late[0] <= 21.0  # a second after the failure before, at the soonest
+    assert all(b - a <= 2.0 for a, b in itertools.pairwise(late))
 
 
 def test_a_watch_that_always_ends_at_once_is_not_repeated_in_a_circle() -> None:
