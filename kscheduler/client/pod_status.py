@@ -197,6 +197,8 @@ class PodStatusLane:
         late.discard(request)
         if not late:
             del self._late[uid]
+        if request.cancelled():  # the program ends
+            return
         error = request.exception()
         repeat = self._waiting.get(uid)
         is_superseded = repeat.patch is not patch if repeat else self._writing.get(uid, patch) is not patch

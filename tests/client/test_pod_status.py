@@ -361,6 +361,24 @@ def test_a_late_answer_counts_and_what_is_newer_is_not_overtaken() -> None:
     run(scenario)
 
 
+def test_a_program_that_ends_while_a_write_is_overdue_reports_no_fault() -> None:
+    faults: list[object] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        bench = Bench()
+        bench.faults.add(FaultKind.TIMEOUT, Verb.PATCH_STATUS, count=9, delay_s=30.0)
+        lane = asyncio.ensure_future(bench.lane.run())
+        bench.lane.patch(bench.pod(), waits("no room"))
+        await asyncio.sleep(1.2)  # the first is overdue, and the second under way
+        lane.cancel()
+        await asyncio.gather(lane, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert faults == []
+
+
 def test_a_nomination_that_hangs_does_not_hold_up_the_binding() -> None:
     async def scenario(bench: Bench) -> None:
         bench.faults.add(FaultKind.TIMEOUT, Verb.PATCH_STATUS, count=1, delay_s=30.0)
