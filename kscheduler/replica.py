@@ -30,7 +30,8 @@ EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
-RECONNECT_MOST_S = 2.0
+# A watch that failed once is opened again within a second; one that is quiet does not show sooner that it works.
+RECONNECT_MOST_S = 1.0
 # How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
 HEAD_START_S = 0.01
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import heapq
 import itertools
 import json
@@ -178,6 +179,16 @@ class _Campaign:
         LOGS.mkdir(parents=True, exist_ok=True)
         (LOGS / f"seed-{self._seed}-{replica.user}.log").write_text(replica.scheduler.process.log_text())
 
+    def _keep_audit(self, audit: Sequence[dict[str, Any]]) -> None:
+        """What the schedulers asked, a line each: when, who, what, and how it was answered."""
+        with gzip.open(LOGS / f"seed-{self._seed}-audit.txt.gz", "wt") as file:
+            for event in audit:
+                if event["user"]["username"].startswith("system:serviceaccount:kube-system:replica-"):
+                    code = event.get("responseStatus", {}).get("code", "-")
+                    line = (event["stageTimestamp"], event["stage"], event["requestReceivedTimestamp"])
+                    line += (event["user"]["username"].rpartition(":")[2], event["verb"], event["requestURI"], code)
+                    print(*line, file=file)
+
     def _begin(self, fault: Planned) -> None:
         replica = self._replicas[fault.replica]
         now_unix_s = time.time()
@@ -258,6 +269,7 @@ class _Campaign:
     def _judge(self, began_unix_s: float, ended_unix_s: float, left: list[Violation]) -> Report:
         changes = self._history.changes()
         audit = self._control_plane.audit_events()
+        self._keep_audit(audit)
         users = {replica.user for replica in self._replicas}
         requests = [request for request in judge.bind_requests(audit) if request.user in users]
         ours = {request.uid: request.user for request in requests if request.status == 201}
