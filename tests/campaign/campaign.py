@@ -185,9 +185,9 @@ class _Campaign:
             for event in audit:
                 if event["user"]["username"].startswith("system:serviceaccount:kube-system:replica-"):
                     code = event.get("responseStatus", {}).get("code", "-")
-                    line = (event["stageTimestamp"], event["stage"], event["requestReceivedTimestamp"])
-                    line += (event["user"]["username"].rpartition(":")[2], event["verb"], event["requestURI"], code)
-                    print(*line, file=file)
+                    times = f"{event['requestReceivedTimestamp']} {event['stageTimestamp']}"
+                    user = event["user"]["username"].rpartition(":")[2]
+                    print(times, event["stage"], user, event["verb"], event["requestURI"], code, file=file)
 
     def _begin(self, fault: Planned) -> None:
         replica = self._replicas[fault.replica]
@@ -284,7 +284,7 @@ class _Campaign:
         )
         violations = [
             *judge.bound_twice(changes),
-            *judge.second_nodes(requests, woken),
+            *judge.second_nodes(requests, woken, judge.gone(changes)),
             *judge.overcommitted(changes, ours),
             *left,
             *(
@@ -301,7 +301,7 @@ class _Campaign:
             seconds=ended_unix_s - began_unix_s,
             faults=self._done,
             bound=len(ours),
-            second_requests=len(judge.second_nodes(requests, {})),
+            second_requests=len(judge.second_nodes(requests, {}, {})),
             leaders=len(leaders),
             ends=ends,
             violations=violations,

@@ -74,10 +74,29 @@ def bound_twice(changes: Iterable[Change]) -> list[Violation]:
     return found
 
 
-def second_nodes(requests: Iterable[BindRequest], woken: Mapping[str, Sequence[float]]) -> list[Violation]:
+def gone(changes: Iterable[Change]) -> dict[str, float]:
+    """Pod uid -> Unix time at which the pod was deleted."""
+    uids: dict[str, str] = {}  # pod key -> uid
+    found = {}
+    for change in changes:
+        if change.kind != "pod":
+            continue
+        uid = _uid(change.object) if change.object is not None else ""
+        before = uids.pop(change.key, "")
+        if before and before != uid:
+            found[before] = change.at_unix_s
+        if uid:
+            uids[change.key] = uid
+    return found
+
+
+def second_nodes(
+    requests: Iterable[BindRequest], woken: Mapping[str, Sequence[float]], gone: Mapping[str, float]
+) -> list[Violation]:
     """Requests for another node after a binding of the same pod had been carried out and answered by the apiserver.
 
-    Those of a leader that has just been woken (user -> Unix times) are forgiven: nobody can hold them back.
+    Those of a leader that has just been woken (user -> Unix times) are forgiven: nobody can hold them back. So are
+    those for a pod that is gone (uid -> Unix time): its node is free, and no binding can be carried out any more.
     """
     carried_out: dict[str, BindRequest] = {}  # pod uid -> the request that was
     found = []
@@ -85,6 +104,7 @@ def second_nodes(requests: Iterable[BindRequest], woken: Mapping[str, Sequence[f
         first = carried_out.get(request.uid)
         is_second = first is not None and first.node != request.node and request.received_unix_s > first.answered_unix_s
         is_forgiven = any(0 <= request.received_unix_s - at <= WOKEN_S for at in woken.get(request.user, ()))
+        is_forgiven |= request.received_unix_s > gone.get(request.uid, float("inf"))
         if first is not None and is_second and not is_forgiven:
             text = (
                 f"{request.pod} was asked to {request.node} by {request.user} (HTTP {request.status}),"
@@ -328,19 +348,23 @@ def _host_ports(pod: Object) -> list[int]:
 def _unblocked(
     start: float, end: float, blocked: Sequence[tuple[float, float, str, float]], limit_s: float
 ) -> list[Pause]:
-    """The parts of an interval that no block covers."""
+    """The parts of an interval that no block covers, each with the time that all blocks before it leave."""
     pieces = []
-    cursor, after, limit = start, "", limit_s
+    cursor, after, until_s = start, "", start
+
+    def piece(ends_s: float) -> Pause:
+        return Pause(cursor, ends_s - cursor, after, max(limit_s, until_s - cursor))
+
     for began, ended, kind, limit_after_s in sorted(blocked):
-        if ended <= start - 1 or began >= end:
-            continue
+        if began >= end:
+            break
         if began > cursor:
-            pieces.append(Pause(cursor, began - cursor, after, limit))
-        if ended > cursor or ended > start - 1:
-            cursor = max(cursor, ended)
-            after, limit = kind, max(limit_after_s, limit_s)
+            pieces.append(piece(began))
+        if ended > start - 1:
+            after = kind
+        cursor, until_s = max(cursor, ended), max(until_s, ended + limit_after_s)
     if cursor < end:
-        pieces.append(Pause(cursor, end - cursor, after, limit))
+        pieces.append(piece(end))
     return pieces
 
 

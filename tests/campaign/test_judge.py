@@ -63,18 +63,26 @@ def test_a_pod_made_anew_may_have_another_node() -> None:
 @pytest.mark.parametrize("user", ["one", "two"])
 def test_a_request_for_a_second_node_is_found_whoever_asks(user: str) -> None:
     requests = [request(1, "p", "a"), request(2, "p", "b", 409, user)]
-    assert kinds(judge.second_nodes(requests, {})) == ["second node"]
+    assert kinds(judge.second_nodes(requests, {}, {})) == ["second node"]
 
 
 def test_repeating_a_binding_or_asking_after_a_refusal_is_no_second_node() -> None:
-    assert judge.second_nodes([request(1, "p", "a"), request(2, "p", "a", 409)], {}) == []
-    assert judge.second_nodes([request(1, "p", "a", 500), request(2, "p", "b")], {}) == []
+    assert judge.second_nodes([request(1, "p", "a"), request(2, "p", "a", 409)], {}, {}) == []
+    assert judge.second_nodes([request(1, "p", "a", 500), request(2, "p", "b")], {}, {}) == []
 
 
 def test_a_leader_that_was_just_woken_is_forgiven() -> None:
     requests = [request(1, "p", "a"), request(20, "p", "b", 409, "two")]
-    assert judge.second_nodes(requests, {"two": [19.5]}) == []
-    assert kinds(judge.second_nodes(requests, {"two": [10.0]})) == ["second node"]
+    assert judge.second_nodes(requests, {"two": [19.5]}, {}) == []
+    assert kinds(judge.second_nodes(requests, {"two": [10.0]}, {})) == ["second node"]
+
+
+def test_a_request_for_a_pod_that_is_gone_is_forgiven() -> None:
+    deleted = history((1, "pod n/p", pod("p", "a")), (3, "pod n/p", None), (5, "pod n/p", pod("p", uid="new")))
+    assert judge.gone(deleted) == {"p": 3}
+    requests = [request(1, "p", "a"), request(4, "p", "b", 404)]
+    assert judge.second_nodes(requests, {}, judge.gone(deleted)) == []
+    assert kinds(judge.second_nodes(requests, {}, {"p": 4.5})) == ["second node"]
 
 
 def test_a_node_that_is_overcommitted_for_one_revision_is_found() -> None:
@@ -133,6 +141,13 @@ def test_time_in_which_nobody_could_bind_is_no_pause_and_what_follows_is_named()
     blocked = [(11.0, 18.0, "kill", 6.0)]
     found = judge.pauses(states, [request(20, "p", "a")], blocked, limit_s=1.5)
     assert [(pause.seconds, pause.after, pause.is_too_long) for pause in found] == [(2, "kill", False), (1, "", False)]
+
+
+def test_a_takeover_that_goes_on_behind_a_shorter_fault_keeps_its_time() -> None:
+    states = history(NODE, (10, "pod n/p", pod("p")), (20, "pod n/p", pod("p", "a")))
+    blocked = [(8.0, 8.0, "end of a process", 9.0), (11.0, 12.0, "outage", 3.0)]
+    found = judge.pauses(states, [], blocked, limit_s=3)
+    assert [(pause.seconds, pause.after, pause.limit_s) for pause in found] == [(8, "outage", 5), (1, "", 7)]
 
 
 def test_pods_that_fit_nowhere_make_no_pause() -> None:
