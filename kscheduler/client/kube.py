@@ -9,6 +9,7 @@ refused for an old token: each caller knows best whether and when to repeat.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -54,7 +55,7 @@ from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
 from kscheduler.decoding import json_decoder
-from kscheduler.errors import APIError, Conflict, DecodeError
+from kscheduler.errors import APIError, Conflict, DecodeError, Unreachable
 
 T = TypeVar("T")
 
@@ -62,6 +63,8 @@ REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
+# An apiserver that opens a watch at all does so at once, events or not. After each time it did not, twice as long.
+WATCH_OPENS_S = 2.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
@@ -93,6 +96,7 @@ class KubeClient:
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
+        self._open_limits: dict[str, float] = {}  # path of a watch that could not be opened -> seconds for the next try
 
     @classmethod
     async def connect(
@@ -159,16 +163,23 @@ class KubeClient:
             "resourceVersion": resource_version,
         }
         decode = LineDecoder(resource)
-        async with self._transport.stream(_with_query(resource.path, query), timeout_s=REQUEST_TIMEOUT_S) as stream:
-            stream.idle_s = timeout_s + WATCH_GRACE_S
-            while (lines := await stream.next_lines()) is not None:
-                events, error = _decode_lines(decode, lines)
-                if events:
-                    if events[-1].type is EventType.BOOKMARK:
-                        stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
-                    yield events
-                if error is not None:
-                    raise_error("WATCH", resource.path, error.status.code or 500, error.status)
+        limit_s, is_open = self._open_limits.pop(resource.path, WATCH_OPENS_S), False
+        try:
+            async with self._transport.stream(_with_query(resource.path, query), timeout_s=limit_s) as stream:
+                is_open = True
+                stream.idle_s = timeout_s + WATCH_GRACE_S
+                while (lines := await stream.next_lines()) is not None:
+                    events, error = _decode_lines(decode, lines)
+                    if events:
+                        if events[-1].type is EventType.BOOKMARK:
+                            stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
+                        yield events
+                    if error is not None:
+                        raise_error("WATCH", resource.path, error.status.code or 500, error.status)
+        except Unreachable as error:
+            if not is_open and isinstance(error.__cause__, asyncio.TimeoutError):
+                self._open_limits[resource.path] = min(2 * limit_s, REQUEST_TIMEOUT_S)
+            raise
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)

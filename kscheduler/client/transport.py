@@ -275,7 +275,10 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[LineStream]:
-        """A long answer read as it arrives, line by line. `timeout_s` is for its headers; the stream guards itself."""
+        """A long answer read as it arrives, line by line.
+
+        `timeout_s` is for the connection, and then for the headers; the stream guards itself.
+        """
         stream = await self._open_stream(path, timeout_s)
         try:
             yield stream
@@ -308,7 +311,7 @@ class Transport:
     async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
         """A stream, its HTTP status, and what the answer says if that is no 2xx."""
         self._check_open()
-        connection = await open_connection(self._endpoint, LineConnection, CONNECT_TIMEOUT_S)
+        connection = await open_connection(self._endpoint, LineConnection, min(timeout_s, CONNECT_TIMEOUT_S))
         try:
             refusal = await connection.ask(self._head("GET", path, header, "", JSON, None), timeout_s)
         except BaseException:
@@ -322,7 +325,7 @@ class Transport:
     async def _begin_proxied_stream(
         self, path: str, header: str, timeout_s: float
     ) -> tuple[LineStream, int, Answer | None]:
-        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=timeout_s)
+        timeout = aiohttp.ClientTimeout(sock_connect=min(timeout_s, CONNECT_TIMEOUT_S), sock_read=timeout_s)
         response = await self._ask("GET", path, timeout, _headers(header, JSON))
         if response.status < 300:
             return ProxiedLines(response), response.status, None

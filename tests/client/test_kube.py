@@ -247,6 +247,24 @@ async def test_a_watch_may_be_silent_for_longer_than_its_headers(
         await watch_pods(client, timeout_s=0.5)
 
 
+async def test_a_watch_that_is_not_opened_is_given_up_soon_and_waited_for_longer_each_time(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is lost somewhere is noticed; a server that is slow is not asked in vain for ever."""
+    monkeypatch.setattr("kscheduler.client.kube.WATCH_OPENS_S", 0.02)
+    server.fail("GET", "/pods", hang_s=0.5, times=100)
+    server.watches = [WatchScript([line("ADDED", pod("a", 8))])]
+    refusals = 0
+    while True:
+        try:
+            (events,) = await watch_pods(client)
+            break
+        except Unreachable:
+            refusals += 1
+    assert refusals >= 4  # 0.02, 0.04, 0.08, 0.16
+    assert [event.object.metadata.name for event in events if event.object] == ["a"]
+
+
 async def test_a_watch_given_up_in_the_middle_closes_its_connection(server: FakeAPIServer, client: KubeClient) -> None:
     server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="hang")]
     stream = client.watch(PODS, resource_version="7")
