@@ -32,6 +32,7 @@ from kscheduler.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.refused_pods import RefusedPods
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.waiting_pods import WaitingPods
 
@@ -72,6 +73,7 @@ class ScheduleOne:
         waiting_pods: WaitingPods,
         pre_binds: PreBindSteps,
         current_pod: Callable[[str], Pod | None],
+        refused_pods: RefusedPods,
         decisions: DecisionLog | None = None,
         bind_outside: Callable[[PodInfo, str], Awaitable[Status | None]] | None = None,
     ) -> None:
@@ -88,6 +90,7 @@ class ScheduleOne:
         self._waiting_pods = waiting_pods
         self._pre_binds = pre_binds
         self._current_pod = current_pod
+        self._refused_pods = refused_pods
         self._decisions = decisions  # remembered for whoever asks why; None: nobody will
         self._bind_outside = bind_outside
 
@@ -298,6 +301,7 @@ class ScheduleOne:
         pod, now = cycle.pod, self._clock.now()
         self._queue.done(pod.uid)
         self._cache.finish_binding(pod.uid, now)
+        self._refused_pods.bound()
         if self._decisions is not None:
             self._decisions.bound(pod.uid, now)
         self._statuses.forget(pod.uid)
@@ -324,6 +328,7 @@ class ScheduleOne:
             log.info("pod was deleted before it was bound", extra={"pod": cycle.pod.key, "node": cycle.node_name})
         self._give_back(cycle)
         self._reject(cycle.queued, cycle.framework, status, cycle.started)
+        self._refused_pods.refused(cycle.pod.uid, status.error)
 
     def _give_back(self, cycle: BindingCycle) -> None:
         """Undo Reserve and the assumption, and let others know of the room: decisions were made without it."""

@@ -65,6 +65,7 @@ from kscheduler.pod_documents import PodDocuments
 from kscheduler.pod_timers import PodTimers
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.refused_pods import RefusedPods
 from kscheduler.schedule_batch import ScheduleBatch
 from kscheduler.schedule_one import ScheduleOne
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
@@ -203,6 +204,8 @@ class Scheduler:
                 options.explain, self.cache.table, clock, stopwatch, annotations=self._annotations
             )
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
+        pauses = options.pauses or RetryPauses(random.Random(0))
+        self._refused_pods = RefusedPods(self.queue, clock, pauses, self._work.set)
         self._schedule_one = ScheduleOne(
             self.cache,
             self.queue,
@@ -216,6 +219,7 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
             current_pod=self.pods.store.get,
+            refused_pods=self._refused_pods,
             decisions=self.decisions,
             bind_outside=outside.bind if self.extenders.binders else None,
         )
@@ -456,7 +460,7 @@ class Scheduler:
 
     async def observe(self) -> None:
         """Keep cache and queue as the apiserver says, and write Events and conditions. Runs until cancelled."""
-        lanes = [self.recorder.run(), self.statuses.run()]
+        lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

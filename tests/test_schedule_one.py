@@ -15,6 +15,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import ManualClock
 from kscheduler.config.load import default_config
 from kscheduler.errors import APIError, Conflict, NotFound
@@ -28,6 +29,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.refused_pods import RefusedPods
 from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.pod_info import PodInfo
@@ -127,6 +129,7 @@ class Bench:
             waiting_pods=self.waiting,
             pre_binds=self.pre_binds,
             current_pod=self.watched.get,
+            refused_pods=RefusedPods(self.queue, self.clock, RetryPauses(random.Random(0)), lambda: None),
         )
 
     async def _bind(self, pod: PodInfo, node_name: str) -> None:

@@ -366,6 +366,15 @@ class SchedulingQueue:
                 moved += self._activate(qpi, now)
         return moved
 
+    def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
+        """Make those of the pods active that wait after a fault, and return how many did: the fault has passed."""
+        now = self._at(now)
+        ended = [qpi for uid in uids if (qpi := self._pods.get(uid)) is not None and qpi.pool is Pool.ERROR_BACKOFF]
+        for qpi in ended:
+            self._take(qpi)
+            self._enter_active(qpi, BACKOFF_COMPLETE, now)
+        return len(ended)
+
     def _activate(self, qpi: QueuedPodInfo, now: float) -> bool:
         was_admitted = qpi.pool is Pool.BACKOFF or qpi.pool is Pool.ERROR_BACKOFF
         self._take(qpi)

@@ -170,6 +170,17 @@ class QueueMachine(RuleBasedStateMachine):
             assert qpi is not None
             assert qpi.pool is Pool.ACTIVE
 
+    @rule(data=st.data())
+    def end_error_backoffs(self, data: st.DataObject) -> None:
+        pools = {uid: qpi.pool for uid in self.alive if (qpi := self.queue.get(uid)) is not None}
+        uids = data.draw(st.lists(st.sampled_from(sorted(self.alive)), unique=True)) if self.alive else []
+        ended = [uid for uid in uids if pools.get(uid) is Pool.ERROR_BACKOFF]
+        assert self.queue.end_error_backoffs([*uids, "unknown"], self.now) == len(ended)
+        for uid, pool in pools.items():
+            qpi = self.queue.get(uid)
+            assert qpi is not None
+            assert qpi.pool is (Pool.ACTIVE if uid in ended else pool)
+
     @rule(step=st.floats(0.0, 40.0))
     def let_time_pass(self, step: float) -> None:
         self.now += step

@@ -1,0 +1,73 @@
+"""Pods whose bindings the apiserver refused while it carried out none, tried again as soon as it binds pods again.
+
+One that has just started refuses everything with 403 until its RBAC objects are loaded; one in trouble answers 401 or
+500. kube-scheduler lets each pod wait out a backoff that doubles up to 10 s, and binds nothing for so long after the
+apiserver has recovered. Here the pod that was refused first is tried a second after any request succeeds, and all of
+them when a binding is carried out. None is tried within a second of its refusal: an apiserver that goes on refusing is
+sent one binding more in a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from kscheduler.client.retry_pauses import SOONEST_S, RetryPauses
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, Conflict, NotFound, NotLeading
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+
+TRY_EVERY_S = 10.0  # one pod, though nothing succeeds: no longer than kube-scheduler's longest backoff
+
+
+class RefusedPods:
+    """`on_active` is called when pods have become active again."""
+
+    def __init__(
+        self, queue: SchedulingQueue, clock: Clock, pauses: RetryPauses, on_active: Callable[[], None]
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._pauses = pauses
+        self._on_active = on_active
+        self._refused_at: dict[str, float] = {}  # pod uid -> monotonic time in seconds, the earliest first
+        self._bound_at = float("-inf")  # when a binding was carried out last
+        self._some = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._refused_at)
+
+    def refused(self, uid: str, error: Exception | None) -> None:
+        """Call when the pod is back in the queue. While others are bound, a refusal is about the pod itself."""
+        if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading)):
+            return
+        now = self._clock.now()
+        if now - self._bound_at > SOONEST_S:
+            self._refused_at.pop(uid, None)
+            self._refused_at[uid] = now
+            self._some.set()
+
+    def bound(self) -> None:
+        """A binding was carried out, so that the others may go."""
+        self._bound_at = self._clock.now()
+        if self._refused_at:
+            self._activate(len(self._refused_at))
+
+    async def run(self) -> None:
+        """Try one pod from time to time until a binding is carried out."""
+        while True:
+            await self._some.wait()
+            while self._refused_at:
+                await self._pauses.pause(TRY_EVERY_S, may_probe=False)
+                self._activate(1)
+            self._some.clear()
+
+    def _activate(self, most: int) -> None:
+        latest = self._clock.now() - SOONEST_S
+        due = itertools.takewhile(lambda item: item[1] <= latest, self._refused_at.items())
+        uids = [uid for uid, _ in itertools.islice(due, most)]
+        for uid in uids:
+            del self._refused_at[uid]
+        if self._queue.end_error_backoffs(uids, self._clock.now()):
+            self._on_active()
