@@ -48,6 +48,8 @@ PROOF_GRACE_S = 2.0
 SHORT_LIST = 10 * PAGE_SIZE
 # A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
 MAX_FORBIDDEN_DELAY_S = 2.0
+# Before the second list in a row that the age of a version asks for; twice as long before each further one.
+RELIST_S = 0.5
 
 
 class Handler(Protocol[T_contra]):
@@ -141,7 +143,7 @@ class Informer(Generic[T]):
         self._unread: set[str] = set()
         self._observer: InformerObserver = observer or NoInformerObserver()
         self._list_reason = "start"
-        self._is_expired = False  # since a watch worked, one was refused for the age of its version
+        self._relists = Backoff(rng, initial_s=RELIST_S)  # of watches that were refused for the age of their version
         self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
@@ -203,11 +205,7 @@ class Informer(Generic[T]):
             except (Gone, VersionWentBack) as error:
                 self.resource_version = ""
                 self._list_reason = "expired"
-                # The apiserver answers, so earlier failures are over: the first time, a list follows at once.
-                if at_once := not self._is_expired:
-                    self._backoff.reset()
-                self._is_expired = True
-                await self._failed(error, at_once=at_once)
+                await self._failed(error, after_s=self._relist_delay_s())
             except UnreadableChange as error:
                 self.resource_version = ""
                 await self._failed(error)
@@ -437,15 +435,26 @@ class Informer(Generic[T]):
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )
         self._backoff.reset()
-        self._is_expired = False
+        self._relists.reset()
         self.last_error = None
         self._pauses.succeeded()
 
-    async def _failed(self, error: APIError, *, at_once: bool = False) -> None:
-        """Log the first failure of a streak and each new kind of failure in it; wait before the next try."""
+    def _relist_delay_s(self) -> float:
+        """An apiserver that answers so works, and earlier failures are over: the first list is made at once."""
+        is_first = self._relists.failures == 0
+        delay_s = self._relists.next_s()
+        return 0.0 if is_first else delay_s
+
+    async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
+        """Log the first failure of a streak and each new kind of failure in it; wait before the next try.
+
+        `after_s` takes the place of the backoff.
+        """
         is_new = type(error) is not type(self.last_error)
         self.last_error = error
         delay_s = self._backoff.next_s(error.retry_after_s)
+        if after_s is not None:
+            delay_s = after_s
         at_least_s = error.retry_after_s or 0.0
         if isinstance(error, Forbidden) or (isinstance(error, NotFound) and not self._may_be_unknown):
             delay_s = max(min(delay_s, MAX_FORBIDDEN_DELAY_S), at_least_s)
@@ -453,7 +462,7 @@ class Informer(Generic[T]):
             "resource": self.resource.plural,
             "error": str(error),
             "failures": self._backoff.failures,
-            "retry_s": 0.0 if at_once else round(delay_s, 3),
+            "retry_s": round(delay_s, 3),
         }
         if isinstance(error, Forbidden):
             extra["needs"] = f"list and watch on {self.resource.plural} in {self.resource.group_version}"
@@ -464,9 +473,7 @@ class Informer(Generic[T]):
             log.log(logging.INFO if is_new else logging.DEBUG, "watch version too old, listing again", extra=extra)
         else:
             log.log(logging.WARNING if is_new else logging.DEBUG, "list or watch failed", extra=extra)
-        if at_once:
-            await asyncio.sleep(0.0)
-        elif isinstance(error, _ABOUT_THIS_KIND):
+        if isinstance(error, _ABOUT_THIS_KIND):
             await asyncio.sleep(delay_s)
         else:
             is_outage = isinstance(error, Unreachable) or (error.status or 0) >= 500
