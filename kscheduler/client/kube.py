@@ -48,6 +48,7 @@ from kscheduler.client.protocol import (
     nothing,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.repeated_reads import RepeatedReads
 from kscheduler.client.reviews import AccessReview, User
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
@@ -96,6 +97,7 @@ class KubeClient:
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
+        self._reads = RepeatedReads(clock)
         self._open_limits: dict[str, float] = {}  # path of a watch that could not be opened -> seconds for the next try
 
     @classmethod
@@ -149,7 +151,11 @@ class KubeClient:
             "resourceVersion": resource_version,
         }
         path = _with_query(resource.path, query)
-        raw = await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S)
+
+        async def ask(is_repeat: bool) -> bytes:
+            return await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S, own_connection=is_repeat)
+
+        raw = await self._reads.read(resource.path, ask)
         return self._decoded(partial(decode_page, resource=resource), raw, f"list of {resource.plural}")
 
     async def watch(

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import aiohttp
 from aiohttp.client import _RequestContextManager
@@ -89,7 +89,7 @@ class Transport:
         self._clock = clock
         self._observer = observer or NoObserver()
         self._user_agent = user_agent
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # whether each request has a connection of its own
         self._pool: ConnectionPool | None = None
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
@@ -115,16 +115,18 @@ class Transport:
         accept: str = JSON,
         limit_bytes: int = 0,
         carrier: Carrier | None = None,
+        own_connection: bool = False,
     ) -> bytes:
         """The body of a 2xx answer. `path` is percent-encoded and may hold a query.
 
-        With a limit, of a GET, a longer answer is not read to its end, and an APIError.
+        With a limit, of a GET, a longer answer is not read to its end, and an APIError. `own_connection`: a GET goes
+        out on a new one, which a balancer may lead elsewhere.
         """
         credentials = self._credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
             answer = await self._exchange(
-                verb, path, header, timeout_s, body, content_type, accept, limit_bytes, carrier
+                verb, path, header, timeout_s, body, content_type, accept, limit_bytes, carrier, own_connection
             )
             if answer.status < 300:
                 if body is not None and not _is_of_apiserver(answer.body):
@@ -230,6 +232,7 @@ class Transport:
         accept: str,
         limit_bytes: int = 0,
         carrier: Carrier | None = None,
+        own_connection: bool = False,
     ) -> Answer:
         """One question, one answer; whatever prevents an answer is Unreachable."""
         start = self._clock.now()
@@ -242,7 +245,7 @@ class Transport:
             else:
                 timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
                 headers = _headers(header, accept, content_type if body is not None else "")
-                async with self._ask(verb, path, timeout, headers, body) as response:
+                async with self._ask(verb, path, timeout, headers, body, own_connection) as response:
                     retry_after = response.headers.get("Retry-After", "")
                     content = await read_bounded(response, limit_bytes) if limit_bytes else await response.read()
                     answer = Answer(response.status, content, retry_after, True)
@@ -338,9 +341,8 @@ class Transport:
         await cancel_and_wait(*self._opening)
         if self._pool is not None:
             await self._pool.close()
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
+        while self._sessions:
+            await self._sessions.popitem()[1].close()
         # Sockets are closed in the turns of the loop that follow an abort.
         for _ in range(3):
             await asyncio.sleep(0)
@@ -348,10 +350,16 @@ class Transport:
     # --- what carries them --------------------------------------------------------------------------------------
 
     def _ask(
-        self, verb: str, path: str, timeout: aiohttp.ClientTimeout, headers: dict[str, str], body: bytes | None = None
+        self,
+        verb: str,
+        path: str,
+        timeout: aiohttp.ClientTimeout,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        own_connection: bool = False,
     ) -> _RequestContextManager:
         proxy = self._endpoint.proxy
-        return self._open_session().request(
+        return self._open_session(own_connection).request(
             verb,
             URL(self._endpoint.host + path, encoded=True),
             data=body,
@@ -362,19 +370,20 @@ class Transport:
             allow_redirects=False,
         )
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_session(self, own_connection: bool) -> aiohttp.ClientSession:
         """Made when first needed: it belongs to the running loop."""
         self._check_open()
-        if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._endpoint.ssl or True, limit=0, keepalive_timeout=KEEPALIVE_S)
+        session = self._sessions.get(own_connection)
+        if session is None:
+            kept: dict[str, Any] = {"force_close": True} if own_connection else {"keepalive_timeout": KEEPALIVE_S}
             # Without Accept-Encoding the server does not compress lists: that costs it more than the bytes save.
-            self._session = aiohttp.ClientSession(
-                connector=connector,
+            session = self._sessions[own_connection] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._endpoint.ssl or True, limit=0, **kept),
                 headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 20,
             )
-        return self._session
+        return session
 
     def _open_pool(self) -> ConnectionPool:
         self._check_open()

@@ -247,6 +247,18 @@ async def test_a_watch_may_be_silent_for_longer_than_its_headers(
         await watch_pods(client, timeout_s=0.5)
 
 
+async def test_a_list_that_hangs_is_asked_for_again_on_a_connection_of_its_own(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.client.repeated_reads.OVERDUE_S", 0.05)
+    server.fail("GET", "/pods", hang_s=3600.0)
+    page = await client.list_page(PODS)
+    assert page.resource_version
+    first, repeat = server.sent("GET", "/pods")
+    assert first.headers.get("Connection", "") != "close"
+    assert repeat.headers["Connection"] == "close"
+
+
 async def test_a_watch_that_is_not_opened_is_given_up_soon_and_waited_for_longer_each_time(
     server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
