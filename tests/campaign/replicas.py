@@ -120,7 +120,9 @@ class Replica:
         text = self.scheduler.process.log_text()
         fresh, self._log_seen = text[self._log_seen :], len(text)
         assert code is not None
-        is_by_design = code == expected or (code == 1 and any(words in fresh for words in BY_DESIGN))
+        # SIGTERM ends a process that has not come to its signal handlers in the ordinary way.
+        is_expected = code == expected or (expected == 0 and code == -signal.SIGTERM)
+        is_by_design = is_expected or (code == 1 and any(words in fresh for words in BY_DESIGN))
         self.ends.append(End(time.time(), self.number, code, is_by_design, fresh[-3000:]))
 
 
