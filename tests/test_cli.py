@@ -20,6 +20,7 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.cli import main
+from tests.controlplane.harness import ports
 from tests.controlplane.harness.patience import Patience, eventually
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -41,10 +42,7 @@ contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    return ports.free_port()
 
 
 @pytest.fixture
