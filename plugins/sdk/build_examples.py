@@ -7,6 +7,7 @@ A language whose tools are missing is left out, with a line that says what to in
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -84,17 +85,22 @@ def _compile_assemblyscript(source: Path, target: Path) -> None:
 def _assemblyscript() -> Path:
     """The compiler, from npm if it is not there yet."""
     compiler = TOOLS / "node_modules" / "assemblyscript" / "bin" / "asc.js"
-    if compiler.exists():
-        return compiler
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise MissingTool("no node and npm on the path: Node.js 20 or newer is needed")
     TOOLS.mkdir(parents=True, exist_ok=True)
+    with (TOOLS / "lock").open("w") as file:  # two processes may want it at a time, and one sees half an installation
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not compiler.exists():
+            _install(TOOLS, ASSEMBLYSCRIPT)
+    return compiler
+
+
+def _install(folder: Path, package: str) -> None:
     quietly = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund"]
     try:
-        _run(["npm", "install", *quietly, ASSEMBLYSCRIPT], TOOLS)
+        _run(["npm", "install", *quietly, package], folder)
     except subprocess.CalledProcessError as error:
-        raise MissingTool(f"npm could not install {ASSEMBLYSCRIPT}: {error.stderr.strip()}") from error
-    return compiler
+        raise MissingTool(f"npm could not install {package}: {error.stderr.strip()}") from error
 
 
 def _compile_rust(source: Path, target: Path) -> None:
