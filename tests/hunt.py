@@ -3,7 +3,8 @@
     make hunt MINUTES=60        # one seed after the other; a pass that has begun is ended
     make hunt SEEDS=17,42       # the same passes again
 
-A pass is a run of pytest with the tests that search. It prints what was found; keep that as a case, and mend it.
+A pass is a run of pytest with the tests that search, each whole. A line says when a file of tests begins, and how long
+it took. What was found is printed at the end of the pass; keep that as a case, and mend it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.seeds import HUNTED, KEPT
 
 SEARCHES = "search or hypothesis"  # markers; Hypothesis sets its own
+# As many processes as `make test` has; a file that ends its process by a crash does not begin again in another.
+SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+NO_RESTART = ("--max-worker-restart", "0")
 MOST_SEEDS = 1 << 40  # more than 600 searches of a hunt will ever meet twice
 FAILED = 1  # pytest's exit code for tests that failed
 
 
 def run_pass(seed: int) -> bool:
     """Whether all searches passed. RuntimeError if they could not be run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", SEARCHES, f"--hypothesis-seed={seed}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.progress", *SIDE_BY_SIDE, *NO_RESTART]
+    command += ["-m", SEARCHES, f"--hypothesis-seed={seed}"]
     environment = {**os.environ, HUNTED: str(seed), "PYTHONHASHSEED": str(seed % (1 << 32))}
     code = subprocess.run(command, env=environment, check=False).returncode
     if code not in (0, FAILED):
@@ -48,7 +53,10 @@ def hunt(seeds: Iterable[int], search: Callable[[int], bool]) -> int:
     for seed in seeds:
         print(f"hunt: seed {seed}", flush=True)
         tried += 1
-        if not search(seed):
+        began_s = time.monotonic()
+        found_nothing = search(seed)
+        print(f"hunt: seed {seed} took {time.monotonic() - began_s:.0f} s", flush=True)
+        if not found_nothing:
             found.append(seed)
             print(f"hunt: seed {seed} found the above; `make hunt SEEDS={seed}` repeats it", flush=True)
     print(f"hunt: {tried} passes, {len(found)} with finds")
