@@ -32,6 +32,16 @@ def test_the_first_seed_is_fixed_by_the_release_unless_a_hunt_sets_it(monkeypatc
     assert seeds.search_seeds("KSCHEDULER_NOBODY_SETS_THIS", 3) == range(17, 20)
 
 
+def test_a_hunt_runs_searches_whole_and_other_runs_a_part_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(seeds.HUNTED, raising=False)
+    assert [seeds.sampled(whole) for whole in (3000, 10, 1)] == [750, 3, 1]
+    assert len(seeds.search_seeds("KSCHEDULER_NOBODY_SETS_THIS", 3000)) == 750
+    monkeypatch.setenv("KSCHEDULER_SOMEBODY_SETS_THIS", "3000")
+    assert len(seeds.search_seeds("KSCHEDULER_SOMEBODY_SETS_THIS", 3000)) == 3000
+    monkeypatch.setenv(seeds.HUNTED, "17")
+    assert seeds.sampled(3000) == len(seeds.search_seeds("KSCHEDULER_NOBODY_SETS_THIS", 3000)) == 3000
+
+
 def test_every_kept_seed_belongs_to_a_search() -> None:
     kept = yaml.safe_load(seeds.KEPT.read_text())
     sources = "".join(path.read_text() for path in (ROOT / "tests" / "parity").glob("test_*.py"))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, make_columns, plain
+from tests.seeds import sampled
 from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
@@ -145,7 +146,7 @@ values_of_profiles = st.lists(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=sampled(500), deadline=None)
 @given(tables, values_of_profiles, st.lists(tallies, min_size=4, max_size=4), st.lists(steps, max_size=12))
 def test_terms_are_joined_as_by_the_table_kernels(
     table: list[NodeSpec], values: list[tuple[list[int], bool]], made: list[TallySpec], sequence: list[Any]

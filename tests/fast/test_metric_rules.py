@@ -30,6 +30,7 @@ from kscheduler._fast.metric_formulas import (
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
 from tests.fast.test_agreement import RESOURCES, allocatable, nodes, pods
+from tests.seeds import sampled
 from tests.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
@@ -325,7 +326,7 @@ class Run:
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sampled(300), deadline=None)
 @given(
     st.lists(nodes, max_size=9),
     st.lists(st.lists(tests, max_size=3), max_size=3),
@@ -343,7 +344,7 @@ def test_rules_that_keep_up_say_what_their_twins_work_out(
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sampled(200), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.lists(doubles, max_size=4).map(lambda v: array("d", v))), max_size=6),
     st.lists(doubles, max_size=5).map(lambda v: array("d", v)),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, make_columns, plain
 from tests.fast.test_agreement import RESOURCES, allocatable, pods, shapes, tables, weighted
+from tests.seeds import sampled
 from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
@@ -150,7 +151,7 @@ class Run:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sampled(300), deadline=None)
 @given(
     tables, st.lists(specs, min_size=4, max_size=4), st.lists(steps, max_size=25), st.sampled_from([1 << 30, 9000, 0])
 )
@@ -163,7 +164,7 @@ def test_classes_place_as_their_twins_do(
         assert runs[0].step(*step) == runs[1].step(*step), step
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sampled(100), deadline=None)
 @given(st.integers(0, 1 << 32), st.lists(specs, min_size=2, max_size=2))
 def test_tables_of_several_blocks(seed: int, odd: list[ClassSpec]) -> None:
     """Everyday amounts, so that many rows tie, on a table that takes more than one block and one batch."""

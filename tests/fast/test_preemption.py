@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import NodeSpec, make_columns
+from tests.seeds import sampled
 from tests.skips import NOT_BUILT
 
 COMPILED = load_compiled()
@@ -312,7 +313,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sampled(400), deadline=None)
 @given(cases())
 def test_both_forms_agree(case: Case) -> None:
     assert COMPILED is not None

@@ -25,6 +25,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.framework.bench import Bench
 from tests.framework.plugins.test_both_forms import clusters, pods
+from tests.seeds import sampled
 
 NO = unschedulable("no")
 
@@ -80,7 +81,7 @@ def moves_as_it_rests(pod: PodInfo) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sampled(400), deadline=None)
 @given(clusters(), st.data())
 def test_a_what_if_is_right_about_every_filter(cluster: tuple[Cache, PodInfo], data: st.DataObject) -> None:
     cache, pod = cluster

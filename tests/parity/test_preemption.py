@@ -29,7 +29,6 @@ def test_preemptions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle) 
 
 
 @pytest.mark.search
-@pytest.mark.search
 def test_preemptions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
     coverage = compare(oracle, SEEDS)
     if len(SEEDS) >= ENOUGH_FOR_COVERAGE:

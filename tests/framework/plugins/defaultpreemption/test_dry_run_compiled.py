@@ -34,6 +34,7 @@ from tests.framework.plugins.defaultpreemption.fakes import PROFILE, Bench, Note
 from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
 from tests.framework.plugins.podtopologyspread.spreads import spread, with_spread
 from tests.framework.plugins.test_both_forms import nodes, pods
+from tests.seeds import sampled
 
 STARTS = (None, "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2099-01-01T00:00:00Z")
 
@@ -145,7 +146,7 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, PodInfo]:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sampled(400), deadline=None)
 @given(clusters(), st.data())
 def test_kernels_and_what_ifs_find_the_same_everywhere(drawn: tuple[Cluster, PodInfo], data: st.DataObject) -> None:
     cluster, pod = drawn
@@ -208,7 +209,7 @@ class Crowded:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sampled(400), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_they_find_the_same_where_pods_are_in_each_others_way(seed: int) -> None:
     crowded = Crowded(seed)
