@@ -10,6 +10,10 @@ MINUTES ?= 30
 SEED ?= 1
 FAULTS ?=
 
+# Test processes: one for each core, but no more than four, since each starts a control plane. 0 runs all tests in one.
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+
 # Without it every process compiles its modules again, and pytest rewrites the assertions of 500 modules: 10 s.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -48,15 +52,15 @@ guests: build ## compile the example plugins into build/guests: C, Go, AssemblyS
 	$(BIN)/python plugins/sdk/build_examples.py
 
 # The same order of sets in each run; a hunt draws it.
-test: export PYTHONHASHSEED := 0
-test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go)
-	$(BIN)/python -m pytest
+test test-fast: export PYTHONHASHSEED := 0
+test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
+	$(PYTEST)
 
 hunt: build ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
 test-fast: build ## the unit tests alone
-	$(BIN)/python -m pytest -m "not slow and not controlplane"
+	$(PYTEST) -m "not slow and not controlplane"
 
 check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
 

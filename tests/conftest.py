@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler import logs
+from tests.order import LongestFirst
 from tests.seeds import load_hypothesis_profile
 from tests.skips import SkipRule
 
@@ -16,6 +17,7 @@ load_hypothesis_profile()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipRule(), "skip-rule")
+    config.pluginmanager.register(LongestFirst(), "longest-first")
 
 
 @pytest.fixture

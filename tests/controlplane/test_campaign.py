@@ -5,6 +5,8 @@ How long pauses last depends on the machine and decides nothing here; `make camp
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.campaign.campaign import run
@@ -22,7 +24,7 @@ def test_no_pod_is_lost_bound_twice_or_put_onto_a_full_node(
 ) -> None:
     report = run(SEED, SECONDS, PER_MINUTE, binaries=binaries)
     with capsys.disabled():
-        print(f"\n{report.table()}")
+        print(f"\n{report.table()}", file=sys.stderr)  # what a process of pytest-xdist prints to stdout is lost
     assert len(report.faults) == SECONDS / 60 * PER_MINUTE
     assert report.bound > 0
     assert report.violations == []
