@@ -9,11 +9,12 @@ import pytest
 from perf.real_load.page import PLOTS, to_page
 from perf.real_load.runs import CONFIGURATIONS, OUTAGE, Run, play_all
 from perf.real_load.summary import COLUMNS, table
+from tests.seeds import sampled
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=range(1, 1 + sampled(2)))
 def runs(request: pytest.FixtureRequest) -> dict[str, Run]:
     return {run.configuration.name: run for run in play_all(request.param)}
 
