@@ -53,7 +53,8 @@ guests: build ## compile the example plugins into build/guests: C, Go, AssemblyS
 
 # The same order of sets in each run; a hunt draws it.
 test test-fast: export PYTHONHASHSEED := 0
-test: check ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
+test: build ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check
 	$(PYTEST)
 
 hunt: build ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)

@@ -9,7 +9,13 @@ import threading
 import time
 
 from tests.controlplane.harness.apiserver import ApiserverOptions
-from tests.controlplane.harness.binaries import cache_directory, ensure, kubernetes_version
+from tests.controlplane.harness.binaries import (
+    CONTROL_PLANE_COMMANDS,
+    all_commands,
+    cache_directory,
+    ensure,
+    kubernetes_version,
+)
 from tests.controlplane.harness.cluster import ControlPlane
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.kubescheduler import KubeScheduler
@@ -22,7 +28,7 @@ def main() -> int:
     """Build, and unless only that is asked, run until told to end. Exit code 1 when something failed."""
     arguments = _parser().parse_args()
     try:
-        ensure()
+        ensure(all_commands() if arguments.build else CONTROL_PLANE_COMMANDS)
         if arguments.build:
             print(f"Kubernetes {kubernetes_version()} is built in {cache_directory()}")
             return 0
@@ -56,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.controlplane.harness", description=__doc__)
-    parser.add_argument("--build", action="store_true", help="only build the binaries")
+    parser.add_argument("--build", action="store_true", help="only build the binaries, also those of single tests")
     parser.add_argument("--audit", action="store_true", help="write an audit log beside the other logs")
     parser.add_argument("--kwok", action="store_true", help="also start KWOK")
     parser.add_argument("--kube-scheduler", action="store_true", help="also start kube-scheduler")

@@ -60,6 +60,11 @@ def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
     return Binaries({command: _executable(command) for command in commands})
 
 
+def all_commands() -> list[str]:
+    """Every command under ../go/cmd."""
+    return sorted(folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir())
+
+
 def cache_directory() -> Path:
     """Where builds are kept: KSCHEDULER_CONTROLPLANE_CACHE, else under the user's cache directory."""
     if own := os.environ.get("KSCHEDULER_CONTROLPLANE_CACHE"):
