@@ -5,7 +5,6 @@ Nobody serves these APIs here. Who may ask is told that there is nothing; who ma
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import AsyncIterator
 
@@ -17,6 +16,7 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.source import SourceError
 from tests.client.test_kube import CLOCK
+from tests.controlplane.harness.patience import Patience
 from tests.controlplane.harness.workspace import Workspace
 from tests.deploy.manifests import DEPLOY, Object, documents
 
@@ -69,9 +69,7 @@ async def test_a_source_needs_the_right_of_its_group_and_no_other(
     api.apply(*rights(workspace, set(SOURCES) - {group}))
     assert "forbidden" in (await answer(client, group)).lower()
     api.apply(*rights(workspace, {group}))
-    for _ in range(100):  # the apiserver's authorizer follows in a moment
-        said = await answer(client, group)
-        if "forbidden" not in said.lower():
-            break
-        await asyncio.sleep(0.05)
-    assert "could not find the requested resource" in said or "not found" in said.lower(), said
+    patience = Patience("the apiserver's authorizer follows")
+    while "forbidden" in (found := await answer(client, group)).lower():
+        await patience.pause_loop()
+    assert "could not find the requested resource" in found or "not found" in found.lower(), found
