@@ -26,7 +26,7 @@ from kscheduler.config.types import (
     Profile,
     SchedulerConfig,
 )
-from kscheduler.config.validation import validate, validate_late
+from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError, InternalError
 
 # The plugins beyond kube-scheduler's that the profiles of a configuration name; ConfigError if one cannot be loaded.
@@ -68,8 +68,6 @@ def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = Non
     if faults := validate(config):
         raise ConfigError(aggregate(faults))
     check_profiles(config, find_plugins(config) if find_plugins else None)
-    if faults := validate_late(config):
-        raise ConfigError(aggregate(faults))
 
 
 def decode_config(document: dict[str, Any]) -> SchedulerConfig:

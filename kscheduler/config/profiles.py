@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kscheduler.config.args_validation import validate_fit_args
+from kscheduler.config.decode import aggregate
 from kscheduler.config.extension_points import CONSTRUCTION_ORDER, KNOWN_PLUGINS, ExtensionPoint, PointMap
-from kscheduler.config.types import Plugin, Profile, SchedulerConfig
+from kscheduler.config.types import NodeResourcesFitArgs, Plugin, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 
 WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score and PlacementScore only
@@ -37,12 +39,17 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
 
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
-    """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones."""
+    """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones.
+
+    The first fault is reported, in the order in which kube-scheduler meets them: a profile's plugins are made before
+    their extension points are looked at, and all of a profile comes before the next one.
+    """
     known = {**KNOWN_PLUGINS, **(extra or {})}
     first: tuple[str, object] | None = None  # queue sort plugin of the first profile, and its arguments
     for profile in config.profiles:
         name = profile.scheduler_name
         try:
+            _check_fit_args(profile)
             lists = effective_plugins(profile, known)
         except ConfigError as error:
             raise ConfigError(f"initializing profiles: creating profile for scheduler name {name}: {error}") from error
@@ -65,6 +72,15 @@ def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]
         for name, _ in entries
     }
     return sorted(enabled - known.keys())
+
+
+def _check_fit_args(profile: Profile) -> None:
+    """Refuse wrong arguments of NodeResourcesFit if a point enables it: kube-scheduler looks when it makes a plugin."""
+    args = profile.raw_args("NodeResourcesFit")
+    sets = (profile.plugins.multi_point, *(getattr(profile.plugins, point.field) for point in ExtensionPoint))
+    needed = any(plugin.name == "NodeResourcesFit" for plugins in sets for plugin in plugins.enabled)
+    if needed and isinstance(args, NodeResourcesFitArgs) and (faults := validate_fit_args(args)):
+        raise ConfigError(f'initializing plugin "NodeResourcesFit": {aggregate(faults)}')
 
 
 def _plugins_at(profile: Profile, point: ExtensionPoint, registry: PointMap) -> list[WeightedPlugin]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler.config.args_validation import VALIDATORS, validate_fit_args
+from kscheduler.config.args_validation import VALIDATORS
 from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.config.field_errors import duplicate, go_value, invalid, required
 from kscheduler.config.metric_policy_profiles import validate_metric_profiles
@@ -18,7 +18,6 @@ from kscheduler.config.types import (
     ClientConnection,
     Extender,
     LeaderElection,
-    NodeResourcesFitArgs,
     PluginSet,
     Profile,
     SchedulerConfig,
@@ -38,23 +37,6 @@ def validate(config: SchedulerConfig) -> list[str]:
     faults += _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
     faults += _validate_backoff(config)
     faults += validate_extenders(config.extenders)
-    return faults
-
-
-def validate_late(config: SchedulerConfig) -> list[str]:
-    """Faults that kube-scheduler finds only when it builds the plugin: NodeResourcesFit's arguments."""
-    faults = []
-    for profile in config.profiles:
-        args = profile.raw_args("NodeResourcesFit")
-        if not isinstance(args, NodeResourcesFitArgs):
-            continue
-        found = validate_fit_args(args)
-        if found:
-            text = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
-            faults.append(
-                f"initializing profiles: creating profile for scheduler name {profile.scheduler_name}: "
-                f'initializing plugin "NodeResourcesFit": {text}'
-            )
     return faults
 
 
@@ -171,9 +153,10 @@ def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
         if profile.plugins.queue_sort != first:
             value = _plugin_set_value(profile.plugins.queue_sort)
             faults.append(f"profiles[{index}].plugins.queueSort: Invalid value: {value}: {_SAME}")
-        if sorter and profile.raw_args(sorter) != profiles[0].raw_args(sorter):
+        given = [entry.args for entry in profile.plugin_config if sorter and entry.name == sorter]
+        if given and given[0] != profiles[0].raw_args(sorter):  # no entry at all is found out when profiles are built
             path = f"profiles[{index}].pluginConfig.args"
-            faults.append(invalid(path, str(shown_arguments(profile.raw_args(sorter))), _SAME))
+            faults.append(invalid(path, str(shown_arguments(given[0])), f"queueSort {_SAME}"))
     return faults
 
 

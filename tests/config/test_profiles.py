@@ -186,3 +186,45 @@ def test_points_have_the_names_of_file_label_interface_and_attribute() -> None:
     point = ExtensionPoint.PRE_FILTER
     names = (str(point), point.label, point.interface, point.field)
     assert names == ("preFilter", "PreFilter", "PreFilterPlugin", "pre_filter")
+
+
+BAD_FIT = "pluginConfig: [{name: NodeResourcesFit, args: {ignoredResourceGroups: [a/b]}}]"
+BAD_FIT_FAULT = (
+    'initializing plugin "NodeResourcesFit": '
+    "ignoredResourceGroups[0]: Invalid value: \"a/b\": resource group name can't contain '/'"
+)
+UNKNOWN_FILTER = "plugins: {filter: {enabled: [{name: Unheard}]}}"
+
+
+def test_of_two_faults_in_a_profile_the_plugins_arguments_come_before_its_extension_points() -> None:
+    body = f"profiles: [{{{UNKNOWN_FILTER}, {BAD_FIT}}}]"
+    prefix = "initializing profiles: creating profile for scheduler name default-scheduler: "
+    assert refusal(body) == prefix + BAD_FIT_FAULT
+
+
+def test_of_two_profiles_that_cannot_be_built_the_first_is_reported() -> None:
+    body = f"profiles: [{{schedulerName: a, {UNKNOWN_FILTER}}}, {{schedulerName: b, {BAD_FIT}}}]"
+    prefix = "initializing profiles: creating profile for scheduler name "
+    assert refusal(body) == f'{prefix}a: FilterPlugin "Unheard" does not exist'
+    body = f"profiles: [{{schedulerName: a, {BAD_FIT}}}, {{schedulerName: b, {UNKNOWN_FILTER}}}]"
+    assert refusal(body) == f"{prefix}a: {BAD_FIT_FAULT}"
+
+
+def test_the_arguments_of_a_plugin_that_no_point_enables_are_not_looked_at() -> None:
+    disabled = "plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}"
+    assert "NodeResourcesFit" not in names(f"profiles: [{{{disabled}, {BAD_FIT}}}]", ExtensionPoint.FILTER)
+
+
+def test_arguments_of_the_queue_sort_plugin_named_at_its_point_are_compared_before_profiles_are_built() -> None:
+    sort = "plugins: {queueSort: {enabled: [{name: PrioritySort}]}}"
+    body = (
+        f"profiles: [{{schedulerName: a, {sort}}}, "
+        f"{{schedulerName: b, {sort}, pluginConfig: [{{name: PrioritySort, args: {{x: 1}}}}]}}]"
+    )
+    assert refusal(body).startswith("profiles[1].pluginConfig.args: Invalid value: ")
+    assert refusal(body).endswith(": queueSort must be the same for all profiles")
+    body = (
+        f"profiles: [{{schedulerName: a, {sort}, pluginConfig: [{{name: PrioritySort, args: {{x: 1}}}}]}}, "
+        f"{{schedulerName: b, {sort}}}]"
+    )
+    assert refusal(body) == 'initializing profiles: different queue sort plugin args for profile "b"'
