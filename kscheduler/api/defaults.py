@@ -1,20 +1,36 @@
 """What an apiserver fills in when an object is created, as far as a scheduler reads it, for clusters without one.
 
-Requests follow from limits, pod-level requests from pod-level limits, host ports from a host network, allocatable
-from capacity, priority from the two built-in priority classes. Left out: what depends on other objects (LimitRange,
-RuntimeClass, other priority classes), and the tolerations that only delay an eviction.
+Requests follow from limits, pod-level requests from pod-level limits, pod-level limits of huge pages from those of the
+containers, host ports from a host network, allocatable from capacity, priority from the two built-in priority classes;
+disks get the kind and the pool that they do not name, and a namespace the label with its name. Left out: what depends
+on other objects (LimitRange, RuntimeClass, other priority classes), and the tolerations that only delay an eviction.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kscheduler.api.objects import Container, ContainerPort, Node, Pod, PodSpec, PodStatus, QuantityMap
+from kscheduler.api.objects import (
+    AzureDisk,
+    Container,
+    ContainerPort,
+    Namespace,
+    Node,
+    Pod,
+    PodSpec,
+    PodStatus,
+    QuantityMap,
+    ResourceRequirements,
+    Volume,
+)
 from kscheduler.api.resources import CPU, HUGEPAGES_PREFIX, MEMORY, pod_resources
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 DEFAULT_NAMESPACE = "default"
 PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the label of a namespace that repeats its name
+SHARED_DISK = "Shared"  # the kind of an azureDisk that names none: several disks in one storage account
+RBD_POOL = "rbd"
 BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -29,9 +45,11 @@ def with_defaults(pod: Pod) -> Pod:
         preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
         containers=_containers(spec.containers, spec.host_network),
         init_containers=_containers(spec.init_containers, spec.host_network) if spec.init_containers else None,
+        volumes=[_volume(volume) for volume in spec.volumes] if spec.volumes else spec.volumes,
     )
+    spec = _with_pod_level_requests(_with_pod_level_huge_pages(spec))
     metadata = replace(pod.metadata, namespace=pod.metadata.namespace or DEFAULT_NAMESPACE)
-    return replace(pod, metadata=metadata, spec=_with_pod_level_requests(spec))
+    return replace(pod, metadata=metadata, spec=spec)
 
 
 def node_with_defaults(node: Node) -> Node:
@@ -39,6 +57,27 @@ def node_with_defaults(node: Node) -> Node:
     if node.status.allocatable is not None or node.status.capacity is None:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
+
+
+def namespace_with_defaults(namespace: Namespace) -> Namespace:
+    """The namespace as an apiserver would store it."""
+    metadata = namespace.metadata
+    labels = {**(metadata.labels or {}), NAMESPACE_NAME: metadata.name}
+    return replace(namespace, metadata=replace(metadata, labels=labels)) if metadata.name else namespace
+
+
+def azure_disk_with_defaults(disk: AzureDisk | None) -> AzureDisk | None:
+    """A disk in a pod or in a persistent volume, as an apiserver would store it."""
+    return disk if disk is None or disk.kind is not None else replace(disk, kind=SHARED_DISK)
+
+
+def _volume(volume: Volume) -> Volume:
+    rbd = volume.rbd
+    if rbd is not None and not rbd.pool:
+        volume = replace(volume, rbd=replace(rbd, pool=RBD_POOL))
+    if volume.azure_disk is not None:
+        volume = replace(volume, azure_disk=azure_disk_with_defaults(volume.azure_disk))
+    return volume
 
 
 def _containers(containers: list[Container], host_network: bool) -> list[Container]:
@@ -57,6 +96,42 @@ def _container(container: Container, host_network: bool) -> Container:
 
 def _host_port(port: ContainerPort) -> ContainerPort:
     return port if port.host_port else replace(port, host_port=port.container_port)
+
+
+def _with_pod_level_huge_pages(spec: PodSpec) -> PodSpec:
+    """A pod with resources of its own takes its containers' limits of huge pages, where it names neither amount."""
+    resources = spec.resources
+    if resources is None or not (resources.limits or resources.requests):
+        return spec
+    named = {**(resources.limits or {}), **(resources.requests or {})}
+    missing = {name: amount for name, amount in _huge_pages_of_containers(spec).items() if name not in named}
+    if not missing:
+        return spec
+    return replace(spec, resources=replace(resources, limits={**(resources.limits or {}), **missing}))
+
+
+def _huge_pages_of_containers(spec: PodSpec) -> QuantityMap:
+    """Limits of huge pages of all containers together; they add up as requests do."""
+    containers, init_containers = _huge_page_limits(spec.containers), _huge_page_limits(spec.init_containers or [])
+    everyone = [each.resources for each in (*containers, *init_containers) if each.resources]
+    named = {name for resources in everyone for name in resources.requests or ()}
+    bare = replace(spec, resources=None, overhead=None, containers=containers, init_containers=init_containers)
+    scalars = pod_resources(Pod(spec=bare, status=PodStatus())).total.scalars
+    return {name: scalars.get(name, 0) for name in sorted(named)}
+
+
+def _huge_page_limits(containers: list[Container]) -> list[Container]:
+    """The containers, asking for their limits of huge pages and for nothing else."""
+    limits = [container.resources.limits or {} if container.resources else {} for container in containers]
+    return [
+        replace(
+            container,
+            resources=ResourceRequirements(
+                requests={name: amount for name, amount in own.items() if name.startswith(HUGEPAGES_PREFIX)}
+            ),
+        )
+        for container, own in zip(containers, limits, strict=True)
+    ]
 
 
 def _with_pod_level_requests(spec: PodSpec) -> PodSpec:

@@ -49,7 +49,12 @@ from kscheduler.client.protocol import (
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
-from kscheduler.simulator.defaulting import PodDefaults, policy_with_defaults, storage_with_defaults
+from kscheduler.simulator.defaulting import (
+    PodDefaults,
+    group_with_defaults,
+    policy_with_defaults,
+    storage_with_defaults,
+)
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
 from kscheduler.simulator.timestamps import rfc3339
@@ -266,7 +271,7 @@ class Cluster:
 
     def create_group(self, resource: Resource[Any], item: Any) -> Any:
         """Create an object of one of GROUPS."""
-        return self._create(self.store(resource), item)
+        return self._create(self.store(resource), group_with_defaults(item))
 
     # --- storage: a claim stays as it is until a volume controller looks at it --------------------------------------
 

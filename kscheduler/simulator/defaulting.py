@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.api.defaults import DEFAULT_NAMESPACE, with_defaults
+from kscheduler.api.defaults import (
+    DEFAULT_NAMESPACE,
+    azure_disk_with_defaults,
+    namespace_with_defaults,
+    with_defaults,
+)
 from kscheduler.api.metric_policies import PolicyObject
-from kscheduler.api.objects import ObjectMeta, Pod, PodCondition, PodSpec
+from kscheduler.api.objects import Namespace, ObjectMeta, Pod, PodCondition, PodSpec
 from kscheduler.api.storage import (
     IMMEDIATE,
     IS_DEFAULT_CLASS,
@@ -54,6 +60,11 @@ class PodDefaults:
         return spec
 
 
+def group_with_defaults(item: Any) -> Any:
+    """An object of one of GROUPS as stored."""
+    return namespace_with_defaults(item) if isinstance(item, Namespace) else item
+
+
 def policy_with_defaults(item: PolicyObject) -> PolicyObject:
     return replace(item, metadata=_in_a_namespace(item.metadata))
 
@@ -63,12 +74,19 @@ def storage_with_defaults(item: StorageObject, classes: Iterable[StorageClass]) 
     if isinstance(item, StorageClass):
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
-        return item if item.status.phase else replace(item, status=PersistentVolumeStatus(PENDING))
+        return _volume_with_defaults(item)
     if isinstance(item, CSIStorageCapacity):
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)
     return item
+
+
+def _volume_with_defaults(volume: PersistentVolume) -> PersistentVolume:
+    spec, status = volume.spec, volume.status
+    if spec.azure_disk is not None:
+        spec = replace(spec, azure_disk=azure_disk_with_defaults(spec.azure_disk))
+    return replace(volume, spec=spec, status=status if status.phase else PersistentVolumeStatus(PENDING))
 
 
 def _claim_with_defaults(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kscheduler.api.defaults import node_with_defaults, with_defaults
-from kscheduler.api.objects import ContainerPort, Node, NodeStatus, Pod, PodSpec, QuantityMap, ResourceRequirements
+from kscheduler.api.defaults import namespace_with_defaults, node_with_defaults, with_defaults
+from kscheduler.api.objects import (
+    RBD,
+    AzureDisk,
+    Container,
+    ContainerPort,
+    Namespace,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    QuantityMap,
+    ResourceRequirements,
+    Volume,
+)
 from kscheduler.testing import PodBuilder, make_pod
 
 
@@ -36,6 +50,56 @@ def test_pod_level_requests_are_what_containers_ask_for_or_else_the_limits() -> 
     assert pod_level(make_pod("p").pod_level_req(cpu="3"), cpu="4") == {"cpu": "3"}
     assert pod_level(make_pod("p").overhead(cpu="1").req(cpu="1"), cpu="4") == {"cpu": "1000m"}
     assert pod_level(make_pod("p"), **{"example.com/gpu": "1"}) is None
+
+
+HUGE = "hugepages-2Mi"
+
+
+def own_resources(pod: PodBuilder) -> ResourceRequirements:
+    resources = with_defaults(pod.obj()).spec.resources
+    assert resources is not None
+    return resources
+
+
+def test_pod_level_limits_of_huge_pages_are_those_of_the_containers() -> None:
+    pod = make_pod("p").pod_level_req(cpu="1").limits(**{HUGE: "4Mi"}).container().limits(**{HUGE: "2Mi"})
+    found = own_resources(pod)
+    assert found.limits == {HUGE: 6 << 20}
+    assert found.requests == {"cpu": "1", HUGE: 6 << 20}
+
+
+def test_an_init_container_that_needs_more_huge_pages_sets_the_pod_level_limit() -> None:
+    pod = make_pod("p").pod_level_req(cpu="1").limits(**{HUGE: "2Mi"}).obj()
+    first = Container("first", resources=ResourceRequirements(limits={HUGE: "8Mi"}))
+    completed = with_defaults(replace(pod, spec=replace(pod.spec, init_containers=[first]))).spec.resources
+    assert completed is not None
+    assert completed.limits == {HUGE: 8 << 20}
+
+
+def test_huge_pages_that_a_pod_names_itself_stay_and_other_resources_get_no_pod_level_limit() -> None:
+    asking = make_pod("p").pod_level_req(**{HUGE: "2Mi"}).limits(**{HUGE: "4Mi"}, cpu="1")
+    assert own_resources(asking) == ResourceRequirements(requests={HUGE: "2Mi"})
+    plain = make_pod("p").limits(**{HUGE: "4Mi"})
+    assert with_defaults(plain.obj()).spec.resources is None
+
+
+def test_disks_get_the_kind_and_the_pool_that_they_do_not_name() -> None:
+    volumes = [
+        Volume(azure_disk=AzureDisk("a")),
+        Volume(azure_disk=AzureDisk("b", kind="Managed")),
+        Volume(rbd=RBD(["m"], "i")),
+        Volume(rbd=RBD(["m"], "i", "own")),
+        Volume("empty"),
+    ]
+    spec = with_defaults(Pod(spec=PodSpec(volumes=volumes))).spec
+    assert [volume.azure_disk.kind for volume in spec.volumes or () if volume.azure_disk] == ["Shared", "Managed"]
+    assert [volume.rbd.pool for volume in spec.volumes or () if volume.rbd] == ["rbd", "own"]
+
+
+def test_a_namespace_is_labelled_with_its_name() -> None:
+    stored = namespace_with_defaults(Namespace(ObjectMeta(name="shop", labels={"team": "a"})))
+    assert stored.metadata.labels == {"team": "a", "kubernetes.io/metadata.name": "shop"}
+    assert namespace_with_defaults(Namespace()) == Namespace()
 
 
 def test_a_host_network_makes_container_ports_host_ports() -> None:

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import (
+    AzureDisk,
     Container,
     Lease,
     LeaseSpec,
+    Namespace,
     Node,
     NodeStatus,
     ObjectMeta,
@@ -25,9 +27,11 @@ from kscheduler.api.storage import (
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeSpec,
     StorageClass,
 )
 from kscheduler.client.protocol import (
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -416,8 +420,15 @@ def made(cluster: Cluster, claim: PersistentVolumeClaim) -> PersistentVolumeClai
     return created
 
 
+def test_a_namespace_is_found_by_its_name_as_a_label(cluster: Cluster) -> None:
+    created = cluster.create_group(NAMESPACES, Namespace(ObjectMeta(name="shop")))
+    assert created.metadata.labels == {"kubernetes.io/metadata.name": "shop"}
+
+
 async def test_storage_gets_the_defaults_of_the_api(cluster: Cluster) -> None:
     assert cluster.create_storage(PersistentVolume(ObjectMeta(name="pv"))).status.phase == "Pending"
+    disk = PersistentVolumeSpec(azure_disk=AzureDisk("d", "/d"))
+    assert cluster.create_storage(PersistentVolume(ObjectMeta(name="disk"), disk)).spec.azure_disk.kind == "Shared"
     assert cluster.create_storage(StorageClass(ObjectMeta(name="c"))).volume_binding_mode == "Immediate"
     assert cluster.create_storage(CSIStorageCapacity(ObjectMeta(name="s"))).key == "default/s"
     claim = made(cluster, PersistentVolumeClaim(ObjectMeta(name="data")))
