@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kscheduler._fast.codes import (
     CPU,
+    ENTRY_BITS,
     EPHEMERAL_STORAGE,
     FEASIBLE,
     MAX_AMOUNT,
@@ -31,6 +32,7 @@ from kscheduler._fast.codes import (
     NOT_EXAMINED,
     TOO_MANY_PODS,
     UNRESOLVABLE,
+    entry_bit,
 )
 
 COMPILED: bool
@@ -227,6 +229,7 @@ else:
 __all__ = [
     "COMPILED",
     "CPU",
+    "ENTRY_BITS",
     "EPHEMERAL_STORAGE",
     "FEASIBLE",
     "MAX_AMOUNT",
@@ -269,6 +272,7 @@ __all__ = [
     "clear_nodes",
     "clear_raw",
     "copy_use",
+    "entry_bit",
     "filter_crowded",
     "filter_fit",
     "filter_inside",

@@ -5,7 +5,6 @@ from libc.stdint cimport int32_t, uint64_t
 
 from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.batches cimport DemandC
-from kscheduler._fast.codes cimport MAX_ENTRIES, MAX_SCORED_RESOURCES
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
@@ -68,7 +67,7 @@ cdef struct ClassC:
     Py_ssize_t asked_count
     RuledC* ruled
     Py_ssize_t ruled_count
-    resource_t resources[MAX_ENTRIES + 2 * MAX_SCORED_RESOURCES]  # that are read of a row
+    resource_t* resources  # that are read of a row, `resource_count` of them
     Py_ssize_t resource_count
 
     # What is known of the rows.

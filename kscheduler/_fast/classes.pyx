@@ -260,7 +260,10 @@ cdef class PodClass:
     cdef int _list_resources(self) except -1:
         """The resources that are read of a row."""
         cdef Py_ssize_t i
-        self.c.resource_count = 0
+        cdef Py_ssize_t most = self.c.demand.entry_count + self.c.demand.fit_count + self.c.demand.balanced_count
+        self.c.resources = <resource_t*>PyMem_Malloc(max(1, most) * sizeof(resource_t))
+        if self.c.resources is NULL:
+            raise MemoryError()
         for i in range(self.c.demand.entry_count):
             _add_resource(&self.c, self.c.demand.entries[i].resource)
         for i in range(self.c.demand.fit_count):
@@ -270,6 +273,7 @@ cdef class PodClass:
         return 0
 
     cdef int release(self) except -1:
+        PyMem_Free(self.c.resources)
         free(self.c.totals)
         PyMem_Free(self.c.best)
         PyMem_Free(self.c.ties)
@@ -283,6 +287,8 @@ cdef class PodClass:
             PyMem_Free(self.c.by_profile - 1)
         self.c.totals = self.c.best = self.c.ties = self.c.group_best = self.c.group_ties = self.c.stale = NULL
         self.c.is_stale = NULL
+        self.c.resources = NULL
+        self.c.resource_count = 0
         self.c.moves = self.c.by_profile = NULL
         self.c.feasible_in = NULL
         self.c.shape = shape_for(0)

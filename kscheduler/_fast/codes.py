@@ -16,15 +16,21 @@ NOBODY: Final = 252  # clear_nodes: nobody on the node is of lower priority
 NOT_EXAMINED: Final = 254  # left out by limit_feasible
 NO_NODE: Final = 255  # a dead row
 
-# Bits of the detail that filter_fit gives; bit 1 + i stands for the i-th entry of the request.
+# Bits of the detail that filter_fit gives; `entry_bit` has those that stand for the entries of the request.
 TOO_MANY_PODS: Final = 1
 UNRESOLVABLE: Final = 1 << 62  # at least one amount is more than the node has when empty
 
 # Amounts up to 2^62: the sum of two of them, and a remainder below twice one, still fit into a signed 64-bit integer.
 MAX_AMOUNT: Final = 1 << 62
-MAX_ENTRIES: Final = 60  # resources one pod asks for: their detail bits are 1..60
+MAX_ENTRIES: Final = 1024  # resources one pod asks for; each new name is a column of every node
+ENTRY_BITS: Final = 60  # 1..60; the last one is shared by the 60th entry and all later ones
 MAX_SCORED_RESOURCES: Final = 64
 MAX_WEIGHT: Final = (1 << 31) - 1
 MAX_CLASS_WEIGHT: Final = 21_474_836  # all weights of a pod class: a hundred times that is an int32
 # Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
 MAX_RAW: Final = 1 << 53
+
+
+def entry_bit(position: int) -> int:
+    """The bit of a detail that says: too little of the request's entry at this position, from 0."""
+    return 1 << min(1 + position, ENTRY_BITS)

@@ -1,8 +1,13 @@
 # What a row lacks, inline: for the tables in filtering.pyx and for the classes in placement.pyx.
 
-from kscheduler._fast.codes cimport TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.codes cimport ENTRY_BITS, TOO_MANY_PODS, UNRESOLVABLE
 from kscheduler._fast.columns cimport EntryC
 from kscheduler._fast.typedefs cimport amount_t, detail_t, row_t
+
+
+cdef inline detail_t entry_bit(Py_ssize_t position) noexcept nogil:
+    """As in codes.py."""
+    return <detail_t>1 << min(1 + position, <Py_ssize_t>ENTRY_BITS)
 
 
 cdef inline detail_t lacking_of_row(
@@ -22,7 +27,7 @@ cdef inline detail_t lacking_of_row(
         amount = entries[i].amount
         has = allocatable[entries[i].resource, row]
         if amount > has - requested[entries[i].resource, row]:
-            lacking |= <detail_t>1 << (1 + i)
+            lacking |= entry_bit(i)
             if amount > has:
                 lacking |= UNRESOLVABLE
     return lacking

@@ -46,7 +46,7 @@ def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, ve
 def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, code):
     """Put out the nodes that have no room for the pod. Returns the feasible nodes left.
 
-    The detail says which room: TOO_MANY_PODS, bit 1 + i for the i-th entry of the request, and UNRESOLVABLE if an
+    The detail says which room: TOO_MANY_PODS, `entry_bit(i)` for the i-th entry of the request, and UNRESOLVABLE if an
     entry asks for more than the whole node has.
     """
     verdicts.check_columns(columns)
@@ -174,7 +174,7 @@ cdef detail_t _lacking_beside(
         has = columns.allocated[request.c[i].resource, crowd.row]
         left = has - columns.used[request.c[i].resource, crowd.row]
         if amount > left or beside[i] > left - amount:  # not summed up: that could overflow
-            lacking |= <detail_t>1 << (1 + i)
+            lacking |= entry_bit(i)
             if amount > has:
                 lacking |= UNRESOLVABLE
     return lacking

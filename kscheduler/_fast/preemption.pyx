@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t
 from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE
 from kscheduler._fast.columns cimport EntryC, NodeColumns, PodRequest
+from kscheduler._fast.filtering cimport entry_bit
 from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, row_t
 from kscheduler._fast.verdicts cimport Verdicts
 
@@ -501,7 +502,7 @@ cdef detail_t _lacking(
         amount = entries[i].amount
         left = conditions.left[i] - (conditions.crowd_asks[i] if is_crowded else 0)
         if amount > left:
-            lacking |= <detail_t>1 << (1 + i)
+            lacking |= entry_bit(i)
             if amount > columns.allocated[entries[i].resource, trial.row]:
                 lacking |= UNRESOLVABLE
     return lacking

@@ -23,6 +23,7 @@ from kscheduler._fast.codes import (
     MEMORY,
     TOO_MANY_PODS,
     UNRESOLVABLE,
+    entry_bit,
 )
 from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Scores, Verdicts, index, within
 
@@ -77,7 +78,7 @@ def _check_profile(columns: NodeColumns, row: int, count: int) -> None:
 def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int:
     """Put out the nodes that have no room for the pod. Returns the feasible nodes left.
 
-    The detail says which room: TOO_MANY_PODS, bit 1 + i for the i-th entry of the request, and UNRESOLVABLE if an
+    The detail says which room: TOO_MANY_PODS, `entry_bit(i)` for the i-th entry of the request, and UNRESOLVABLE if an
     entry asks for more than the whole node has.
     """
     _check_columns(columns, verdicts)
@@ -98,7 +99,7 @@ def _shortage(node: Row, request: PodRequest, beside: Sequence[PodRequest]) -> i
     short = TOO_MANY_PODS if node.pods + len(beside) + 1 > node.allowed_pods else 0
     for position, (resource, amount) in enumerate(request.entries):
         if amount > node.allocatable[resource] - node.requested[resource] - taken[resource]:
-            short |= 1 << (1 + position)
+            short |= entry_bit(position)
             if amount > node.allocatable[resource]:
                 short |= UNRESOLVABLE
     return short

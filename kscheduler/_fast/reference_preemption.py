@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE
+from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE, entry_bit
 from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Verdicts, index, within
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
     lacking = TOO_MANY_PODS if state.room < 1 else 0
     for position, (resource, amount) in enumerate(conditions._request.entries):
         if amount > state.left[position]:
-            lacking |= 1 << (1 + position)
+            lacking |= entry_bit(position)
             if amount > trial.node.allocatable[resource]:
                 lacking |= UNRESOLVABLE
     return lacking

@@ -76,6 +76,16 @@ def test_sixty_entries_have_a_bit_each(fast: ModuleType) -> None:
     assert verdicts.detail(0) == ((1 << 61) - 2) | fast.UNRESOLVABLE
 
 
+def test_the_sixtieth_entry_and_all_later_ones_share_a_bit(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(allocatable=(1,) * 160), NodeSpec(allocatable=(1,) * 159)], resources=160)
+    verdicts, _ = start(fast, columns)
+    request = fast.PodRequest([(resource, 1) for resource in range(160)], 0, 0)
+    fast.filter_fit(columns, verdicts, request, CODE)
+    assert (verdicts.code(0), verdicts.detail(0)) == (fast.FEASIBLE, 0)
+    assert verdicts.detail(1) == 1 << 60 | fast.UNRESOLVABLE
+    assert fast.entry_bit(59) == fast.entry_bit(159) == 1 << fast.ENTRY_BITS
+
+
 def test_a_request_for_a_resource_without_a_column_is_refused(fast: ModuleType) -> None:
     columns = make_columns(fast, [NodeSpec()])
     verdicts, _ = start(fast, columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ContainerPort, Pod
+from kscheduler.api.objects import ContainerPort, Pod, RawQuantity
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
 from kscheduler.testing import make_pod
@@ -23,8 +23,10 @@ def test_a_malformed_quantity_is_found_here_with_field_and_value() -> None:
         PodInfo(make_pod("p").req(cpu="1").container(memory="1 Gi").obj())
 
 
-def test_more_extended_resources_than_a_verdict_can_tell_apart_are_refused() -> None:
-    many = {f"example.com/r{index}": 1 for index in range(60)}
+def test_a_pod_may_ask_for_a_thousand_extended_resources_and_no_more() -> None:
+    many: dict[str, RawQuantity] = {f"example.com/r{index}": 1 for index in range(1021)}
+    assert len(PodInfo(make_pod("p").req(**many).obj()).resources.total.scalars) == 1021
+    many["example.com/one-more"] = 1
     with pytest.raises(DecodeError, match="pod default/p: expected requests for at most"):
         PodInfo(make_pod("p").req(**many).obj())
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kscheduler._fast import (
     CPU,
+    ENTRY_BITS,
     EPHEMERAL_STORAGE,
     MEMORY,
     TOO_MANY_PODS,
@@ -17,6 +18,7 @@ from kscheduler._fast import (
     PodRequest,
     Scores,
     Verdicts,
+    entry_bit,
     filter_fit,
 )
 from kscheduler.api.resources import PodResources, is_extended
@@ -91,7 +93,7 @@ class Fit:
         columns = self._table.columns
         for place, (column, amount) in enumerate(request.entries):
             if amount > node.free(column):
-                detail |= 2 << place
+                detail |= entry_bit(place)
                 if amount > columns.allocatable(node.row, column):
                     detail |= UNRESOLVABLE
         return self.explain(state, pod, detail) if detail else None
@@ -106,11 +108,13 @@ class Fit:
         request = state.read(_REQUEST, PodRequest)
         names = self._table.resources.names
         reasons = [TOO_MANY_PODS_REASON] if detail & TOO_MANY_PODS else []
+        own = request.entries if len(request.entries) <= ENTRY_BITS else request.entries[: ENTRY_BITS - 1]
         reasons += [
-            f"Insufficient {names[column]}"
-            for place, (column, _) in enumerate(request.entries)
-            if detail & (2 << place)
+            f"Insufficient {names[column]}" for place, (column, _) in enumerate(own) if detail & entry_bit(place)
         ]
+        shared = request.entries[len(own) :]  # have one bit together
+        if shared and detail & entry_bit(len(own)):
+            reasons.append(f"Insufficient {names[shared[0][0]]}, or another of {len(shared)} resources")
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if detail & UNRESOLVABLE else Code.UNSCHEDULABLE
         return Status(code, tuple(reasons), NAME)
 

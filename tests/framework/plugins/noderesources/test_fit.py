@@ -92,6 +92,22 @@ def test_a_resource_the_node_is_short_of_does_not_matter_to_who_does_not_ask_for
     assert made.reject(P(**{GPU: 1})).message == f"0/1 nodes are available: 1 Insufficient {GPU}."
 
 
+def test_a_pod_with_a_hundred_extended_resources_goes_where_all_of_them_are() -> None:
+    many = {f"example.com/r{index:02}": 1 for index in range(100)}
+    made = Bench.of(Fit)
+    made.nodes("short", **{**many, "example.com/r99": 0})
+    made.nodes("whole", **many)
+    assert made.choose(P(**many)) == "whole"
+    made.place(P(**many), "whole")
+    reason = "Insufficient example.com/r59, or another of 41 resources"
+    rejection = made.reject(make_pod("late").req(**many))
+    assert rejection.diagnosis.node_statuses()["short"].reasons == (reason,)
+    assert rejection.diagnosis.node_statuses()["short"].code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    taken = rejection.diagnosis.node_statuses()["whole"]
+    assert taken.code is Code.UNSCHEDULABLE
+    assert taken.reasons == (*(f"Insufficient example.com/r{index:02}" for index in range(59)), reason)
+
+
 @pytest.mark.parametrize("args", [f"ignoredResources: [{GPU}]", "ignoredResourceGroups: [example.com]"])
 def test_resources_left_to_others_are_ignored(args: str) -> None:
     assert bench(configured(args)).choose(P(**{GPU: 5})) == "n1"
