@@ -35,6 +35,7 @@ RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released L
 _WATCH_TIMEOUT_S = (300.0, 600.0)
 UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
 ENDED_PERIOD_S = 1.0  # between two questions whether the holder has ended, where that can be known
+MAX_INT32 = 2**31 - 1  # the widest number a Lease holds: an apiserver refuses to read, or to store, more
 CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that it works
 
 
@@ -330,7 +331,7 @@ class LeaderElector:
             lease_duration_seconds=_whole_seconds(config.lease_duration_s),
             acquire_time=old.acquire_time if renews else now,
             renew_time=now,
-            lease_transitions=(old.lease_transitions or 0) + (0 if renews else 1),
+            lease_transitions=min((old.lease_transitions or 0) + (0 if renews else 1), MAX_INT32),
             strategy=old.strategy,
             preferred_holder=old.preferred_holder,
         )
@@ -471,5 +472,5 @@ def _is_older(lease: Lease, than: Lease) -> bool:
 
 
 def _whole_seconds(seconds: float) -> int:
-    """The Lease holds whole seconds; client-go cuts them, and a zero is invalid."""
-    return max(1, int(seconds))
+    """The Lease holds whole seconds, up to 68 years; client-go cuts them, and a zero is invalid."""
+    return max(1, min(int(seconds), MAX_INT32))

@@ -300,6 +300,27 @@ def _write(world: World, spec: LeaseSpec) -> None:
         world.cluster.create_lease(Lease(metadata=meta, spec=spec))
 
 
+def test_a_lease_that_has_changed_hands_as_often_as_it_can_count_is_taken_all_the_same() -> None:
+    async def scenario(world: World) -> None:
+        old = micro_time(1_600_000_000.0)
+        _write(world, LeaseSpec("", 1, old, old, 2**31 - 1))
+        a = world.start("a")
+        await asyncio.sleep(5)
+        assert a.elector.is_leader
+        assert world.lease.spec.lease_transitions == 2**31 - 1
+
+    simulate(scenario)
+
+
+def test_a_duration_beyond_what_a_lease_holds_is_written_as_the_longest_there_is() -> None:
+    async def scenario(world: World) -> None:
+        world.start("a", lease_duration_s=100 * 365 * 86_400.0)
+        await asyncio.sleep(5)
+        assert world.lease.spec.lease_duration_seconds == 2**31 - 1
+
+    simulate(scenario)
+
+
 def test_a_lease_held_by_a_kube_scheduler_is_respected_while_it_renews() -> None:
     async def scenario(world: World) -> None:
         old = micro_time(1_600_000_000.0)  # its clock is years behind: only changes count

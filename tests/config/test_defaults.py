@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kscheduler.config import apply_defaults, default_config
 from kscheduler.config.defaults import DEFAULT_PLUGINS
+from kscheduler.config.dump import to_v1
 from kscheduler.config.types import (
     PLUGIN_ARGS,
     NodeResourcesBalancedAllocationArgs,
@@ -107,6 +110,7 @@ def test_the_fit_strategy_is_least_allocated_and_spreading_is_systems() -> None:
     assert profile.args("PodTopologySpread", PodTopologySpreadArgs).defaulting_type == "System"
 
 
-def test_an_extender_has_five_seconds() -> None:
-    extender = read("extenders: [{urlPrefix: http://x}]").extenders[0]
-    assert str(extender.http_timeout) == "5s"
+@pytest.mark.parametrize(("given", "shown"), [("", "5s"), (", httpTimeout: 0s", "5s"), (", httpTimeout: -1s", "-1s")])
+def test_an_extender_has_five_seconds_as_kube_scheduler_writes_its_configuration(given: str, shown: str) -> None:
+    config = read(f"extenders: [{{urlPrefix: http://x{given}}}]")
+    assert to_v1(config)["extenders"][0]["httpTimeout"] == shown
