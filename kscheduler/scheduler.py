@@ -25,6 +25,7 @@ from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding, Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.times import rfc3339
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.feature_gates import FEATURE_GATES
@@ -54,6 +55,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.ruling import EXTENDER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -412,7 +414,12 @@ class Scheduler:
             measurements=self.measurements,
             pauses=options.pauses,
             prove_silent=options.prove_silent_watches,
+            bound_since=None if self.live_metrics is None else self._bound_since,
         )
+
+    def _bound_since(self) -> str:
+        """How far back it is of use when a pod was bound: samples may not show it yet."""
+        return rfc3339(self._clock.wall() - BINDINGS_KNOWN_S)
 
     def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
         """Tells why pods are where they are; None if decisions are not remembered."""

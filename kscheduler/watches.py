@@ -92,8 +92,13 @@ class Watches:
         measurements: Measurements,
         pauses: RetryPauses | None = None,
         prove_silent: bool = False,
+        bound_since: Callable[[], str] | None = None,
     ) -> None:
-        """`pauses` are shared with other users of the apiserver; `prove_silent`: silent watches show that they work."""
+        """`pauses` are shared with other users of the apiserver; `prove_silent`: silent watches show that they work.
+
+        `bound_since`: see `PodSharing`.
+        """
+        self._bound_since = bound_since
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._prove_silent = prove_silent
         self._client = client
@@ -142,7 +147,7 @@ class Watches:
 
     def _of_pods(self) -> Informer[Pod]:
         """As documents, if somebody wants to see them whole."""
-        events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing().keep
+        events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since).keep
         documents = self._listeners.pod_documents
         if documents is None:
             return self._informer(PODS, events, UNFINISHED_PODS, keep=keep)

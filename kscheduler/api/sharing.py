@@ -5,8 +5,9 @@ for all of them. Objects are frozen, hence free to share; parts that are shared 
 decision, an out-of-tree plugin or a later write may ask for stays. Left out is only:
 
 - volumes that no field of `Volume` says anything about, such as a service account's token, whose name is each pod's;
-- for a pod with a node, the times and texts in conditions that the kubelet and the scheduler keep up to date, and the
-  statuses of containers that say nothing of resources;
+- for a pod with a node, the times and texts in conditions that the kubelet and the scheduler keep up to date (but for
+  the time of a recent binding, where somebody asks for it), and the statuses of containers that say nothing of
+  resources;
 - annotations that repeat the whole object for kubectl.
 
 What is remembered in order to find equal parts is bounded in bytes, and forgotten when it was not met for long.
@@ -15,6 +16,7 @@ What is remembered in order to find equal parts is bounded in bytes, and forgott
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -137,7 +139,9 @@ _NO_STATUS = PodStatus()
 class PodSharing:
     """`keep` gives a pod with shared parts. One of these serves one informer."""
 
-    def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
+    def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
+        """`bound_since`: the RFC 3339 time, in UTC, since when it is to be known of a pod when it was bound."""
+        self._bound_since = bound_since
         self._templates: Shared[_Parts] = Shared(max_key_bytes)
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
         self._parts: Shared[Any] = Shared(max_key_bytes)  # for pods whose template is theirs alone, as a Job's pods are
@@ -195,7 +199,7 @@ class PodSharing:
                 status.phase,
                 status.nominated_node_name,
                 None,
-                _settled(status.conditions) if is_bound else status.conditions,
+                self._settled(status.conditions) if is_bound else status.conditions,
                 status.resources,
                 status.allocated_resources,
                 _of_resources(status.container_statuses) if is_bound else status.container_statuses,
@@ -205,6 +209,20 @@ class PodSharing:
         if started is None:
             return status
         return PodStatus(status.phase, status.nominated_node_name, self._strings.get(started), *_later_parts(status))
+
+    def _settled(self, conditions: list[PodCondition] | None) -> list[PodCondition] | None:
+        if not conditions:
+            return None
+        return [
+            _condition(each.type, each.status, each.reason, self._bound_at(each)) if each.type in _ROUTINE else each
+            for each in conditions
+        ]
+
+    def _bound_at(self, condition: PodCondition) -> str | None:
+        at = condition.last_transition_time
+        if self._bound_since is None or at is None or condition.type != "PodScheduled":
+            return None
+        return self._strings.get(at) if at >= self._bound_since() else None  # such texts sort by time
 
 
 _later_parts = attrgetter(*PodStatus.__struct_fields__[3:])
@@ -220,15 +238,9 @@ def _worth_keeping(annotations: Labels | None) -> Labels | None:
     return {name: value for name, value in annotations.items() if name != LAST_APPLIED} or None
 
 
-def _settled(conditions: list[PodCondition] | None) -> list[PodCondition] | None:
-    if not conditions:
-        return None
-    return [_condition(each.type, each.status, each.reason) if each.type in _ROUTINE else each for each in conditions]
-
-
 @functools.lru_cache(maxsize=1_024)
-def _condition(type: str, status: str, reason: str) -> PodCondition:
-    return PodCondition(type, status, reason)
+def _condition(type: str, status: str, reason: str, at: str | None) -> PodCondition:
+    return PodCondition(type, status, reason, last_transition_time=at)
 
 
 def _of_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:

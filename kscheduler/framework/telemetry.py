@@ -6,6 +6,7 @@ and nothing here waits. Values and policies stand still while a pod is decided.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +30,10 @@ class PolicyRef:
 class Telemetry(Protocol):
     def now(self) -> float:
         """Seconds of the scheduler's clock, for telling how long a pod has waited."""
+        ...
+
+    def moment_of(self, text: str) -> float:
+        """A time as the API writes it (RFC 3339), in seconds of the scheduler's clock; NaN if it is none."""
         ...
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
@@ -71,6 +76,9 @@ class NoTelemetry:
 
     def now(self) -> float:
         return 0.0
+
+    def moment_of(self, text: str) -> float:
+        return math.nan
 
     def policy_of(self, pod: PodInfo) -> None:
         return None

@@ -29,6 +29,7 @@ from kscheduler.telemetry.readings import OLDER, Reading, Readings, why_useless
 from kscheduler.telemetry.sample_book import SampleBook
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import MakeSource
+from kscheduler.telemetry.times import unix_seconds
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,9 @@ class LiveTelemetry:
 
     def now(self) -> float:
         return self._clock.now()
+
+    def moment_of(self, text: str) -> float:
+        return unix_seconds(text) - self._clock.wall() + self._clock.now()
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
         found = self._policies.policy_of(pod)

@@ -237,8 +237,10 @@ class PodBuilder:
     def nominated_node(self, name: str) -> PodBuilder:
         return self._status(nominated_node_name=name)
 
-    def condition(self, type: str, status: str, reason: str = "", message: str = "") -> PodBuilder:
-        added = PodCondition(type=type, status=status, reason=reason, message=message)
+    def condition(
+        self, type: str, status: str, reason: str = "", message: str = "", *, since: str | None = None
+    ) -> PodBuilder:
+        added = PodCondition(type=type, status=status, reason=reason, message=message, last_transition_time=since)
         return self._status(conditions=[*(self._pod.status.conditions or []), added])
 
     def started(self, timestamp: str) -> PodBuilder:

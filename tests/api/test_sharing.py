@@ -209,6 +209,25 @@ def test_a_node_from_the_builder_is_kept_as_it_is() -> None:
     assert NodeSharing().keep(node) == node
 
 
+def test_of_a_recent_binding_its_time_stays_where_somebody_asks_for_it() -> None:
+    def bound(name: str, at: str) -> Pod:
+        conditions = [
+            PodCondition("PodScheduled", "True", last_transition_time=at),
+            PodCondition("Ready", "True", last_transition_time=at),
+        ]
+        return replace(a_pod(name), status=PodStatus("Running", conditions=conditions))
+
+    keep = PodSharing(bound_since=lambda: "2026-01-01T00:00:00Z").keep
+    one, other = keep(bound("a", "2026-01-01T00:00:07Z")), keep(bound("b", "2026-01-01T00:00:07Z"))
+    assert one.status.conditions == [
+        PodCondition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z"),
+        PodCondition("Ready", "True"),
+    ]
+    assert one.status is other.status, "pods that were bound in one second share it"
+    for old in (keep(bound("c", "2025-12-31T23:59:59Z")), PodSharing().keep(bound("d", "2026-01-01T00:00:07Z"))):
+        assert old.status.conditions == [PodCondition("PodScheduled", "True"), PodCondition("Ready", "True")]
+
+
 # --- bounds -----------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,9 @@ An exporter of the tests' own says how loaded nodes are, Prometheus scrapes it, 
 from __future__ import annotations
 
 import itertools
+import json
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ from tests.controlplane.harness.load_exporter import SERIES, Fault, LoadExporter
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.prometheus import Prometheus
 from tests.controlplane.harness.workspace import Workspace
+from tests.controlplane.test_explain import may_explain
 
 MAX_AGE_S = 5  # of samples; some scrapes, and ample for placing a few pods on a busy machine
 RECENT_S = 2
@@ -242,6 +245,63 @@ def test_a_series_that_goes_for_all_nodes_is_told_of_and_pods_go_on(scene: Scene
     eventually(lambda: "metric is answered again" in scene.log, "the log says so")
     scene.wait_for_pods_on("a")
     assert scene.place(2) == {"a": 2}
+
+
+# --- a change of leader ---
+
+
+def test_a_new_leader_gives_nodes_the_points_that_the_old_one_gave_them(scene: Scene, prometheus: Prometheus) -> None:
+    """Six pods between two samples, and SIGTERM. The probes request nothing, so they leave nothing to remember."""
+    workspace = scene.workspace
+    scene.create_nodes(a=0.1, b=0.2)
+    source = {"prometheus": {"url": prometheus.url}, "interval": "1h"}
+    document = configuration(source, {"query": SERIES}, freshness={"maxAge": "1h"})
+    token = may_explain(workspace, "reader")
+    numbers = itertools.count()
+
+    def start(name: str) -> KScheduler:
+        """A replica that has its only sample."""
+        lease = {"leaseDuration": "3600s", "renewDeadline": "2400s", "retryPeriod": "1s"}
+        scene.scheduler = KScheduler(
+            workspace.control_plane, name=name, configuration=document, leader_elect=True, lease=lease
+        )
+        scene.wait_for_fresh(2)
+        return scene.scheduler
+
+    def explained(replica: KScheduler) -> dict[str, int]:
+        """What the policy gives each node for a pod that asks for nothing; not all pods' details are kept."""
+        probe = workspace.create_pod(f"probe-{next(numbers)}", requests={})
+        eventually(lambda: probe in workspace.bindings(), f"{probe} is bound")
+        found = json.loads(replica.get(f"/debug/kscheduler/explain?pod={workspace.namespace}/{probe}", token))
+        nodes = found["decisions"][0]["bestNodes"]
+        return {
+            node["node"]: score["raw"]
+            for node in nodes
+            for score in node["plugins"]
+            if score["plugin"] == "MetricPolicy"
+        }
+
+    def points(replica: KScheduler) -> dict[str, int]:
+        found: list[dict[str, int]] = [{}]
+
+        def is_explained() -> bool:
+            found.append(explained(replica))
+            return bool(found[-1])
+
+        eventually(is_explained, "the details of a decision are kept")
+        return found[-1]
+
+    eventually(lambda: prometheus.ask(SERIES) == {"a": 0.1, "b": 0.2}, "both nodes are measured")
+    old = start("old")
+    eventually(lambda: "scheduling starts" in old.process.log_text(), "the first replica leads")
+    new = start("new")
+    assert scene.place(6)["a"] >= 4
+    before = points(old)
+    old.process.signal(signal.SIGTERM)
+    assert old.process.wait() == 0
+    eventually(lambda: "scheduling starts" in new.process.log_text(), "the standby leads")
+    assert points(new) == before
+    assert before["a"] <= 80, "the pods count"
 
 
 # --- through the apiserver ---

@@ -13,8 +13,10 @@ import pytest
 
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import METRIC_POLICIES
+from kscheduler.client.times import rfc3339
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.metric_policy import Freshness, Source
+from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
 from kscheduler.framework.telemetry import NoTelemetry
 from kscheduler.metrics import Metrics
@@ -45,15 +47,18 @@ PATH = "/apis/metrics.k8s.io/v1beta1"
 
 
 class Bench:
-    """A scheduler over two nodes, and the tasks of one replica that does not lead yet."""
+    """A scheduler over two nodes, and the tasks of one replica that does not lead yet; `beside` another one's."""
 
-    def __init__(self, config: str = CONFIG, make_source: MakeSource | None = None) -> None:
+    def __init__(
+        self, config: str = CONFIG, make_source: MakeSource | None = None, *, beside: Bench | None = None
+    ) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
-        self.cluster = Cluster(self.clock)
+        self.cluster: Cluster = Cluster(self.clock) if beside is None else beside.cluster
         self.client = self.cluster.client()
         self.metrics = Metrics(process=False)
-        for name in ("a", "b"):
-            self.cluster.create_node(make_node(name).capacity(cpu=4, memory="8Gi", pods=10).obj())
+        if beside is None:
+            for name in ("a", "b"):
+                self.cluster.create_node(make_node(name).capacity(cpu=4, memory="8Gi", pods=10).obj())
         self.scheduler = Scheduler(
             self.client,
             parse_config(config),
@@ -61,7 +66,7 @@ class Bench:
             rng=random.Random(1),
             metrics=self.metrics,
             stopwatch=self.clock.now,
-            options=Options(),
+            options=Options(explain=DecisionLogOptions()),
             metric_source=make_source,
         )
         self.tasks = [asyncio.ensure_future(self.scheduler.observe())]
@@ -71,11 +76,11 @@ class Bench:
         assert self.scheduler.live_metrics is not None
         return self.scheduler.live_metrics
 
-    def serve(self, **cpu: str) -> None:
-        """The metrics server says that nodes use so much."""
+    def serve(self, timestamp: str = "", **cpu: str) -> None:
+        """The metrics server says that nodes use, or at that time used, so much."""
         document: Mapping[str, Any] = {
             "items": [
-                {"metadata": {"name": name}, "timestamp": "", "window": "15s", "usage": {"cpu": used}}
+                {"metadata": {"name": name}, "timestamp": timestamp, "window": "1s", "usage": {"cpu": used}}
                 for name, used in cpu.items()
             ]
         }
@@ -90,6 +95,25 @@ class Bench:
 
     def node_of(self, name: str) -> str:
         return self.cluster.pods[f"default/{name}"].spec.node_name
+
+    async def place(self, *names: str) -> list[str]:
+        for name in names:
+            self.cluster.create_pod(make_pod(name).req(cpu="100m").obj())
+        await asyncio.sleep(1)
+        return [self.node_of(name) for name in names]
+
+    async def points(self, name: str) -> dict[str, int]:
+        """What the policy gives each node for a pod of this name, which is taken away again."""
+        await self.place(name)
+        uid = self.cluster.pods[f"default/{name}"].metadata.uid
+        self.cluster.delete_pod(f"default/{name}")
+        await asyncio.sleep(1)
+        assert self.scheduler.decisions is not None
+        details = self.scheduler.decisions.ring.of(uid)[0].details
+        assert details is not None
+        return {
+            node.node: score.raw for node in details.best for score in node.plugins if score.plugin == "MetricPolicy"
+        }
 
     async def end(self) -> None:
         await cancel_and_wait(*self.tasks)
@@ -260,28 +284,22 @@ async def test_pods_go_where_the_load_is_least_and_anywhere_while_nobody_knows_i
     bench.lead()
     await asyncio.sleep(1)
 
-    async def place(*names: str) -> list[str]:
-        for name in names:
-            bench.cluster.create_pod(make_pod(name).req(cpu="100m").obj())
-        await asyncio.sleep(1)
-        return [bench.node_of(name) for name in names]
-
     # 1. By load.
-    assert await place("p0", "p1", "p2") == ["b", "b", "b"]
+    assert await bench.place("p0", "p1", "p2") == ["b", "b", "b"]
     # 2. By the newest load.
     bench.serve(a="0", b="4")
     await asyncio.sleep(20)
-    assert await place("p3", "p4") == ["a", "a"]
+    assert await bench.place("p3", "p4") == ["a", "a"]
     # 3. The source is gone, then what it said is too old: as if there were no policy. b has more pods.
     del bench.cluster.aggregated[PATH]
     await asyncio.sleep(300)
     assert bench.live.telemetry.plans_b() == {"idle": True}
-    assert set(await place(*(f"q{number}" for number in range(10)))) == {"a", "b"}
+    assert set(await bench.place(*(f"q{number}" for number in range(10)))) == {"a", "b"}
     # 4. It answers again.
     bench.serve(a="4", b="0")
     await asyncio.sleep(60)
     assert bench.live.telemetry.plans_b() == {"idle": False}
-    assert await place("p5") == ["b"]
+    assert await bench.place("p5") == ["b"]
     await bench.end()
 
 
@@ -298,3 +316,38 @@ async def test_a_pod_that_no_node_is_idle_enough_for_is_placed_when_one_is() -> 
     await asyncio.sleep(30)
     assert bench.node_of("p") == "b"
     await bench.end()
+
+
+BURST = POLICY.replace("range: {min: 0, max: 1}}", "range: {min: 0, max: 1}, selfLoad: {resource: cpu}}")
+
+
+@in_virtual_time
+async def test_a_new_leader_gives_nodes_the_points_that_the_old_one_gave_them() -> None:
+    """Six pods come between two samples, and one that was there goes."""
+    old = Bench(BURST)
+    await asyncio.sleep(5)
+    old.lead()
+    assert await old.place("there") == ["b"]
+    standby = Bench(BURST, beside=old)
+    await asyncio.sleep(5)
+    sampled = rfc3339(old.clock.wall())
+    await asyncio.sleep(10)
+    old.serve(sampled, a="1", b="1200m")
+    await asyncio.sleep(20)
+    placed = await old.place(*(f"p{number}" for number in range(6)))
+    old.cluster.delete_pod("default/there")
+    points = await old.points("probe")
+    assert placed.count("a") == 4
+    assert points == {"a": 65, "b": 68}
+    # 1. The standby leads.
+    await old.end()
+    standby.lead()
+    await asyncio.sleep(1)
+    assert await standby.points("another") == points
+    # 2. A replica that was not there yet does; but it cannot know of the pod that left, whose node looks fuller.
+    await standby.end()
+    late = Bench(BURST, beside=old)
+    late.lead()
+    await asyncio.sleep(1)
+    assert await late.points("last") == {"a": 65, "b": 65}
+    await late.end()

@@ -5,9 +5,11 @@ It has a port and a data directory of its own, and comes back with what it knew.
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 
@@ -66,6 +68,13 @@ class Prometheus:
     def thaw(self) -> None:
         self.process.signal(signal.SIGCONT)
         self.is_frozen = False
+
+    def ask(self, query: str, label: str = "node") -> dict[str, float]:
+        """What the query says now: value of the label -> value."""
+        parameters = urllib.parse.urlencode({"query": query})
+        with urllib.request.urlopen(f"{self.url}/api/v1/query?{parameters}", timeout=10) as answer:
+            found = json.load(answer)["data"]["result"]
+        return {each["metric"].get(label, ""): float(each["value"][1]) for each in found}
 
     def close(self) -> None:
         """End it in any state; a frozen process would not hear of being asked to."""

@@ -5,7 +5,7 @@ A cycle never waits for a metric: values are there, or a rule's fallback decides
 - *Waiting.* A pod under a rule with the fallback Requeue is rejected before any node is looked at while no node has a
   value of its metric. Rejected pods are tried again when metrics or policies change, or nodes do. With a decision
   deadline a pod is also tried again when it has waited that long since its first rejection; from then on the fallbacks
-  Requeue and Exclude mean Neutral to it.
+  Requeue and Exclude mean Neutral to it. Where another replica rejected it first, its condition PodScheduled says when.
 - *Relaxation.* When no node is left, and rules of the policy left some out, the first step is looked for with which
   one of those would be in. If the pod has waited long enough for that step since its first rejection, the step is
   taken (and those before it), an Event says so, and the pod is tried again at once; else it is tried again when it
@@ -30,7 +30,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
-from kscheduler.framework.plugins.metricpolicy.pod_waits import PodWaits
+from kscheduler.framework.plugins.metricpolicy.pod_waits import OF_VALUES, PodWaits
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets, metrics_of
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
@@ -89,7 +89,7 @@ class MetricPolicy:
         if rules.awaits:
             self._let_wait(pod, policy, spec)
             self._telemetry.count("requeue", policy)
-            return None, unresolvable(f"no node had a fresh value of metric {rules.awaits}")
+            return None, unresolvable(f"no node had a {OF_VALUES}{rules.awaits}")
         return None, None if rules.rules.filters else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -174,7 +174,7 @@ class MetricPolicy:
 
     def _progress(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> tuple[int, bool]:
         """Relaxation steps that the pod has taken; and need it wait for metrics no more?"""
-        wait = self._waits.get(pod.uid, policy)
+        wait = self._waits.recall(pod, policy, self._telemetry)
         if wait is None:
             return 0, False
         deadline_s = spec.decision_deadline.seconds

@@ -1,12 +1,21 @@
-"""How long pods that a policy has rejected wait already, and how far they have come in it. Time is an argument."""
+"""How long pods that a policy has rejected wait already, and how far they have come in it. Time is an argument.
+
+Of a pod that was rejected by this replica's predecessor its condition says since when: it waits no longer than it would
+have without a change of leader.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.framework.pod_times import rejected_at, rejection
+from kscheduler.framework.telemetry import PolicyRef, Telemetry
+from kscheduler.snapshot.pod_info import PodInfo
 
-MAX_KEPT = 65_536  # pods; whoever came first is forgotten, and then waits as if from now on
+MAX_KEPT = 65_536  # pods; whoever came first is forgotten, and its condition asked
+# Of the messages of a rejection by a policy (see `rules`); other plugins' time of waiting is not the policy's.
+OF_RULE = "didn't satisfy metric rule "
+OF_VALUES = "fresh value of metric "
 
 
 @dataclass(slots=True)
@@ -26,6 +35,15 @@ class PodWait:
 class PodWaits:
     def __init__(self) -> None:
         self._waits: dict[str, PodWait] = {}  # pod uid -> its wait, in the order in which they began
+
+    def recall(self, pod: PodInfo, policy: PolicyRef, telemetry: Telemetry) -> PodWait | None:
+        """The same, also of a pod of which this replica knows nothing but what its condition says."""
+        if pod.uid not in self._waits:
+            message = rejection(pod)
+            if OF_RULE not in message and OF_VALUES not in message:
+                return None
+            return self.begin(pod.uid, policy, rejected_at(pod, telemetry))
+        return self.get(pod.uid, policy)
 
     def get(self, uid: str, policy: PolicyRef) -> PodWait | None:
         """None if it has not been rejected under this policy."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from kscheduler.config.metric_policy import FilterRule, PolicySpec
+from kscheduler.framework.plugins.metricpolicy.pod_moves import PodMoves
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rules import Values, compile_rules
 from kscheduler.framework.plugins.metricpolicy.use_history import UseHistory
@@ -27,7 +28,7 @@ class RuleSets:
     def __init__(self, table: NodeTable, telemetry: Telemetry) -> None:
         self._table = table
         self._telemetry = telemetry
-        self._history = UseHistory(table)
+        self._history = UseHistory(table, PodMoves(table, telemetry))
         self._sets: dict[Key, RuleSet] = {}
         self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
         self._columns: dict[Values, MetricColumn | None] = {}

@@ -36,6 +36,7 @@ from kscheduler._fast.metric_formulas import (
 )
 from kscheduler.config.metric_policy import FilterRule, Freshness, PolicySpec, Range, ScoreRule, SelfLoad
 from kscheduler.config.quantity import parse_double
+from kscheduler.framework.plugins.metricpolicy.pod_waits import OF_RULE, OF_VALUES
 from kscheduler.snapshot.resource_columns import ResourceColumns
 
 OPERATORS = {
@@ -121,12 +122,12 @@ class _Compiler:
                 continue
             rules.groups.append([self._test(one) for one in group])
             text = " or ".join(self._text(one) for one in group)
-            violated.append(f"node(s) didn't satisfy metric rule {text}")
-            missing.append(f"node(s) had no fresh value of metric {' or '.join(one.metric for one in group)}")
+            violated.append(f"node(s) {OF_RULE}{text}")
+            missing.append(f"node(s) had no {OF_VALUES}{' or '.join(one.metric for one in group)}")
         unknown = []
         for score in self._policy.score:
             self._goal(score)
-            unknown.append(f"node(s) had no fresh value of metric {score.metric}")
+            unknown.append(f"node(s) had no {OF_VALUES}{score.metric}")
         rules.reasons = violated + missing + unknown
         rules.inputs = list(self._numbers)
         return rules

@@ -3,15 +3,21 @@
 A copy of the columns is kept each second in which something was decided, so a burst is seen in steps of a second. What
 came to a node between two copies counts as having come with the last decision before the later one; a sample of that
 very moment does not know of it. Where copies become too many, of older ones every other is given up.
+
+What was in use before a resource was followed is worked out from the pods that came and left since. So it makes no
+difference to a decision whether this replica placed them or the one that led before it.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kscheduler._fast import copy_use, mean_use
+from kscheduler._fast.metric_formulas import PODS
+from kscheduler.framework.plugins.metricpolicy.pod_moves import Move, PodMoves
+from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -23,8 +29,9 @@ FEWEST_COPIES = 8
 
 
 class UseHistory:
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, moves: PodMoves) -> None:
         self._table = table
+        self._moves = moves
         self._times: array[float] = array("d")  # of the copies, ascending
         self._copies: dict[int, list[array[float]]] = {}  # resource column, or PODS -> a copy for each time
         self._copied: object = None  # generation of the columns at the latest copy
@@ -37,13 +44,24 @@ class UseHistory:
         return len(self._times)
 
     def follow(self, resources: Iterable[int], now: float) -> None:
-        """From now on know what is in use of these. What was kept of others is given up."""
+        """Know what is, and was, in use of these. What was kept of others is given up."""
         wanted = set(resources)
         added = wanted - self._copies.keys()
-        unknown = [array("d")] * len(self._times)
-        self._copies = {resource: self._copies.get(resource, list(unknown)) for resource in wanted}
-        if added:
+        self._copies = {resource: self._copies[resource] for resource in wanted - added}
+        if not added:
+            return
+        # 1. When are copies from?
+        if self._copies:
             self._copy(now)
+        else:
+            self._forget_others()
+            moves = self._moves.since(now - BINDINGS_KNOWN_S)
+            self._times = _moments(moves, self._most(len(added)), now)
+            self._copied = self._table.columns.generation
+            self._decided_at = now
+        # 2. What was in use then?
+        for resource in added:
+            self._copies[resource] = self._earlier(resource, self._moves.since(now - BINDINGS_KNOWN_S))
 
     def note(self, now: float, *, decides: bool) -> None:
         """To be called before decisions are made (`decides`), and now and then."""
@@ -60,6 +78,21 @@ class UseHistory:
 
     # --- inside ---
 
+    def _earlier(self, resource: int, moves: list[Move]) -> list[array[float]]:
+        """A copy for each time: what is in use now, without what came later and with what has left since."""
+        copy = copy_use(self._table.columns, resource)
+        copies = [copy]
+        for number in range(len(self._times) - 2, -1, -1):
+            # What came at the very moment of the first copy, which stands for all time before, came after it.
+            end = self._times[number] if number else math.nextafter(self._times[0], -math.inf)
+            copy = array("d", copy)
+            while moves and moves[-1].at > end:
+                move = moves.pop()
+                copy[move.node.row] -= move.sign * _amount(move, resource)
+            copies.append(copy)
+        copies.reverse()
+        return copies
+
     def _is_time(self, now: float) -> bool:
         """A node that is new has no history yet."""
         return now >= self._times[-1] + SPACING_S or self._table.node_changes.count != self._seen
@@ -70,11 +103,11 @@ class UseHistory:
             copies.append(copy_use(self._table.columns, resource))
         self._times.append(time)
         self._copied = self._table.columns.generation
-        if len(self._times) > self._most():
+        if len(self._times) > self._most(len(self._copies)):
             self._thin()
 
-    def _most(self) -> int:
-        bytes_of_a_copy = 8 * max(self._table.columns.rows, 1) * max(len(self._copies), 1)
+    def _most(self, resources: int) -> int:
+        bytes_of_a_copy = 8 * max(self._table.columns.rows, 1) * max(resources, 1)
         return max(FEWEST_COPIES, min(MOST_COPIES, MOST_BYTES // bytes_of_a_copy))
 
     def _thin(self) -> None:
@@ -101,3 +134,26 @@ class UseHistory:
                     for copy in copies:
                         if row < len(copy):
                             copy[row] = math.nan
+
+
+def _amount(move: Move, resource: int) -> int:
+    if resource == PODS:
+        return 1
+    return next((amount for column, amount in move.request.entries if column == resource), 0)
+
+
+def _moments(moves: Sequence[Move], most: int, now: float) -> array[float]:
+    """When to have copies from: before the first move, and after each second in which some were, with its last."""
+    if not moves:
+        return array("d", [now])
+    ends: list[float] = []
+    begin = -math.inf
+    for move in moves:
+        if move.at - begin < SPACING_S:
+            ends[-1] = move.at
+        else:
+            begin = move.at
+            ends.append(move.at)
+    while len(ends) >= most:  # of the older half every other goes, so that its moves count as later ones
+        del ends[0 : len(ends) // 2 : 2]
+    return array("d", [moves[0].at - SPACING_S, *ends])

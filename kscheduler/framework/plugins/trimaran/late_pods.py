@@ -1,15 +1,19 @@
 """What pods that came to nodes lately will use: samples do not show it yet.
 
-As in Trimaran a pod counts from the moment it is seen on a node until a sample is taken that is a minute younger: so
-long agents may take to report it. Pods that are there at the start count as new, too.
+As in Trimaran a pod counts from the moment it came to its node until a sample is taken that is a minute younger: so
+long agents may take to report it. To Trimaran all pods that are there at its start are new; here their conditions say
+when they came, so that a restart makes no node look fuller.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 
+from kscheduler.framework.pod_times import came_at
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -19,10 +23,10 @@ REPORTED_AFTER_S = 60.0
 class LatePods:
     """Listens to the table. `use_of`: milli-cores of a pod."""
 
-    def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], now: Callable[[], float]) -> None:
+    def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], telemetry: Telemetry) -> None:
         self._use_of = use_of
-        self._now = now
-        self._came: deque[tuple[float, str]] = deque()  # when, and uid
+        self._telemetry = telemetry
+        self._came: list[tuple[float, str]] = []  # a heap: when, and uid
         self._counted: dict[str, tuple[float, int, int]] = {}  # pod uid -> when it came, row, milli-cores
         self.by_row: array[int] = array("q")  # milli-cores
         table.pod_watchers.append(self)
@@ -32,12 +36,14 @@ class LatePods:
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         self._forget(pod.uid)
-        now, use = self._now(), self._use_of(pod)
+        at, use = came_at(pod, self._telemetry), self._use_of(pod)
+        if at == -math.inf:
+            return
         if row >= len(self.by_row):
             self.by_row.extend([0] * (row + 1 - len(self.by_row)))
         self.by_row[row] += use
-        self._counted[pod.uid] = (now, row, use)
-        self._came.append((now, pod.uid))
+        self._counted[pod.uid] = (at, row, use)
+        heappush(self._came, (at, pod.uid))
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         self._forget(pod.uid)
@@ -45,7 +51,7 @@ class LatePods:
     def sampled(self, at: float) -> None:
         """The newest sample is of that time: those that came a minute before are in it."""
         while self._came and self._came[0][0] <= at - REPORTED_AFTER_S:
-            came, uid = self._came.popleft()
+            came, uid = heappop(self._came)
             if uid in self._counted and self._counted[uid][0] == came:
                 self._forget(uid)
 

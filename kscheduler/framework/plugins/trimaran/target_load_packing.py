@@ -41,7 +41,7 @@ class TargetLoadPacking:
             parse_milli(defaults.get("cpu", 0), "defaultRequests.cpu"), float(args.default_requests_multiplier)
         )
         self._utilisation = Utilisation(handle.telemetry, trimaran_metrics(args).cpu)
-        self._late = LatePods(handle.table, lambda pod: self._prediction.cpu_milli(pod.pod), handle.telemetry.now)
+        self._late = LatePods(handle.table, lambda pod: self._prediction.cpu_milli(pod.pod), handle.telemetry)
         self._capacities = _Capacities(handle.table)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:

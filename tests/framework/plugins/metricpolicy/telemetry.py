@@ -12,6 +12,7 @@ from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.telemetry.times import unix_seconds
 
 
 class FakeColumn:
@@ -91,7 +92,7 @@ class FakeTelemetry:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self.time = 100.0
+        self.time = 100.0  # seconds after the Unix epoch, too
         self.policies: dict[str, PolicySpec] = {}
         self.default = ""
         self.policies_version = 0
@@ -107,6 +108,9 @@ class FakeTelemetry:
 
     def now(self) -> float:
         return self.time
+
+    def moment_of(self, text: str) -> float:
+        return unix_seconds(text)
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
         meta = pod.pod.metadata

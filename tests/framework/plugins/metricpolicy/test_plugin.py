@@ -209,7 +209,7 @@ def test_of_many_policies_those_in_use_are_kept(monkeypatch: pytest.MonkeyPatch)
     for number in range(40):
         bench.telemetry.default = f"p{number * 3 % 10 if number % 2 else 0}"
         state, pod, _ = bench.cycle()
-        assert bench.judge(state, pod) == [100]
+        assert bench.judge(state, pod) == [90], "no sample knows of the pod, whenever its policy was asked for first"
         assert len(bench.plugin._sets._sets) <= 3
 
 
@@ -331,6 +331,65 @@ def test_a_policy_of_another_name_begins_anew() -> None:
     bench.telemetry.put("q", relaxed(0.0))
     bench.telemetry.default = "q"
     assert bench.cycle(pod)[2] is None
+
+
+# --- a new leader ---
+
+REJECTED = "0/1 nodes are available: 1 node(s) didn't satisfy metric rule load < 500m."
+AWAITED = "0/1 nodes are available: no node had a fresh value of metric load."
+
+
+def rejected(message: str, since: str = "1970-01-01T00:01:20Z", reason: str = "Unschedulable") -> PodInfo:
+    """By another replica, 20 s before the telemetry's time unless said otherwise."""
+    return PodInfo(make_pod("x").req(cpu="1").condition("PodScheduled", "False", reason, message, since=since).obj())
+
+
+def test_a_pod_that_another_replica_rejected_takes_a_step_when_it_has_waited_that_long_in_all() -> None:
+    bench = Bench(relaxed(30.0), 1)
+    bench.say(0.9)
+    state, pod, _ = bench.cycle(rejected(REJECTED))
+    assert bench.post_filter(state, pod) is Code.SUCCESS
+    assert bench.retries == [("default/x", 10.0)]
+    bench.telemetry.time += 10.0
+    state, pod, _ = bench.cycle(pod)
+    assert bench.post_filter(state, pod) is Code.SUCCESS
+    assert bench.telemetry.counted["relaxed:1"] == 1
+
+
+def test_a_pod_that_another_replica_let_wait_for_metrics_waits_up_to_its_deadline_in_all() -> None:
+    rule = FilterRule(**{**_fields(BELOW_HALF), "fallback": "Requeue"})
+    bench = Bench(PolicySpec(filter=(rule,), decision_deadline=Duration.of_seconds(30)))
+    _, pod, status = bench.cycle(rejected(AWAITED))
+    assert status is not None
+    assert bench.retries == [("default/x", 10.0)]
+    assert bench.cycle(rejected(AWAITED, since="1970-01-01T00:01:05Z"))[2] is not None, "it is known by now"
+    bench.telemetry.time += 10.0
+    assert bench.cycle(pod)[2] is None
+
+
+def test_a_deadline_that_passed_before_the_replica_led_is_over() -> None:
+    rule = FilterRule(**{**_fields(BELOW_HALF), "fallback": "Requeue"})
+    bench = Bench(PolicySpec(filter=(rule,), decision_deadline=Duration.of_seconds(10)))
+    assert bench.cycle(rejected(AWAITED))[2] is None
+    assert [reason for _, reason, _ in bench.telemetry.told] == ["MetricPolicyDeadline"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        rejected("0/1 nodes are available: 1 Insufficient cpu."),
+        rejected("Scheduling is blocked due to non-empty scheduling gates", reason="SchedulingGated"),
+        rejected(REJECTED, since="2030-01-01T00:00:00Z"),
+        rejected(REJECTED, since="once"),
+    ],
+    ids=["other plugins", "gates", "a clock ahead", "no time"],
+)
+def test_what_a_pod_waited_for_others_is_no_time_of_the_policy(pod: PodInfo) -> None:
+    bench = Bench(relaxed(30.0), 1)
+    bench.say(0.9)
+    state, pod, _ = bench.cycle(pod)
+    assert bench.post_filter(state, pod) is Code.SUCCESS
+    assert bench.retries == [("default/x", 30.0)]
 
 
 # --- plan B ---

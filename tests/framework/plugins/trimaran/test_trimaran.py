@@ -89,6 +89,21 @@ def test_packing_counts_the_pod_and_those_that_came_lately() -> None:
     assert bench.scores(plugin, pod(cpu="400m").obj()) == [78, 78, 0]
 
 
+def test_packing_counts_pods_that_were_there_at_the_start_by_when_they_came() -> None:
+    bench = Bench()
+    bench.telemetry.time = 200.0
+    bound = pod("late", cpu="400m").condition("PodScheduled", "True", since="1970-01-01T00:02:30Z").node("n0")
+    old = pod("old", cpu="400m").condition("PodScheduled", "True").node("n1")
+    bench.put("n0", bound.obj())
+    bench.put("n1", old.obj())
+    plugin = TargetLoadPacking(bench.handle, PACKING)
+    bench.say(NAMES.cpu, 10.0, 10.0, math.nan)
+    assert bench.scores(plugin, pod(cpu="400m").obj()) == [100, 78, 0]
+    bench.telemetry.time = 212.0
+    bench.say(NAMES.cpu, 10.0, 10.0, math.nan)
+    assert bench.scores(plugin, pod(cpu="400m").obj()) == [78, 78, 0]
+
+
 def test_a_pod_that_has_gone_is_expected_no_more() -> None:
     bench = Bench(1)
     plugin = TargetLoadPacking(bench.handle, PACKING)
