@@ -41,7 +41,8 @@ class LiveMetrics:
         pollers = self.telemetry.pollers.values()
         return {
             "sources": {poller.name: poller.describe() for poller in pollers},
-            "metrics": [state._asdict() for state in self.telemetry.states()],
+            "metrics": self.telemetry.describe(),
+            "plansB": self.telemetry.plans_b(),
         }
 
     async def _ask(self, nodes_known: asyncio.Event) -> None:

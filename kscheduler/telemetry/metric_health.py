@@ -1,4 +1,7 @@
-"""How metrics are answered: failures in a row, and samples that were refused. What has changed is logged, once."""
+"""How metrics are answered: failures in a row, and samples that were refused. What has changed is logged, once.
+
+Time is an argument.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kscheduler.telemetry.observer import TelemetryObserver
+from kscheduler.telemetry.outages import Outage
 from kscheduler.telemetry.readings import OLDER
 
 log = logging.getLogger(__name__)
@@ -16,24 +20,31 @@ class MetricHealth:
     def __init__(self, observer: TelemetryObserver) -> None:
         self._observer = observer
         self._failures: Counter[str] = Counter()  # name of a metric -> in a row
-        self._useless: set[str] = set()  # metrics of which their source, which answers, tells nothing
+        self._outages: dict[str, Outage] = {}  # by name; metrics of which their source, which answers, tells nothing
         self._refusing: dict[str, set[str]] = {}  # name of a metric -> reasons, as it was with its last answer
         self.version = 0  # grows with every change of a number of failures
 
     def failures(self, metric: str) -> int:
         return self._failures[metric]
 
+    def reason(self, metric: str) -> str:
+        """Why the last answer of its source was of no use; "" if it was of use."""
+        outage = self._outages.get(metric)
+        return "" if outage is None else outage.reason
+
+    def refusals(self, metric: str) -> list[str]:
+        """Why samples of its last answer were refused."""
+        return sorted(self._refusing.get(metric, ()))
+
     def answered(self, metric: str) -> None:
-        if metric in self._useless:
+        if self._outages.pop(metric, None) is not None:
             log.info("metric is answered again", extra={"metric": metric})
-            self._useless.discard(metric)
         self._set(metric, 0)
 
-    def was_useless(self, metric: str, reason: str) -> None:
+    def was_useless(self, metric: str, reason: str, now: float) -> None:
         """Its source answered, but told nothing of this metric that is of use."""
-        if metric not in self._useless:
+        if self._outages.setdefault(metric, Outage()).is_news(reason, now):
             log.warning("metric is not answered", extra={"metric": metric, "err": reason})
-            self._useless.add(metric)
         self._set(metric, self._failures[metric] + 1)
 
     def source_failed(self, metric: str, failures: int) -> None:
@@ -55,7 +66,7 @@ class MetricHealth:
     def forget(self, metric: str) -> None:
         self._failures.pop(metric, None)
         self._refusing.pop(metric, None)
-        self._useless.discard(metric)
+        self._outages.pop(metric, None)
 
     def _set(self, metric: str, failures: int) -> None:
         if self._failures[metric] != failures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from kscheduler.client.concurrency import within
@@ -16,6 +16,7 @@ from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.telemetry.breaker import Breaker, BreakerState
 from kscheduler.telemetry.observer import TelemetryObserver
+from kscheduler.telemetry.outages import Outage
 from kscheduler.telemetry.readings import Readings
 from kscheduler.telemetry.source import MetricSource, SourceError
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 JITTER = 0.1  # replicas, and sources of one interval, do not ask in step
 MIN_INTERVAL_S = 0.1
+MAX_REASONS = 3  # of metrics, in one line
 
 
 class Listener(Protocol):
@@ -51,6 +53,7 @@ class Poller:
         self.breaker = Breaker(config.breaker)
         self.first_answer = asyncio.Event()  # or failure: it has been asked once
         self.last_error = ""  # "" while it answers
+        self._outage = Outage()
         self._has_answered = False
         self._source = source
         self._listener = listener
@@ -103,7 +106,7 @@ class Poller:
         try:
             readings = await within(self._timeout_s, self._source.fetch(metrics))
             if not readings.by_metric:
-                reason = next(iter(readings.failed.values()), "an empty answer")
+                reason = _why(readings.failed)
         except asyncio.TimeoutError:
             reason = f"no answer within {self._timeout_s:g} s"
         except SourceError as error:
@@ -129,11 +132,23 @@ class Poller:
             self._listener.failed(self.name, breaker.failures)
 
     def _tell(self, reason: str, before: BreakerState) -> None:
-        """Log once for each change of state."""
+        """Log once for each change of state, and for each other reason."""
         fields = {"source": self.name, "failures": self.breaker.failures}
-        if reason and not self.last_error:
-            log.warning("metric source fails", extra={**fields, "err": reason})
-        elif not reason and (self.last_error or not self._has_answered):
+        if not reason:
+            self._outage = Outage()
+        elif self._outage.is_news(reason, self._clock.now()):
+            words = "metric source fails for another reason" if self.last_error else "metric source fails"
+            log.warning(words, extra={**fields, "err": reason})
+        if not reason and (self.last_error or not self._has_answered):
             log.info("metric source answers again" if self._has_answered else "metric source answers", extra=fields)
         if before is BreakerState.CLOSED and self.breaker.state is BreakerState.OPEN:
             log.warning("metric source is left alone after repeated failures", extra={**fields, "err": reason})
+
+
+def _why(failed: Mapping[str, str]) -> str:
+    """Of metrics that all failed; where they have different reasons, with their names."""
+    reasons = dict.fromkeys(failed.values())
+    if len(reasons) < 2:
+        return next(iter(reasons), "an empty answer")
+    told = [f"{metric}: {reason}" for metric, reason in failed.items()]
+    return "; ".join(told[:MAX_REASONS]) + ("; …" if len(told) > MAX_REASONS else "")

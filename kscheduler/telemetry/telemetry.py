@@ -75,6 +75,7 @@ class LiveTelemetry:
         self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
         self._in_plan_b: set[PolicyRef] = set()  # those whose plan B is in force, as was logged
         self._watchers: list[Callable[[], object]] = []
+        self._patience_ends = math.inf  # until then a cold start waits for sources
         self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
         self.pollers = {
             source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
@@ -126,11 +127,12 @@ class LiveTelemetry:
 
     async def run(self) -> None:
         """Ask sources and let values grow old, until cancelled."""
+        self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         await run_together(self._expire(), *(poller.run() for poller in self.pollers.values()))
 
     async def wait_for_first_answers(self) -> None:
-        """Until each source has answered or failed once, but never long."""
-        until = self._clock.now() + FIRST_ANSWERS_S
+        """Until each source has answered or failed once, but never long, however often somebody waits."""
+        until = self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         for poller in self.pollers.values():
             await wait_event(poller.first_answer, max(until - self._clock.now(), 0.0))
 
@@ -155,7 +157,7 @@ class LiveTelemetry:
             if book is not None:
                 await self._take(book, reading)
         for name in readings.failed.keys() & self._books.keys():
-            self._health.was_useless(name, readings.failed[name])
+            self._health.was_useless(name, readings.failed[name], self._clock.now())
         if self._health.version != before:
             self._tell_plans_b()
             self._notify()
@@ -176,7 +178,7 @@ class LiveTelemetry:
         book.complete(now, taken)
         self._health.refused(book.name, refused)
         if reason := self._why_useless(book, taken, reading, now):
-            self._health.was_useless(book.name, reason)
+            self._health.was_useless(book.name, reason, now)
         else:
             self._health.answered(book.name)
         self._refresh(column for (metric, _), column in self._columns.items() if metric == book.name)
@@ -273,6 +275,15 @@ class LiveTelemetry:
             known = sum(not math.isinf(taken_at) for taken_at in book.sampled_at)
             age_s = now - book.newest_at if math.isfinite(book.newest_at) else None
             yield MetricState(name, age_s, fresh, known - fresh, nodes - known)
+
+    def describe(self) -> list[dict[str, object]]:
+        """For a log: each metric, and what is wrong with it. `err` is the latest reason, "" if there is none."""
+        found: list[dict[str, object]] = []
+        for state in self.states():
+            poller = self.pollers.get(self._metrics[state.metric].source)
+            error = (poller.last_error if poller is not None else "") or self._health.reason(state.metric)
+            found.append({**state._asdict(), "err": error, "refused": self._health.refusals(state.metric)})
+        return found
 
     def plans_b(self) -> dict[str, bool]:
         """Policy -> is its plan B in force? Of policies that pods were under."""

@@ -24,6 +24,7 @@ class FakeSource:
     def __init__(self) -> None:
         self.values: dict[str, dict[str, float]] = {}
         self.stamps: dict[str, float] = {}  # node -> Unix seconds; else the moment of arrival
+        self.reasons: dict[str, str] = {}  # metric without values -> why it has none
         self.failure: Exception | None = None
         self.hangs = False
         self.asked: list[list[str]] = []  # the metrics of each question
@@ -42,7 +43,7 @@ class FakeSource:
                     {node: Sample(value, self.stamps.get(node)) for node, value in self.values[metric.name].items()}
                 )
             else:
-                readings.failed[metric.name] = "no such metric"
+                readings.failed[metric.name] = self.reasons.get(metric.name, "no such metric")
         return readings
 
     def fail(self, reason: str = "told to") -> None:

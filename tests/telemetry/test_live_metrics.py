@@ -25,7 +25,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
-from kscheduler.simulator.virtual_time import LoopClock
+from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop
 from kscheduler.telemetry.live_metrics import LiveMetrics
 from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import make_node, make_pod
@@ -153,6 +153,33 @@ async def test_decisions_wait_for_the_first_answer_but_not_for_long() -> None:
 
 
 @in_virtual_time
+async def test_a_replica_that_starts_beside_a_source_that_hangs_decides_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(VirtualTimeLoop, "add_signal_handler", lambda *_: None, raising=False)
+    bench = Bench(make_source=hanging)
+    await bench.end()
+    bench.cluster.create_pod(make_pod("p").req(cpu="1").obj())
+    bench.tasks = [asyncio.ensure_future(Replica(bench.scheduler, clock=bench.clock, make_server=None).run())]
+    await asyncio.sleep(1.9)
+    assert bench.node_of("p") == ""
+    await asyncio.sleep(0.3)
+    assert bench.node_of("p") != ""
+    await bench.end()
+
+
+@in_virtual_time
+async def test_the_dump_says_of_a_metric_why_its_source_which_answers_says_nothing_of_use() -> None:
+    bench = Bench()
+    bench.serve(elsewhere="1")
+    await asyncio.sleep(20)
+    (dumped,) = bench.live.telemetry.describe()
+    assert dumped["err"] == "expected a value for each node, got none that can be used: unknown_node"
+    assert dumped["refused"] == ["unknown_node"]
+    await bench.end()
+
+
+@in_virtual_time
 async def test_pods_are_placed_at_the_same_pace_while_a_source_hangs() -> None:
     bench = Bench(make_source=hanging)
     bench.lead()
@@ -222,7 +249,9 @@ async def test_a_source_that_fails_for_ever_never_makes_the_pod_unhealthy_and_th
         replica.dump()
     (dumped,) = (record.__dict__ for record in caplog.records if record.message == "dump of live metrics")
     assert re.fullmatch(rf"\d+ failures in a row, breaker (half-)?open: {fault}", dumped["sources"]["cluster"])
-    assert dumped["metrics"][0] == {"metric": "load", "age_s": None, "fresh": 0, "stale": 0, "absent": 2}
+    assert dumped["metrics"] == [
+        {"metric": "load", "age_s": None, "fresh": 0, "stale": 0, "absent": 2, "err": fault, "refused": []}
+    ]
     await bench.end()
 
 

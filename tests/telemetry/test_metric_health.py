@@ -19,7 +19,7 @@ class Counted(NoTelemetryObserver):
 
 def test_failures_of_the_metric_and_of_its_source_add_up_until_it_is_answered() -> None:
     health = MetricHealth(Counted())
-    health.was_useless("load", "nobody home")
+    health.was_useless("load", "nobody home", 0.0)
     health.source_failed("load", 1)
     health.source_failed("load", 5)
     assert health.failures("load") == 5
@@ -61,8 +61,20 @@ def test_each_reason_is_counted_always_and_logged_when_it_begins_and_ends(caplog
 def test_a_metric_that_is_forgotten_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
     health = MetricHealth(Counted())
     for _ in range(2):
-        health.was_useless("load", "nobody home")
+        health.was_useless("load", "nobody home", 0.0)
         health.refused("load", {NOT_A_NUMBER: 1})
         assert health.failures("load") == 1
         health.forget("load")
     assert len(caplog.records) == 4
+
+
+def test_each_other_reason_is_logged_and_the_latest_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    health = MetricHealth(Counted())
+    for now, reason in ((0.0, "no such label"), (15.0, "no such label"), (30.0, "an empty answer")):
+        health.was_useless("load", reason, now)
+        assert health.reason("load") == reason
+    assert [vars(record)["err"] for record in caplog.records] == ["no such label", "an empty answer"]
+    health.refused("load", {NOT_A_NUMBER: 1})
+    assert health.refusals("load") == [NOT_A_NUMBER]
+    health.answered("load")
+    assert health.reason("load") == ""

@@ -6,6 +6,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
+
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
@@ -141,3 +143,30 @@ async def test_what_it_says_of_the_last_error_is_true(source: FakeSource, listen
     source.failure = None
     await asyncio.sleep(15)
     assert poller.last_error == ""
+
+
+def test_each_other_reason_of_a_source_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @polling("x")
+    async def scenario(source: FakeSource, listener: Listener, poller: Poller) -> None:
+        source.fail("HTTP status 401")
+        await asyncio.sleep(120)
+        source.fail("a bad query")
+        await asyncio.sleep(120)
+        assert poller.describe().endswith("a bad query")
+
+    scenario()
+    failures = [record for record in caplog.records if "fails" in record.message]
+    assert [(record.message, vars(record)["err"]) for record in failures] == [
+        ("metric source fails", "HTTP status 401"),
+        ("metric source fails for another reason", "a bad query"),
+    ]
+
+
+@polling("x", "y", "z", "u")
+async def test_metrics_that_all_fail_in_their_own_way_are_named(
+    source: FakeSource, listener: Listener, poller: Poller
+) -> None:
+    source.values = {}
+    source.reasons = {"x": "a bad query", "y": "a bad query", "z": "a matrix", "u": "a bad query"}
+    await asyncio.sleep(15)
+    assert poller.last_error == "x: a bad query; y: a bad query; z: a matrix; …"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,7 +13,14 @@ from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, add_value, path_of, read_one_by_one
+from kscheduler.telemetry.sources.aggregated import (
+    MAX_REASON,
+    AggregatedAPI,
+    Asker,
+    add_value,
+    path_of,
+    read_one_by_one,
+)
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -61,7 +68,7 @@ class CustomMetricsSource:
 
     async def _ask(self, metric: Metric) -> _List:
         """A metric that does not exist is not found either, so that every version is asked for it."""
-        refusal: NotFound | None = None
+        refusals: dict[str, str] = {}  # version -> why not
         for version in sorted(VERSIONS, key=lambda version: version != self._version):
             path = path_of(
                 "apis", GROUP, version, "nodes", "*", metric.metric or metric.name, metricLabelSelector=metric.selector
@@ -69,11 +76,18 @@ class CustomMetricsSource:
             try:
                 found = await self._asker.ask(path, _decode)
             except NotFound as error:
-                refusal = refusal or error
+                refusals[version] = str(error)[:MAX_REASON]
             else:
                 self._version = version
                 return found
-        raise SourceError(f"{GROUP} has no metric {metric.metric or metric.name} of nodes: {refusal}")
+        raise SourceError(f"{GROUP} has no metric {metric.metric or metric.name} of nodes: {_joined(refusals)}")
+
+
+def _joined(refusals: Mapping[str, str]) -> str:
+    """Which version lacks the metric and which is not served, only they can tell."""
+    if len(set(refusals.values())) == 1:
+        return next(iter(refusals.values()))
+    return "; ".join(f"{version}: {reason}" for version, reason in sorted(refusals.items()))
 
 
 def _add(item: _Value, builder: ReadingBuilder) -> None:

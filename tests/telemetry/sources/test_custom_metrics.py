@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.config.metric_policy import Metric
-from kscheduler.errors import Forbidden
+from kscheduler.errors import Forbidden, NotFound
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import DUPLICATE, NOT_A_NUMBER, UNKNOWN_NODE, Sample
 from kscheduler.telemetry.sources.custom_metrics import CustomMetricsSource
@@ -61,6 +61,15 @@ async def test_a_metric_that_does_not_exist_fails_and_the_others_do_not() -> Non
     readings = await source_of(api).fetch([Metric(name="cost", source="c", metric="cost"), HEAT])
     assert readings.failed == {"cost": "custom.metrics.k8s.io has no metric cost of nodes: not served"}
     assert list(readings.by_metric) == ["heat"]
+
+
+async def test_a_metric_that_the_only_version_served_lacks_fails_with_that_versions_reason() -> None:
+    api = FakeAPI()
+    api.answers[V1] = NotFound("the server could not find the metric node temperature for nodes", status=404)
+    assert (await source_of(api).fetch([HEAT])).failed == {
+        "heat": "custom.metrics.k8s.io has no metric node temperature of nodes: "
+        "v1beta1: the server could not find the metric node temperature for nodes; v1beta2: not served"
+    }
 
 
 async def test_what_may_not_be_read_fails_with_the_reason() -> None:

@@ -182,6 +182,19 @@ def test_the_last_good_value_counts_where_the_rule_says_so() -> None:
     assert bench.judge(state, pod) == [75]
 
 
+def test_where_there_never_was_a_value_the_last_good_one_is_neutral() -> None:
+    """Else no pod would be placed after a restart beside a source that is down."""
+    bench = Bench(PolicySpec(filter=(FilterRule(**{**_fields(BELOW_HALF), "fallback": "LastGood"}),)), 2)
+    state, pod, status = bench.cycle()
+    assert status is None
+    assert bench.judge(state, pod) == [0, 0]
+    assert bench.telemetry.counted == {"last-good": 1}
+    bench.say(0.9)
+    bench.telemetry.expire("load")
+    state, pod, _ = bench.cycle()
+    assert bench.judge(state, pod) == ["node(s) didn't satisfy metric rule load < 500m", 0]
+
+
 def test_a_metric_that_nobody_knows_is_absent_everywhere() -> None:
     bench = Bench(PolicySpec(score=(BALANCE,)), 1)
     bench.telemetry.known = set()
