@@ -90,7 +90,7 @@ class Metric(ConfigStruct, frozen=True):
 
 
 class Freshness(ConfigStruct, frozen=True):
-    """How old a sample may be. Zero `maxAge` adapts: so many times the interval at which new samples were seen."""
+    """How old a sample may be. Zero `maxAge` adapts: so many times the interval at which values changed."""
 
     max_age: Duration = Duration(0)
     cadences: float = 3.0

@@ -19,6 +19,8 @@ from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Rea
 
 # A source's clock may be so much ahead of ours. A time further ahead does not keep later samples out.
 CREDIBLE_S = 60.0
+MISSED = 2.5  # intervals without a reading: the source was not asked, or did not answer
+NODES_TIMED = 250  # of each reading; more would tell no more
 
 
 class SampleBook:
@@ -33,7 +35,15 @@ class SampleBook:
         self.values = array("d", [math.nan]) * len(rows)  # row -> value; NaN: none
         self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> seconds of our clock; infinite: none
         self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source said
-        self.arrived_at = -math.inf  # the last new sample; by our clock, which a source cannot lie about
+        self._read = array("d", [math.nan]) * len(rows)  # row -> value as it was read, neither clamped nor smoothed
+        self._came_at = array("d", [math.inf]) * len(rows)  # row -> when its sample arrived, by our clock
+        self._changed_at = array("d", [math.inf]) * len(rows)  # row -> when its value changed, in the same way
+        # Of the reading at hand, and some nodes: seconds since the sample, and the other value, before.
+        self._sampled_after: list[float] = []
+        self._changed_after: list[float] = []
+        self._last_at = -math.inf  # when the last reading arrived
+        self._steady_since = -math.inf  # since then none was missed: what was new after a longer time says nothing
+        self._interval_s = interval_s
         self.newest_at = -math.inf  # seconds of our clock; infinite: there was none yet
 
     @property
@@ -51,6 +61,8 @@ class SampleBook:
         """Some of a reading's samples, which arrived now; `wall` is now in Unix seconds. Returns how many were new."""
         rows, smoothing = self._rows, self._smoothing
         rows.follow()
+        if now - self._last_at > MISSED * self._interval_s:
+            self._steady_since = now
         taken = 0
         for node, (value, stamp) in samples:
             row = rows.find(node)
@@ -66,6 +78,7 @@ class SampleBook:
             if stamp <= known and (known <= wall + CREDIBLE_S or stamp == known):
                 refused[OLDER] += 1
                 continue
+            self._note_pace(row, value, now)
             value = bounds.apply(value)
             if smoothing and not math.isnan(self.values[row]):
                 value = smoothing * self.values[row] + (1.0 - smoothing) * value
@@ -76,11 +89,21 @@ class SampleBook:
             taken += 1
         return taken
 
-    def complete(self, now: float, taken: int) -> None:
-        """A reading that arrived now brought so many new samples."""
-        if taken:
-            self.arrived_at = now
-            self.cadence.saw(now)
+    def complete(self, now: float) -> None:
+        """A reading that arrived now has been taken in."""
+        self._last_at = now
+        self.cadence.saw(self._sampled_after, self._changed_after)
+        self._sampled_after, self._changed_after = [], []
+
+    def _note_pace(self, row: int, value: float, now: float) -> None:
+        """A new sample of a node arrived: how long after the one before, and after the other value before?"""
+        if self._steady_since <= self._came_at[row] < now and len(self._sampled_after) < NODES_TIMED:
+            self._sampled_after.append(now - self._came_at[row])
+        self._came_at[row] = now
+        if value != self._read[row]:
+            if self._steady_since <= self._changed_at[row] < now and len(self._changed_after) < NODES_TIMED:
+                self._changed_after.append(now - self._changed_at[row])
+            self._read[row], self._changed_at[row] = value, now
 
     def clear(self, changed: Iterable[int]) -> None:
         """These rows have another node now, or none, or are new."""
@@ -89,7 +112,12 @@ class SampleBook:
             self.values.extend([math.nan] * growth)
             self.sampled_at.extend([math.inf] * growth)
             self._stamps.extend([-math.inf] * growth)
+            self._read.extend([math.nan] * growth)
+            self._came_at.extend([math.inf] * growth)
+            self._changed_at.extend([math.inf] * growth)
         for row in changed:
             self.values[row] = math.nan
             self.sampled_at[row] = math.inf
             self._stamps[row] = -math.inf
+            self._read[row] = math.nan
+            self._came_at[row] = self._changed_at[row] = math.inf

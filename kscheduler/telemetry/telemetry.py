@@ -175,7 +175,7 @@ class LiveTelemetry:
         taken = 0
         async for some in sliced(reading.samples.items()):
             taken += book.take(some, bounds, now, wall, refused)
-        book.complete(now, taken)
+        book.complete(now)
         self._health.refused(book.name, refused)
         if reason := self._why_useless(book, taken, reading, now):
             self._health.was_useless(book.name, reason, now)
@@ -277,12 +277,22 @@ class LiveTelemetry:
             yield MetricState(name, age_s, fresh, known - fresh, nodes - known)
 
     def describe(self) -> list[dict[str, object]]:
-        """For a log: each metric, and what is wrong with it. `err` is the latest reason, "" if there is none."""
+        """For a log: each metric, and what is wrong with it.
+
+        `fresh_for_s`: how old a value may be, as the metric's own pace allows. `err`: the latest reason, "" if none.
+        """
         found: list[dict[str, object]] = []
         for state in self.states():
             poller = self.pollers.get(self._metrics[state.metric].source)
             error = (poller.last_error if poller is not None else "") or self._health.reason(state.metric)
-            found.append({**state._asdict(), "err": error, "refused": self._health.refusals(state.metric)})
+            found.append(
+                {
+                    **state._asdict(),
+                    "fresh_for_s": round(self._patience_s(self._books[state.metric]), 1),
+                    "err": error,
+                    "refused": self._health.refusals(state.metric),
+                }
+            )
         return found
 
     def plans_b(self) -> dict[str, bool]:

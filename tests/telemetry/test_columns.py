@@ -37,8 +37,8 @@ class Desk:
 
     def read(self, now: float, **samples: tuple[float, float]) -> None:
         reading = Reading({node: Sample(value, WALL + stamp) for node, (value, stamp) in samples.items()})
-        taken = self.book.take(reading.samples.items(), self.book.bounds(reading), now, WALL + now, Counter())
-        self.book.complete(now, taken)
+        self.book.take(reading.samples.items(), self.book.bounds(reading), now, WALL + now, Counter())
+        self.book.complete(now)
 
     @property
     def values(self) -> list[float | None]:

@@ -249,8 +249,9 @@ async def test_a_source_that_fails_for_ever_never_makes_the_pod_unhealthy_and_th
         replica.dump()
     (dumped,) = (record.__dict__ for record in caplog.records if record.message == "dump of live metrics")
     assert re.fullmatch(rf"\d+ failures in a row, breaker (half-)?open: {fault}", dumped["sources"]["cluster"])
+    nodes = {"fresh": 0, "stale": 0, "absent": 2}
     assert dumped["metrics"] == [
-        {"metric": "load", "age_s": None, "fresh": 0, "stale": 0, "absent": 2, "err": fault, "refused": []}
+        {"metric": "load", "age_s": None, **nodes, "fresh_for_s": 45.0, "err": fault, "refused": []}
     ]
     await bench.end()
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.metric_policy import Clamp, Metric
+from kscheduler.config.metric_policy import Clamp, Freshness, Metric
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
@@ -36,8 +36,8 @@ class Desk:
         }
         reading = Reading(given)
         bounds = self.book.bounds(reading)
-        taken = self.book.take(given.items(), bounds, now, WALL + now, self.refused)
-        self.book.complete(now, taken)
+        self.book.take(given.items(), bounds, now, WALL + now, self.refused)
+        self.book.complete(now)
         return self.values
 
     @property
@@ -123,6 +123,63 @@ def test_the_window_is_the_users_and_else_the_sources() -> None:
     desk = Desk()
     desk.book.bounds(Reading(window_s=30.0))
     assert desk.book.window_s == 30.0
+
+
+# --- how long values are fresh: 3 times the pace that was seen, at least 3 times 15 s ---
+
+
+def fresh_for(desk: Desk) -> float:
+    return desk.book.cadence.max_age_s(Freshness())
+
+
+def test_a_source_that_stamps_each_answer_anew_is_judged_by_its_values() -> None:
+    """As Prometheus does it: asked each 15 s, it scrapes each minute."""
+    desk = Desk()
+    for number in range(20):
+        desk.read(15.0 * number, a=(0.1 * (number // 4), 15.0 * number), b=(0.2 * (number // 4), 15.0 * number))
+    assert fresh_for(desk) == 180.0
+
+
+def test_nodes_that_are_measured_at_different_moments_do_not_make_a_metric_look_faster() -> None:
+    desk = Desk()
+    for number in range(20):
+        desk.read(15.0 * number, a=float(number // 4), b=float((number + 2) // 4))
+    assert fresh_for(desk) == 180.0
+
+
+def test_a_metric_that_never_changed_is_not_taken_for_a_slow_one() -> None:
+    desk = Desk()
+    for number in range(100):
+        desk.read(15.0 * number, a=1.0, b=2.0)
+    assert fresh_for(desk) == 45.0
+
+
+def test_a_node_that_always_says_the_same_makes_no_metric_slow() -> None:
+    desk = Desk()
+    for number in range(20):
+        desk.read(15.0 * number, a=float(number), b=(1.0, 0.0))
+    assert fresh_for(desk) == 45.0
+
+
+def test_a_change_of_what_is_clamped_is_a_change() -> None:
+    desk = Desk(clamp=Clamp(max=1))
+    for number in range(20):
+        desk.read(15.0 * number, a=2.0 + number // 2)
+    assert fresh_for(desk) == 90.0
+
+
+def test_a_source_with_times_of_its_own_is_judged_by_those_too() -> None:
+    desk = Desk()
+    for number in range(40):
+        desk.read(15.0 * number, a=(1.0, 120.0 * (15 * number // 120)))
+    assert fresh_for(desk) == 360.0
+
+
+def test_an_outage_makes_no_metric_slow() -> None:
+    desk = Desk()
+    for number in (0, 1, 2, 50, 51):
+        desk.read(15.0 * number, a=float(number), b=float(number % 2))
+    assert fresh_for(desk) == 45.0
 
 
 @given(st.lists(st.tuples(st.floats(allow_nan=True), st.floats(allow_nan=True)), max_size=20))

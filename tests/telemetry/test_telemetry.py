@@ -94,6 +94,23 @@ def test_values_grow_old_while_the_source_fails_and_are_gone_when_their_time_is_
     live(test)
 
 
+def test_how_long_values_outlive_their_source_is_a_matter_of_how_fast_they_change() -> None:
+    """The source is asked each 15 s; its values change each minute."""
+
+    async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
+        for minute in range(6):
+            source.values["load"] = {"a": float(minute), "b": 2.0 * minute}
+            await asyncio.sleep(60)
+        values(telemetry, Freshness())
+        source.fail()
+        await asyncio.sleep(120)
+        assert values(telemetry, Freshness()) == [5.0, 10.0]
+        await asyncio.sleep(90)
+        assert values(telemetry, Freshness()) == [None, None]
+
+    live(test)
+
+
 def test_values_of_a_dead_source_grow_old_however_often_others_answer() -> None:
     async def main() -> None:
         often = Source(name="often", resource_metrics={}, interval=Duration.of_seconds(0.1))
