@@ -3,11 +3,15 @@
 `Secret` is any such text, `SecretURL` a URL that may hold one: in its user info, its query or its fragment. str, repr,
 format, logging, msgspec, json and yaml give the shown form or fail; pickling fails. The value itself comes only from
 `reveal`, so that every place which uses one is found by that word.
+
+What stands in a URL's place and is none (no scheme) is shown if it plainly is the path of a file, or a host with its
+port; all else could be a token that was pasted into the wrong field.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -15,10 +19,22 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 HIDDEN = "<hidden>"
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,11}")  # what is longer is no scheme, but perhaps a token
+_FILE = "file"
 _PORT = re.compile(r"[0-9]*")
 # Ends at a quotation mark and a backslash, so that a text which is JSON stays JSON.
-_URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"<>\\]*")
+_URL_IN_TEXT = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?:{HIDDEN}|[^\s\"<>\\])*")
+# A path that begins as one, or a file that ends as those do that people name here. A separator alone is not enough:
+# nearly half of all tokens of 40 characters in base64 have one, 1 - (63/64)^40.
+_PATH = re.compile(
+    r"(?:~?/|[.]{1,2}/).*|.*[.](?:wasm|wat|ya?ml|json|py|so|sock|tar|t?gz|zst)", re.DOTALL | re.IGNORECASE
+)
+# With a port, what can be no user: an address, or the name of a Service. "prometheus:9090" could be one and a password.
+_PLACE = re.compile(
+    r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|localhost|[a-z0-9.-]+[.]svc(?:[.][a-z0-9.-]+)?):[0-9]{1,5}(?:/.*)?"
+)
+_PATH_EXCLUDES = re.compile(r"[:@?#=&\s]")  # what could begin or end a secret
+_NO_SECRETS = frozenset({"http", "https"})
 _SHORT = 4  # characters; what is shorter is looked for as a whole word only
 
 
@@ -100,50 +116,67 @@ def _shown_match(found: re.Match[str]) -> str:
 
 
 def hide_parts(text: str, parts: Iterable[str]) -> str:
-    """A text without these values."""
+    """A text without these values, in whatever case: libraries write hosts and escapes in lower case."""
     for part in sorted({part for part in parts if part}, key=len, reverse=True):
-        if len(part) >= _SHORT:
-            text = text.replace(part, HIDDEN)
-        else:
-            text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", HIDDEN, text)
+        pattern = re.escape(part)
+        if len(part) < _SHORT:
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        text = re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE)
     return text
 
 
 def _shown_url(url: str) -> str:
     """A message about a wrong URL must not show the password either: in doubt more is hidden than need be."""
-    scheme, slashes, rest = url.partition("://")
-    if not slashes or not _SCHEME.fullmatch(scheme):
-        scheme, slashes, rest = "", "", url
-    if scheme.lower() == "file":
-        return url
+    prefix, rest = _without_scheme(url)
     before_fragment, has_fragment, _ = rest.partition("#")
     place, has_query, _ = before_fragment.partition("?")
+    end = (f"?{HIDDEN}" if has_query else "") + (f"#{HIDDEN}" if has_fragment else "")
+    if prefix.lower() == f"{_FILE}://":
+        return prefix + _shown_path(place) + end
     authority, slash, path = place.partition("/")
-    prefix = scheme + slashes
     _, at, host = authority.rpartition("@")
     if "@" in path:  # a slash in a password, or a path with an @: nobody can tell
         at, host, slash, path = "@", path.rpartition("@")[2], "", ""
+    if not prefix and not at:
+        is_path = _PATH.fullmatch(place) and not _PATH_EXCLUDES.search(place)
+        return (place if is_path or not place or _PLACE.fullmatch(place) else HIDDEN) + end
     port = host.rpartition("]")[2].partition(":")
     is_doubtful = bool(port[1]) and not _PORT.fullmatch(port[2].partition("/")[0])
     if is_doubtful or (port[1] and not at and "@" in rest):  # a password with ? or #, or no user at all before its @
         return f"{prefix}{HIDDEN}"
-    shown = f"{prefix}{HIDDEN + '@' if at else ''}{host}{slash}{path}"
-    return shown + (f"?{HIDDEN}" if has_query else "") + (f"#{HIDDEN}" if has_fragment else "")
+    return f"{prefix}{HIDDEN + '@' if at else ''}{host}{slash}{path}{end}"
+
+
+def _shown_path(path: str) -> str:
+    """Of a file: a user and a password before a host are no part of a path, but people write them there."""
+    before, at, rest = path.rpartition("@")
+    return f"{HIDDEN}@{rest}" if at and (":" in before or "/" not in before) else path
+
+
+def _without_scheme(url: str) -> tuple[str, str]:
+    """Scheme with its "://", and what follows; ("", url) for what has none."""
+    scheme, slashes, rest = url.partition("://")
+    return (scheme + slashes, rest) if slashes and _SCHEME.fullmatch(scheme) else ("", url)
 
 
 def _secret_parts(url: str) -> set[str]:
     """What of a URL must not stand in a text, in the forms that libraries write it in."""
-    rest = url.partition("://")[2] or url
+    prefix, rest = _without_scheme(url)
     before_fragment, _, fragment = rest.partition("#")
     place, _, query = before_fragment.partition("?")
     info = place.rpartition("@")[0]
     user, _, password = info.partition(":")
     found = {url, info} if info or query or fragment else set()
-    if _shown_url(url).partition("://")[2].startswith(HIDDEN):  # a part that is none of these may be a secret as well
-        found |= {part for part in re.split(r"[]:/@?#&=[]", place) if len(part) >= _SHORT}
+    shown = re.split("[?#]", _shown_url(url).removeprefix(prefix))[0]
+    doubtful = info  # any part of it may be a secret, and be taken for another part by a library
+    if shown == HIDDEN:
+        doubtful = place
+        found |= {url, place}
+    parts = re.split(r"[]:/@?#&=[\s]", doubtful)
+    found |= {part for part in parts if len(part) >= _SHORT and part.lower() not in _NO_SECRETS}
     for raw in (info, user, password):
         plain = unquote(raw)
-        found |= {raw, plain, quote(plain, safe=""), quote(plain)}
+        found |= {raw, plain, quote(plain, safe=""), quote(plain), json.dumps(plain)[1:-1]}
     if info:
         found.add(base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode())
     values = [query, fragment, *(pair.partition("=")[2] for pair in query.split("&"))]

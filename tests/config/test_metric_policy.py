@@ -132,8 +132,7 @@ SOURCES = {  # case -> source, message after the source's path
     "no url": ("{name: s, prometheus: {}}", ".prometheus.url: Required value"),
     "no scheme": (
         "{name: s, prometheus: {url: 'prometheus:9090'}}",
-        '.prometheus.url: Invalid value: "prometheus:9090": must be a URL such as '
-        "https://prometheus.monitoring.svc:9090",
+        '.prometheus.url: Invalid value: "<hidden>": must be a URL such as https://prometheus.monitoring.svc:9090',
     ),
     "a password in the url is not repeated": (
         "{name: s, prometheus: {url: 'http://me:secret@p'}}",

@@ -55,6 +55,7 @@ class Fetcher:
         self._wall = wall
         if not url:
             raise LoadError("wasm: guestURL is required")
+        self._url = url
         self._shown = url.shown
         try:
             self.source: Source = parse_source(url, allow_insecure=allow_insecure)
@@ -87,7 +88,7 @@ class Fetcher:
             digest = await asyncio.to_thread(_digest, found.data)
             return self._checked(found.data, digest, Mark(validators=found.validators))
         except SourceError as error:
-            raise self._failed(error) from error
+            raise self._failed(error) from None  # whose text may repeat the URL
 
     def _read(self, source: FileSource, mark: Mark) -> Fetched | None:
         if mark.file is not None and file_state(source.path) == mark.file:
@@ -102,7 +103,7 @@ class Fetcher:
         return Fetched(data, digest, mark)
 
     def _failed(self, error: SourceError) -> LoadError:
-        return LoadError(f"wasm: error reading guestURL {self._shown}: {error}")
+        return LoadError(f"wasm: error reading guestURL {self._shown}: {self._url.hide_in(str(error))}")
 
 
 def _digest(data: bytes) -> str:

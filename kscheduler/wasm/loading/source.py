@@ -27,7 +27,7 @@ class FileSource:
 
     @property
     def shown(self) -> str:
-        return f"{FILE_PREFIX}{self.path}"
+        return SecretURL(f"{FILE_PREFIX}{self.path}").shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
             raise SourceError("expected a path without NUL")
         return FileSource(url.removeprefix(FILE_PREFIX))
     parts = _split(given)
-    if not parts.scheme and not url.startswith("/"):
+    has_scheme = given.shown.lower().startswith(f"{parts.scheme}://")  # "user:password@host" has another first word
+    if not has_scheme and parts.scheme not in ("http", "https") and not url.startswith("/"):
         raise SourceError(f"invalid URL: {given.shown}")
     if parts.scheme not in ("http", "https"):
         raise SourceError(f"unsupported URL scheme: {parts.scheme}")
