@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from kscheduler.client.loopback import is_loopback
+from kscheduler.errors import ConfigError
 from kscheduler.redaction import SecretURL
 
 
@@ -25,8 +27,21 @@ def basic_header(url: SecretURL) -> str:
     return f"Basic {base64.b64encode(text.encode()).decode()}" if at else ""
 
 
+def header_secrets(header: str) -> set[str]:
+    """What of an Authorization header must not stand in a text."""
+    kind, _, value = header.strip().partition(" ")
+    found = {value or kind}
+    if kind.lower() == "basic":
+        try:
+            user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return found
+        found |= {user, password}
+    return found - {""}
+
+
 def environment_proxy(url: SecretURL) -> SecretURL | None:
-    """The proxy of the environment for a URL, none for this machine.
+    """The proxy of the environment for a URL, none for this machine. Raises ConfigError for one that cannot work.
 
     Asked here rather than by aiohttp, which would also send the passwords of ~/.netrc.
     """
@@ -34,4 +49,23 @@ def environment_proxy(url: SecretURL) -> SecretURL | None:
     if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     found = getproxies().get(parts.scheme)
-    return SecretURL(found) if found else None
+    return checked_proxy(SecretURL(found), f"{parts.scheme.upper()}_PROXY") if found else None
+
+
+def checked_proxy(given: SecretURL, where: str) -> SecretURL:
+    """A proxy that can be asked; a host and a port alone are http, as Go's clients take them. Raises ConfigError.
+
+    A host alone is refused: it could as well be a token, and would be asked for by name.
+    aiohttp fails with an AssertionError, which nobody expects, for a scheme that has no port.
+    """
+    has_scheme = "://" in given.reveal()
+    url = given if has_scheme else SecretURL(f"http://{given.reveal()}")
+    try:
+        parts = urlsplit(url.reveal())
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (has_scheme or parts.port is not None)
+        _ = parts.port
+    except ValueError:
+        is_good = False
+    if not is_good or any(character <= " " for character in url.reveal()):
+        raise ConfigError(f"{where}: expected a URL such as http://proxy:3128, got {given.shown!r}")
+    return url

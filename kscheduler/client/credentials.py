@@ -18,13 +18,13 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kscheduler.client.auth_library import AuthLibrary, auth_library
-from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
+from kscheduler.client.basic_auth import address_of, basic_header, checked_proxy, environment_proxy, header_secrets
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
-from kscheduler.redaction import SecretURL, hide_urls
+from kscheduler.redaction import SecretURL, hide_parts, hide_urls
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Credentials:
         self._header = header
         self._reload = reload  # whether by force -> the new header; None when nothing can change
         self._fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
+        self._header_before = ""  # requests that carried it may still be answered
         self._reloading: asyncio.Future[None] | None = None
 
     def reach(self, server: SecretURL) -> None:
@@ -85,6 +86,10 @@ class Credentials:
     def header(self) -> str:
         """The Authorization header as last read; "" for none (anonymous, or a client certificate)."""
         return self._header
+
+    def hide_in(self, text: str) -> str:
+        """A text of somebody else's without what the header shows the apiserver."""
+        return hide_parts(text, header_secrets(self._header) | header_secrets(self._header_before))
 
     async def authorization(self) -> str:
         """The header, read again when its minute is over. If that fails the old one is kept: it may still do."""
@@ -122,9 +127,11 @@ class Credentials:
     async def _refresh(self, force: bool) -> None:
         assert self._reload is not None
         try:
-            self._header = await within(REFRESH_TIMEOUT_S, self._reload(force))
+            header = await within(REFRESH_TIMEOUT_S, self._reload(force))
         except asyncio.TimeoutError as error:
             raise Unreachable(f"credentials: no answer within {REFRESH_TIMEOUT_S:.0f} s") from error
+        if header != self._header:
+            self._header_before, self._header = self._header, header
         self._fresh_until = self._clock.now() + REFRESH_PERIOD_S
 
 
@@ -195,12 +202,18 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         configuration.host,
         tls,
         configuration.tls_server_name or None,
-        SecretURL(configuration.proxy) if configuration.proxy else environment_proxy(SecretURL(configuration.host)),
+        _proxy(configuration, checked),
     )
     changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
     credentials = Credentials(endpoint, clock, header=_header_of(configuration), reload=reload if changes else None)
     credentials.reach(SecretURL(configuration.host))
     return credentials
+
+
+def _proxy(configuration: Any, checked: Kubeconfig) -> SecretURL | None:
+    if configuration.proxy:
+        return checked_proxy(SecretURL(configuration.proxy), checked.where("proxy-url"))
+    return environment_proxy(SecretURL(configuration.host))
 
 
 def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
@@ -257,6 +270,8 @@ def _reason(error: Exception, checked: Kubeconfig) -> str:
     failed, _, words = text.partition(". ")
     if failed.startswith("exec: process returned") and words:
         return f"{failed}; what it wrote to stderr may hold credentials: run the command yourself to see it"
+    if text.startswith("exec: plugin api version"):  # which the library quotes from the answer, whatever it is
+        return f"exec: the plugin answered in another apiVersion than {checked.user['exec'].get('apiVersion')}"
     return checked.hide_in(text)
 
 

@@ -181,7 +181,9 @@ class KubeClient:
                             stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
                         yield events
                     if error is not None:
-                        raise_error("WATCH", resource.path, error.status.code or 500, error.status)
+                        raise_error(
+                            "WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in
+                        )
         except Unreachable as error:
             if not is_open and isinstance(error.__cause__, asyncio.TimeoutError):
                 self._open_limits[resource.path] = min(2 * limit_s, REQUEST_TIMEOUT_S)

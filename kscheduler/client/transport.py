@@ -133,7 +133,7 @@ class Transport:
                     raise self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
                 return answer.body
             if answer.status != 401 or is_last or not await credentials.refused(header):
-                raise_status(verb, path, answer.status, answer.body, answer.retry_after)
+                raise self._status_error(verb, path, answer)
         raise AssertionError("the second answer was returned or raised")
 
     # --- without waiting ----------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Transport:
             if connection is not None and self._pool is not None:
                 self._pool.give_back(connection, outcome)
             if outcome.status >= 300:
-                error = status_error(verb, path, outcome.status, outcome.body, outcome.retry_after)
+                error = self._status_error(verb, path, outcome)
             elif not _is_of_apiserver(outcome.body):
                 error = self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
         else:
@@ -255,7 +255,7 @@ class Transport:
         except BodyTooLong as error:
             raise APIError(f"{verb} {path.partition('?')[0]}: {error}") from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer) as error:
-            raise self._unreachable(verb, path, error) from error
+            raise self._unreachable(verb, path, error) from None
         finally:
             self._observer.observe(verb, self.host, code, self._clock.now() - start)
             self._observer.observe_sizes(verb, self.host, len(body or b""), received_bytes)
@@ -286,7 +286,7 @@ class Transport:
         try:
             yield stream
         except _BROKEN as error:
-            raise self._unreachable("WATCH", path, error) from error
+            raise self._unreachable("WATCH", path, error) from None
         finally:
             stream.close()
 
@@ -302,13 +302,13 @@ class Transport:
                 stream, status, refusal = await begin(path, header, timeout_s)
                 code = str(status)
             except _BROKEN as error:
-                raise self._unreachable("WATCH", path, error) from error
+                raise self._unreachable("WATCH", path, error) from None
             finally:
                 self._observer.observe("GET", self._host, code, self._clock.now() - start)
             if refusal is None:
                 return stream
             if refusal.status != 401 or is_last or not await credentials.refused(header):
-                raise_status("WATCH", path, refusal.status, refusal.body, refusal.retry_after)
+                raise self._status_error("WATCH", path, refusal)
         raise AssertionError("the second answer was returned or raised")
 
     async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
@@ -405,11 +405,19 @@ class Transport:
     def _is_closed(self) -> Unreachable:
         return Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
 
-    def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
-        cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+    def hide_in(self, text: str) -> str:
+        """A text of the server's, a proxy's or a library's, without what was shown to them."""
         if self._endpoint.proxy is not None:
-            cause = self._endpoint.proxy.hide_in(cause)
-        return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}")
+            text = self._endpoint.proxy.hide_in(text)
+        return self._credentials.hide_in(text)
+
+    def _status_error(self, verb: str, path: str, answer: Answer) -> APIError:
+        return status_error(verb, path, answer.status, answer.body, answer.retry_after, self.hide_in)
+
+    def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
+        """Meant to be raised from None: the text of `error` may hold secrets, which a traceback would show."""
+        cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+        return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
 
 
 _NOT_OF_APISERVER = "a success whose body is neither JSON nor protobuf: that is no apiserver's answer to a write"
@@ -442,35 +450,36 @@ _ERRORS: dict[int, type[APIError]] = {
 
 
 _decode_status = json_decoder(APIStatus, as_go=True)
+_READ_OF_PAGE, _SHOWN_OF_PAGE = 1 << 14, 200  # bytes, characters
 
 
-def raise_status(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> NoReturn:
+Hide = Callable[[str], str]  # a text of the server's -> the same without our credentials
+
+
+def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str = "", hide: Hide = str) -> APIError:
     """The error for an HTTP status, with what the body's metav1.Status (JSON or protobuf) says about it."""
-    raise status_error(verb, path, code, body, retry_after)
-
-
-def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str = "") -> APIError:
-    """The same, not raised."""
-    status = _read_status(body)
+    status = _read_status(body, hide)
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after_s = float(min(status.details.retry_after_seconds, LONGEST_RETRY_AFTER_S))
-    return _error(verb, path, code, status, retry_after_s and min(retry_after_s, LONGEST_RETRY_AFTER_S))
+    return _error(verb, path, code, status, retry_after_s and min(retry_after_s, LONGEST_RETRY_AFTER_S), hide)
 
 
-def raise_error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None = None) -> NoReturn:
+def raise_error(verb: str, path: str, code: int, status: APIStatus, hide: Hide = str) -> NoReturn:
     """The error class that `code` means."""
-    raise _error(verb, path, code, status, retry_after_s)
+    raise _error(verb, path, code, status, None, hide)
 
 
-def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None) -> APIError:
-    words = (f"{verb} {path.partition('?')[0]}", f"{code} {status.reason}".rstrip(), status.message)
+def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None, hide: Hide) -> APIError:
+    reason = hide(status.reason)
+    words = (f"{verb} {path.partition('?')[0]}", f"{code} {reason}".rstrip(), hide(status.message))
     text = ": ".join(word for word in words if word)
-    return _ERRORS.get(code, APIError)(text, status=code, reason=status.reason, retry_after_s=retry_after_s)
+    return _ERRORS.get(code, APIError)(text, status=code, reason=reason, retry_after_s=retry_after_s)
 
 
-def _read_status(body: bytes) -> APIStatus:
+def _read_status(body: bytes, hide: Hide) -> APIStatus:
     try:
         return protobuf.decode_status(body) if body.startswith(protobuf.MAGIC) else _decode_status(body)
-    except (ValueError, DecodeError):
-        return APIStatus(message=body[:200].decode(errors="replace").strip())  # a proxy's page, or nothing
+    except (ValueError, DecodeError):  # a proxy's page, or nothing
+        page = body[:_READ_OF_PAGE].decode(errors="replace")
+        return APIStatus(message=hide(page)[:_SHOWN_OF_PAGE].strip())  # hidden first: half a token is too much as well

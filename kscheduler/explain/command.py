@@ -26,7 +26,7 @@ from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSc
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
-from kscheduler.redaction import SecretURL
+from kscheduler.redaction import SecretURL, hide_parts
 
 TIMEOUT_S = 10.0
 MAX_ANSWER = 64 * 1024 * 1024
@@ -41,15 +41,17 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
             "top": options.top_nodes,
         }
     )
+    token = _token(options, clock)
     try:
-        answer = _get(options, f"{options.server.rstrip('/')}{PATH}?{query}", _token(options, clock))
+        answer = _get(options, f"{options.server.rstrip('/')}{PATH}?{query}", token)
     except Unreachable as error:
         raise Unreachable(f"{error}. {_way_to_the_leader(options, clock)}") from error
     try:
         document: dict[str, Any] = decode_loosely(answer)
         return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
     except (DecodeError, KeyError, TypeError) as error:
-        raise APIError(f"{shown_server(options)}: expected an explanation, got {_short(answer)}") from error
+        said = _short(_hidden(answer, options, token))
+        raise APIError(f"{shown_server(options)}: expected an explanation, got {said}") from error
 
 
 def pod_key(options: ExplainOptions) -> str:
@@ -74,21 +76,28 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
             content: bytes = response.read(MAX_ANSWER)
     except urllib.error.HTTPError as error:
         with error:
-            raise _refusal(shown_server(options), error.code, error.read(MAX_ANSWER)) from error
+            said = _hidden(_said(error.read(MAX_ANSWER)), options, token)
+            raise _refusal(shown_server(options), error.code, said) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise Unreachable(
-            f"{shown_server(options)}: no answer: {SecretURL(options.server).hide_in(str(reason))}"
-        ) from None
+        raise Unreachable(f"{shown_server(options)}: no answer: {_hidden(str(reason), options, token)}") from None
     return content.decode("utf-8", "replace")
 
 
-def _refusal(server: str, status: int, body: bytes) -> APIError:
-    """What the scheduler's Status says, or the first of its words."""
+def _hidden(text: str, options: ExplainOptions, token: str) -> str:
+    """A text of the server's or of a library's, without what the server was shown."""
+    return SecretURL(options.server).hide_in(hide_parts(text, [token]))
+
+
+def _said(body: bytes) -> str:
+    """What the scheduler's Status says, or all of its words."""
     try:
-        message = str(decode_loosely(body)["message"])
+        return str(decode_loosely(body)["message"])
     except (DecodeError, KeyError, TypeError):
-        message = _short(body.decode("utf-8", "replace"))
+        return body.decode("utf-8", "replace")
+
+
+def _refusal(server: str, status: int, message: str) -> APIError:
     if status in (401, 403):
         return Forbidden(
             f"{server}: {message}. Show a token that may get {PATH}: --token-file FILE, or --kubeconfig FILE",

@@ -55,7 +55,7 @@ class EndpointClient:
         except asyncio.TimeoutError as error:
             raise SourceError(f"{self._shown}: no answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceError(f"{self._shown}: {self._hide_in(_text(error))[:MAX_REASON]}") from None
+            raise SourceError(f"{self._shown}: {self.quoted(_text(error))}") from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -89,6 +89,10 @@ class EndpointClient:
     @property
     def _shown(self) -> str:
         return self._config.url.shown.rstrip("/")
+
+    def quoted(self, text: str) -> str:
+        """What the server says, for a message. Its secrets are looked for before it is cut: half of one is too much."""
+        return self._hide_in(text)[:MAX_REASON]
 
     def _hide_in(self, text: str) -> str:
         """A text of the server's or the library's, without what was shown to the server."""

@@ -24,7 +24,7 @@ from kscheduler.client.connections import Carrier, Connection
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding
-from kscheduler.client.transport import NoObserver, OnAnswer, Transport, raise_status
+from kscheduler.client.transport import NoObserver, OnAnswer, Transport, status_error
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.client.fake_apiserver import pod
@@ -87,7 +87,7 @@ class Balanced:
         if held.is_trusted:
             self._idle.append(held)
         if status >= 300:
-            raise_status(verb, path, status, b"")
+            raise status_error(verb, path, status, b"")
         spec: dict[str, Any] = {"nodeName": self.nodes[name]} if name in self.nodes else {}
         return msgspec.json.encode(pod(name, **spec))
 

@@ -65,7 +65,7 @@ class LoadWatcherSource:
         try:
             decoded = _decode(answer.body)
         except DecodeError as error:
-            raise SourceError(f"expected an answer of a load watcher: {str(error)[:200]}") from error
+            raise SourceError(f"expected an answer of a load watcher: {self._client.quoted(str(error))}") from None
         if decoded.data is None:
             raise SourceError("expected an answer of a load watcher, got one without data")
         readings = Readings()

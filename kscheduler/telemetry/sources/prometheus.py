@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -25,7 +25,6 @@ from kscheduler.telemetry.source import SourceError
 
 PATH = "/api/v1/query"
 AT_ONCE = 4  # queries; more would only stand in the server's own queue
-MAX_REASON = 200
 QUERY_SHARE = 0.9  # of the time for all: so that one query that hangs does not take the others' answers along
 
 
@@ -45,6 +44,8 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     error_type: str = ""
     error: str = ""
 
+
+Quote = Callable[[str], str]  # words of the server -> what of them may stand in a message
 
 _decode = json_decoder(_Answer)
 _decode_vector = json_decoder(list[msgspec.Raw])  # a tenth of the work; the rest can be done in pieces
@@ -80,38 +81,38 @@ class PrometheusSource:
         answer = await self._client.ask(PATH, {"query": metric.query}, self._limits.bytes)
         builder = ReadingBuilder()
         try:
-            async for some in sliced(self._limits.first(_vector(answer), builder)):
+            async for some in sliced(self._limits.first(_vector(answer, self._client.quoted), builder)):
                 for element in some:
-                    _add(_decode_element(element), metric.node_label, builder)
+                    _add(_decode_element(element), metric.node_label, builder, self._client.quoted)
         except DecodeError as error:
-            raise _no_answer(error) from error
+            raise _no_answer(error, self._client.quoted) from None
         return builder.reading()
 
 
-def _vector(answer: Answer) -> list[msgspec.Raw]:
+def _vector(answer: Answer, quote: Quote) -> list[msgspec.Raw]:
     """The elements of an answer. SourceError says what it is if it is none."""
     try:
         decoded = _decode(answer.body)
         if decoded.status == "success" and decoded.data is not None and answer.status == 200:
             if decoded.data.result_type != "vector":
-                raise SourceError(f"expected a vector, got a {decoded.data.result_type[:MAX_REASON] or 'nothing'}")
+                raise SourceError(f"expected a vector, got a {quote(decoded.data.result_type) or 'nothing'}")
             return _decode_vector(decoded.data.result)
     except DecodeError as error:
         if answer.status != 200:
-            raise SourceError(f"expected an answer at {PATH}, got HTTP status {answer.status}") from error
-        raise _no_answer(error) from error
+            raise SourceError(f"expected an answer at {PATH}, got HTTP status {answer.status}") from None
+        raise _no_answer(error, quote) from None
     said = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
-    raise SourceError(f"expected success, got HTTP status {answer.status}, {said[:MAX_REASON]}")
+    raise SourceError(f"expected success, got HTTP status {answer.status}, {quote(said)}")
 
 
-def _no_answer(error: Exception) -> SourceError:
-    return SourceError(f"expected an answer of the Prometheus API: {str(error)[:MAX_REASON]}")
+def _no_answer(error: Exception, quote: Quote) -> SourceError:
+    return SourceError(f"expected an answer of the Prometheus API: {quote(str(error))}")
 
 
-def _add(element: _Element, label: str, builder: ReadingBuilder) -> None:
+def _add(element: _Element, label: str, builder: ReadingBuilder, quote: Quote) -> None:
     node = node_of(element.metric, label)
     if not node:
-        builder.refuse_nameless(element.metric, label or LABELS_TRIED)
+        builder.refuse_nameless(map(quote, element.metric), label or LABELS_TRIED)
         return
     stamp, value = element.value or (math.nan, "")
     number, time = float_text(value), finite(stamp)

@@ -20,13 +20,16 @@ from kscheduler import __version__
 from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.concurrency import within
 from kscheduler.client.tls import verifying_context
+from kscheduler.errors import ConfigError
 from kscheduler.redaction import SecretURL
 from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport
 
 MEBIBYTE = 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 1 << 16
-_SHOWN = 300  # characters of a fault
+_SHOWN, _SHOWN_OF_HEADER = 300, 40  # characters of a fault, of a header
+_PACKED = frozenset({"gzip", "x-gzip"})
+_ENCODINGS = _PACKED | {"", "identity"}
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
 
 
@@ -106,7 +109,7 @@ async def _get(
     session: aiohttp.ClientSession, url: SecretURL, limits: DownloadLimits, known: Validators
 ) -> Downloaded | str:
     """What came, or where to ask instead."""
-    proxy, login = environment_proxy(url), basic_header(url)
+    proxy, login = _proxy_of(url), basic_header(url)
     async with session.get(
         _as_written(address_of(url)),
         headers=known.headers() | ({"Authorization": login} if login else {}),
@@ -119,6 +122,10 @@ async def _get(
             return Downloaded(None, known)
         if response.status != 200:
             raise SourceError(f'received {response.status} status code from "{url.shown}"')
+        encoding = response.headers.get("Content-Encoding", "")
+        if encoding.lower() not in _ENCODINGS:
+            given = _hidden(encoding, url)[:_SHOWN_OF_HEADER]
+            raise SourceError(f'expected the content encoding "gzip" or none, got "{given}"')
         data = await _Body(response, limits).read()
         headers = response.headers
         return Downloaded(data, Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")))
@@ -138,14 +145,8 @@ class _Body:
     def __init__(self, response: aiohttp.ClientResponse, limits: DownloadLimits) -> None:
         self._response = response
         self._limits = limits
-        self._unpack = self._unpacker(response.headers.get("Content-Encoding", ""))
-
-    def _unpacker(self, encoding: str) -> zlib._Decompress | None:
-        if encoding.lower() in ("", "identity"):
-            return None
-        if encoding.lower() in ("gzip", "x-gzip"):
-            return zlib.decompressobj(_GZIP)
-        raise SourceError(f'expected the content encoding "gzip" or none, got "{encoding[:40]}"')
+        is_packed = response.headers.get("Content-Encoding", "").lower() in _PACKED
+        self._unpack = zlib.decompressobj(_GZIP) if is_packed else None
 
     async def read(self) -> bytes:
         limits, loop = self._limits, asyncio.get_running_loop()
@@ -197,11 +198,20 @@ def _target(url: SecretURL, location: str, allow_insecure: bool) -> SecretURL:
     except ValueError:
         raise SourceError(f"expected a redirect to https, got one from {url.shown} to what is no URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SourceError(f"expected a redirect to https, got one to {target.shown[:200]}")
+        raise SourceError(f"expected a redirect to https, got one to {url.hide_in(target.shown)[:200]}")
     if urlsplit(url.reveal()).scheme == "https" and parts.scheme == "http":
-        raise SourceError(f"expected https to stay https, got a redirect from {url.shown} to {target.shown}")
+        raise SourceError(
+            f"expected https to stay https, got a redirect from {url.shown} to {url.hide_in(target.shown)[:_SHOWN]}"
+        )
     check_transport(target, allow_insecure)
     return target
+
+
+def _proxy_of(url: SecretURL) -> SecretURL | None:
+    try:
+        return environment_proxy(url)
+    except ConfigError as error:
+        raise SourceError(str(error)) from None
 
 
 def _as_written(url: str) -> yarl.URL:
@@ -222,10 +232,14 @@ def _silent(url: SecretURL, source: HTTPSource, limits: DownloadLimits) -> str:
     return f"{_shown(url, source)}no answer: {allowed}"
 
 
+def _hidden(text: str, url: SecretURL) -> str:
+    """A server's, a proxy's or the library's words, without what was shown to them."""
+    proxy = _proxy_of(url)
+    return url.hide_in(text if proxy is None else proxy.hide_in(text))
+
+
 def _why(error: Exception, url: SecretURL) -> str:
-    text = url.hide_in(" ".join(str(error).split()) or type(error).__name__)
-    if (proxy := environment_proxy(url)) is not None:
-        text = proxy.hide_in(text)
+    text = _hidden(" ".join(str(error).split()) or type(error).__name__, url)
     if isinstance(error, aiohttp.ClientPayloadError):
         text = f"the body ended early or is malformed: {text}"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."  # aiohttp repeats what it could not read
