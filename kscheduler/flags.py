@@ -882,8 +882,12 @@ def _bytes(text: str) -> int:
 
 
 def _url(text: str) -> str:
-    parts = urllib.parse.urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:  # argparse would quote the text
+        is_good = False
+    if not is_good:
         raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {SecretURL(text).shown!r}")
     return text
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, get_type_hints
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
@@ -45,8 +45,8 @@ class Canaries:
 
     def seen_in(self, text: str) -> list[str]:
         """Where those canaries were planted that a text shows, however they are written."""
-        found = unquote(text) + text
-        return [where for canary, where in self.made.items() if canary in found or quote(canary) in found]
+        found = (unquote(text) + text).lower()  # libraries write schemes and hosts in lower case
+        return [where for canary, where in self.made.items() if canary.lower() in found]
 
 
 def planted(kind: Any, canaries: Canaries, where: str = "", within: tuple[type, ...] = ()) -> Any:
