@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -105,12 +105,63 @@ def text_fields(kind: type) -> Iterator[str]:
             yield name
 
 
+def _whole(status: str, body: str, *headers: str) -> str:
+    lines = (f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "Connection: close", "", body)
+    return "\r\n".join(lines)
+
+
+def _status(message: str) -> str:
+    return json.dumps(
+        {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": message}
+    )
+
+
+def _samples(**fields: object) -> str:
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": [], **fields}})
+
+
+# What a server may do with the words in which it was asked: each becomes an error's text in some client.
+RAW: dict[str, Callable[[str], str]] = {
+    "status-line": lambda words: f"{words}\r\n\r\n",
+    "http-version": lambda words: f"HTTP/{words} 200 OK\r\n\r\n",
+    "status-code": lambda words: f"HTTP/1.1 {words}\r\n\r\n",
+    "reason": lambda words: _whole(f"500 {words}", ""),
+    "header-name": lambda words: _whole("200 OK", "", f"X {words}: x"),
+    "length": lambda words: f"HTTP/1.1 200 OK\r\nContent-Length: {words}\r\n\r\n",
+    "chunk": lambda words: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{words}\r\n{words}\r\n",
+    "encoding": lambda words: _whole("200 OK", "{}", f"Content-Encoding: {words.removeprefix('asked as ')}"),
+    "encoding-of-error": lambda words: _whole("400 Bad", words, "Content-Encoding: gzip"),
+    "location": lambda words: _whole("302 Found", "", f"Location: /missing/{words}"),
+    "location-of-other-scheme": lambda words: _whole("302 Found", "", f"Location: ftp://h/{'x' * 150}{words}"),
+    "location-that-is-none": lambda words: _whole("302 Found", "", f"Location: http://[{words}"),
+    "page": lambda words: _whole("400 Bad", words),
+    "long-page": lambda words: _whole("400 Bad", f"{'x' * 160}{words}"),
+    "page-of-a-success": lambda words: _whole("200 OK", words),
+    "unauthorized": lambda words: _whole("401 Unauthorized", _status(words)),
+    "forbidden": lambda words: _whole("403 Forbidden", _status(words)),
+    "gone": lambda words: _whole("410 Gone", _status(words)),
+    "error": lambda words: _whole("200 OK", json.dumps({"status": "error", "error": words, "errorType": words})),
+    "long-error": lambda words: _whole("200 OK", json.dumps({"status": "error", "error": f"{'x' * 160}{words}"})),
+    "type": lambda words: _whole("200 OK", _samples(resultType=words)),
+    "label": lambda words: _whole("200 OK", _samples(result=[{"metric": {words: "x"}, "value": [1, "1"]}])),
+    "value": lambda words: _whole("200 OK", _samples(result=[{"metric": {"node": words}, "value": [words, words]}])),
+}
+
+
 class WebServer:
     """Repeats what it was shown in its answers, as a badly written server does."""
 
     def __init__(self) -> None:
         self.url = ""
         self.logins: list[str] = []
+        self.keys: list[str] = []
+
+    def repeated_in(self, text: str) -> list[str]:
+        """Pieces of what it was shown that a text holds: half a token is too much as well."""
+        shown = {login.partition(" ")[2] for login in self.logins} | set(self.keys)
+        return [
+            piece for each in shown for piece in (each[at : at + 8] for at in range(len(each) - 7)) if piece in text
+        ]
 
 
 @contextmanager
@@ -127,8 +178,13 @@ def web_server() -> Iterator[WebServer]:
         def answer(self, body: bytes) -> None:
             login = self.headers.get("Authorization", "")
             server.logins.append(login)
-            words = f"asked as {login} at http://{self.headers.get('Host')}{self.path}"
+            server.keys.append(self.headers.get("X-Key", ""))
+            words = f"asked as {login} {self.headers.get('X-Key', '')} at http://{self.headers.get('Host')}{self.path}"
             kind = self.path[1:].partition("/")[0].partition("?")[0]
+            if kind in RAW:
+                self.wfile.write(RAW[kind](words).encode("latin-1"))
+                self.close_connection = True
+                return
             if kind == "cut":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
                 return
@@ -160,7 +216,7 @@ def web_server() -> Iterator[WebServer]:
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever)
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})  # what closing it takes
     thread.start()
     try:
         yield server

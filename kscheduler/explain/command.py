@@ -71,7 +71,7 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
     try:
         handler = urllib.request.HTTPSHandler(context=_tls(options))
         # No proxy: what a scheduler knows is asked of itself.
-        opener = urllib.request.build_opener(handler, urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(handler, urllib.request.ProxyHandler({}), _NoRedirects())
         with opener.open(request, timeout=TIMEOUT_S) as response:
             content: bytes = response.read(MAX_ANSWER)
     except urllib.error.HTTPError as error:
@@ -82,6 +82,15 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(f"{shown_server(options)}: no answer: {_hidden(str(reason), options, token)}") from None
     return content.decode("utf-8", "replace")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: followed, it would carry the token to whatever server it names."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
+        return None  # so that the opener raises what it raises for any other status
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _hidden(text: str, options: ExplainOptions, token: str) -> str:
