@@ -120,6 +120,11 @@ def _samples(**fields: object) -> str:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": [], **fields}})
 
 
+def _cut_in_token(words: str) -> str:
+    """Of a text that is cut after 200 characters, the last but a few are the first of a token."""
+    return words.removeprefix("asked as ").rjust(190 + len(words) - len("asked as Bearer "))
+
+
 # What a server may do with the words in which it was asked: each becomes an error's text in some client.
 RAW: dict[str, Callable[[str], str]] = {
     "status-line": lambda words: f"{words}\r\n\r\n",
@@ -129,19 +134,20 @@ RAW: dict[str, Callable[[str], str]] = {
     "header-name": lambda words: _whole("200 OK", "", f"X {words}: x"),
     "length": lambda words: f"HTTP/1.1 200 OK\r\nContent-Length: {words}\r\n\r\n",
     "chunk": lambda words: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{words}\r\n{words}\r\n",
-    "encoding": lambda words: _whole("200 OK", "{}", f"Content-Encoding: {words.removeprefix('asked as ')}"),
+    "encoding": lambda words: _whole("200 OK", "{}", f"Content-Encoding: {'x' * 12}{words}"),
     "encoding-of-error": lambda words: _whole("400 Bad", words, "Content-Encoding: gzip"),
     "location": lambda words: _whole("302 Found", "", f"Location: /missing/{words}"),
     "location-of-other-scheme": lambda words: _whole("302 Found", "", f"Location: ftp://h/{'x' * 150}{words}"),
     "location-that-is-none": lambda words: _whole("302 Found", "", f"Location: http://[{words}"),
     "page": lambda words: _whole("400 Bad", words),
-    "long-page": lambda words: _whole("400 Bad", f"{'x' * 160}{words}"),
+    "long-page": lambda words: _whole("400 Bad", _cut_in_token(words)),
     "page-of-a-success": lambda words: _whole("200 OK", words),
     "unauthorized": lambda words: _whole("401 Unauthorized", _status(words)),
     "forbidden": lambda words: _whole("403 Forbidden", _status(words)),
     "gone": lambda words: _whole("410 Gone", _status(words)),
     "error": lambda words: _whole("200 OK", json.dumps({"status": "error", "error": words, "errorType": words})),
-    "long-error": lambda words: _whole("200 OK", json.dumps({"status": "error", "error": f"{'x' * 160}{words}"})),
+    "long-error": lambda words: _whole("200 OK", json.dumps({"status": "error", "error": _cut_in_token(words)})),
+    "watch": lambda words: _whole("200 OK", json.dumps({"type": "ERROR", "object": json.loads(_status(words))}) + "\n"),
     "type": lambda words: _whole("200 OK", _samples(resultType=words)),
     "label": lambda words: _whole("200 OK", _samples(result=[{"metric": {words: "x"}, "value": [1, "1"]}])),
     "value": lambda words: _whole("200 OK", _samples(result=[{"metric": {"node": words}, "value": [words, words]}])),
@@ -155,12 +161,13 @@ class WebServer:
         self.url = ""
         self.logins: list[str] = []
         self.keys: list[str] = []
+        self.as_apiserver = ""  # the kind of answer to what is asked of an API, whose path says nothing
 
     def repeated_in(self, text: str) -> list[str]:
         """Pieces of what it was shown that a text holds: half a token is too much as well."""
         shown = {login.partition(" ")[2] for login in self.logins} | set(self.keys)
         return [
-            piece for each in shown for piece in (each[at : at + 8] for at in range(len(each) - 7)) if piece in text
+            piece for each in shown for piece in (each[at : at + 6] for at in range(len(each) - 5)) if piece in text
         ]
 
 
@@ -181,8 +188,14 @@ def web_server() -> Iterator[WebServer]:
             server.keys.append(self.headers.get("X-Key", ""))
             words = f"asked as {login} {self.headers.get('X-Key', '')} at http://{self.headers.get('Host')}{self.path}"
             kind = self.path[1:].partition("/")[0].partition("?")[0]
+            kind = server.as_apiserver if kind == "api" else kind
             if kind in RAW:
                 self.wfile.write(RAW[kind](words).encode("latin-1"))
+                self.close_connection = True
+                return
+            if kind == "elsewhere":  # where another user is asked for
+                place = server.url.replace("://", "://C4n4ryelse:C4n4rywhere@")
+                self.wfile.write(_whole("302 Found", "", f"Location: {place}/status-line").encode())
                 self.close_connection = True
                 return
             if kind == "cut":

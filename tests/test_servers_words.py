@@ -22,7 +22,9 @@ from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
 from kscheduler.telemetry.sources.prometheus import PrometheusSource
+from kscheduler.wasm.loading.download import download
 from kscheduler.wasm.loading.fetch import Fetcher
+from kscheduler.wasm.loading.source import HTTPSource, SourceError
 from tests.canaries import RAW, Canaries, WebServer, web_server
 
 Ask = Callable[[str, Canaries, Path], Awaitable[str]]  # an address, ... -> all that the client says of it
@@ -45,6 +47,11 @@ async def as_extender_of_a_simulation(address: str, canaries: Canaries, _: Path)
 
 async def as_guest(address: str, canaries: Canaries, _: Path) -> str:
     await Fetcher(SecretURL(canaries.url("guestURL", address))).fetch()
+    return ""
+
+
+async def as_download(address: str, canaries: Canaries, _: Path) -> str:
+    await download(HTTPSource(SecretURL(canaries.url("guestURL", address))))
     return ""
 
 
@@ -114,6 +121,7 @@ CLIENTS: dict[str, Ask] = {
     "extender": as_extender,
     "extender of a simulation": as_extender_of_a_simulation,
     "guest": as_guest,
+    "download of a guest": as_download,
     "Prometheus": as_prometheus,
     "load watcher": as_load_watcher,
     "apiserver": as_apiserver,
@@ -121,11 +129,12 @@ CLIENTS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize("kind", [*RAW, "elsewhere"])
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_what_a_server_repeats_is_in_no_error(client: str, kind: str, tmp_path: Path) -> None:
     canaries = Canaries()
     with web_server() as server:
+        server.as_apiserver = kind
         text = await what_is_told(client, f"{server.url}/{kind}", canaries, tmp_path)
         check(text, canaries, server)
 
@@ -133,7 +142,7 @@ async def test_what_a_server_repeats_is_in_no_error(client: str, kind: str, tmp_
 async def what_is_told(client: str, address: str, canaries: Canaries, directory: Path) -> str:
     try:
         return await CLIENTS[client](address, canaries, directory)
-    except KSchedulerError as error:
+    except (KSchedulerError, SourceError) as error:
         return "".join(traceback.format_exception(error))
 
 

@@ -79,6 +79,8 @@ async def download(
         return await within(limits.whole_s, _follow(source, limits, known))
     except asyncio.TimeoutError as error:
         raise SourceError(f"no complete answer within {limits.whole_s:g} s") from error
+    except SourceError as error:  # which may name where a redirect leads, and that may repeat what was asked
+        raise SourceError(source.url.hide_in(str(error))) from None
 
 
 async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators) -> Downloaded:

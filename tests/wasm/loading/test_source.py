@@ -35,6 +35,7 @@ def test_plain_http_from_another_machine_takes_an_opt_in() -> None:
         ("http://a b", "invalid URL: 'http://a b'"),
         ("http://a:port/", "invalid URL: http://<hidden>"),
         ("https://[::1/", "invalid URL: https://<hidden>"),
+        ("Admin:password@host", "invalid URL: <hidden>@host"),
         ("/guest.wasm", "unsupported URL scheme: "),
         ("ftp://a/g", "unsupported URL scheme: ftp"),
         ("oci://a/g", "unsupported URL scheme: oci"),
