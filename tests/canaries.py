@@ -161,6 +161,7 @@ class WebServer:
         self.url = ""
         self.logins: list[str] = []
         self.keys: list[str] = []
+        self.guest = b""  # served at /guest; without one its answer is none
         self.as_apiserver = ""  # the kind of answer to what is asked of an API, whose path says nothing
 
     def repeated_in(self, text: str) -> list[str]:
@@ -189,6 +190,9 @@ def web_server() -> Iterator[WebServer]:
             words = f"asked as {login} {self.headers.get('X-Key', '')} at http://{self.headers.get('Host')}{self.path}"
             kind = self.path[1:].partition("/")[0].partition("?")[0]
             kind = server.as_apiserver if kind == "api" else kind
+            if kind == "guest":
+                self.reply(200, server.guest) if server.guest else self.wfile.write(words.encode())
+                return
             if kind in RAW:
                 self.wfile.write(RAW[kind](words).encode("latin-1"))
                 self.close_connection = True

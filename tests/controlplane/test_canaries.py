@@ -15,8 +15,11 @@ from tests.canaries import Canaries, web_server
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.workspace import Workspace
+from tests.test_wrong_urls import WAYS, is_valid, written
+from tests.wasm.test_hostile import TRAP, batch_guest, scores
 
 PAGES = ("/configz", "/metrics", "/healthz?verbose", "/readyz?verbose")
+METRICS = ("m", "n", "watched", "custom", "external")
 READER = "kscheduler-canary-reader"
 
 
@@ -44,13 +47,23 @@ def configuration(canaries: Canaries, url: str, directory: Path) -> dict[str, An
         "headers": {"X-Key": canaries.new("headers")},
     }
     second = {"url": f"{url}/failing", "username": canaries.new("username"), "passwordFile": str(password)}
+    watcher = {"url": f"{url}/reason", "username": canaries.new("username"), "passwordFile": str(password)}
     args = {
         "sources": [
+            {"name": "l", "loadWatcher": watcher, "interval": "1s"},
+            {"name": "c", "customMetrics": {}, "interval": "1s"},
+            {"name": "e", "externalMetrics": {}, "interval": "1s"},
             {"name": "p", "prometheus": first, "interval": "1s"},
             {"name": "w", "prometheus": second, "interval": "1s"},
         ],
-        "metrics": [{"name": "m", "source": "p", "query": "up"}, {"name": "n", "source": "w", "query": "up"}],
-        "policies": [{"name": "d", "score": [{"metric": "m"}, {"metric": "n"}]}],
+        "metrics": [
+            {"name": "m", "source": "p", "query": "up"},
+            {"name": "n", "source": "w", "query": "up"},
+            {"name": "watched", "source": "l", "metric": "CPU"},
+            {"name": "custom", "source": "c", "metric": "temperature"},
+            {"name": "external", "source": "e", "metric": "price", "namespace": "default"},
+        ],
+        "policies": [{"name": "d", "score": [{"metric": each} for each in METRICS]}],
         "defaultPolicy": "d",
     }
     profile = {
@@ -102,6 +115,8 @@ def test_a_running_scheduler_emits_no_secret(
         eventually(lambda: bool(workspace.api.get(path)["items"]), "the pod has an Event")
         eventually(lambda: "extender.invalid" in scheduler.process.log_text(), "all extenders were asked")
         eventually(lambda: any(login.startswith("Bearer ") for login in server.logins), "a metric source was asked")
+        failing = ("load watcher, got HTTP status 500", "custom.metrics.k8s.io", "external.metrics.k8s.io")
+        eventually(lambda: all(each in scheduler.process.log_text() for each in failing), "all sources were asked")
         scheduler.process.signal(signal.SIGUSR2)
         emitted = {page: scheduler.get(page, token) for page in PAGES}
         emitted["pod"] = json.dumps(workspace.pod("p"))
@@ -118,3 +133,94 @@ def test_a_running_scheduler_emits_no_secret(
     assert {name: canaries.seen_in(text) for name, text in emitted.items() if canaries.seen_in(text)} == {}
     for login in {login.partition(" ")[2] for login in server.logins if login}:
         assert not [name for name, text in emitted.items() if login in text]
+
+
+def emissions(workspace: Workspace, scheduler: KScheduler) -> dict[str, str]:
+    """All that a scheduler lets people see, by where; it is stopped then."""
+    scheduler.process.signal(signal.SIGUSR2)
+    found = {page: scheduler.get(page) for page in ("/configz", "/metrics")}
+    found["events"] = json.dumps(workspace.api.list_all("/apis/events.k8s.io/v1/events"))
+    found["pods"] = json.dumps(workspace.api.list_all(f"/api/v1/namespaces/{workspace.namespace}/pods"))
+    scheduler.stop()
+    found["log"] = scheduler.process.log_text()
+    return found
+
+
+def condition(workspace: Workspace, pod: str) -> str:
+    conditions = workspace.pod(pod)["status"].get("conditions", [])
+    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+FATAL = [way for way in WAYS if is_valid("config.extenders[].urlPrefix", way)]
+ANSWERS = ("failing", "echo", "garbage", "cut", "status-line", "reason", "location", "page")
+
+
+def test_fatal_extenders_give_no_secret_away(workspace: Workspace) -> None:
+    """Each is asked for one pod alone, by a resource of its own: the pod's condition and Event hold its error."""
+    canaries = Canaries()
+    with web_server() as server:
+        urls = [written(way, canaries) for way in FATAL]
+        urls += [canaries.url(kind, f"{server.url}/{kind}") for kind in ANSWERS]
+        extenders = [
+            {
+                "urlPrefix": url,
+                "filterVerb": "filter",
+                "nodeCacheCapable": True,
+                "httpTimeout": "5s",
+                "managedResources": [{"name": f"canary.io/r{number}", "ignoredByScheduler": True}],
+            }
+            for number, url in enumerate(urls)
+        ]
+        scheduler = KScheduler(
+            workspace.control_plane, configuration={"extenders": extenders}, extra_flags=("-v=10",), name="fatal"
+        )
+        workspace.create_nodes(2)
+        pods = [
+            workspace.create_pod(f"p{number}", requests={f"canary.io/r{number}": "1"}) for number in range(len(urls))
+        ]
+        eventually(lambda: all(condition(workspace, pod) for pod in pods), "each pod is told why")
+        emitted = emissions(workspace, scheduler)
+        assert emitted["events"].count("extender at URL") >= len(FATAL)
+        assert {name: seen for name, text in emitted.items() if (seen := canaries.seen_in(text))} == {}
+        assert {name: seen for name, text in emitted.items() if (seen := server.repeated_in(text))} == {}
+
+
+def test_a_guest_by_url_gives_no_secret_away(workspace: Workspace) -> None:
+    """Quarantined, refused, not to be had, and replaced at last."""
+    canaries = Canaries()
+    with web_server() as server:
+        server.guest = batch_guest(before={"ks_call": TRAP})
+        args = {
+            "guestURL": canaries.url("guestURL", f"{server.url}/guest"),
+            "guestConfig": {"token": canaries.new("guestConfig")},
+            "args": [canaries.new("args")],
+            "reloadInterval": "200ms",
+            "deadline": "500ms",
+        }
+        profile = {
+            "schedulerName": "with-guest",
+            "plugins": {"multiPoint": {"enabled": [{"name": "Guest", "weight": 100}]}},
+            "pluginConfig": [{"name": "Guest", "args": args}],
+        }
+        scheduler = KScheduler(
+            workspace.control_plane, configuration={"profiles": [profile]}, extra_flags=("-v=10",), name="guest"
+        )
+        workspace.create_nodes(3)  # as many as the guest's answer has scores
+        pods = [workspace.create_pod(f"p{number}", scheduler_name="with-guest") for number in range(4)]
+
+        def has_event(reason: str) -> bool:
+            return any(event["reason"] == reason for event in workspace.api.list_all("/apis/events.k8s.io/v1/events"))
+
+        eventually(lambda: has_event("PluginQuarantined"), "it is quarantined")
+        eventually(lambda: all(condition(workspace, pod) for pod in pods), "the pods are told")
+        server.guest += b"\0\4\3new"  # a custom section: another version, and no better
+        eventually(lambda: has_event("PluginVersionRefused"), "a version is refused")
+        server.guest = b""
+        eventually(lambda: "no look at the source" in scheduler.process.log_text(), "the server's answer is none")
+        emitted_before = json.dumps([workspace.pod(pod) for pod in pods])
+        server.guest = batch_guest(scores(0, 0, 100))
+        eventually(lambda: set(pods) <= set(workspace.bindings()), "a good version binds them")
+        emitted = emissions(workspace, scheduler) | {"waiting pods": emitted_before}
+        assert "<hidden>" in emitted["/configz"]
+        assert {name: seen for name, text in emitted.items() if (seen := canaries.seen_in(text))} == {}
+        assert {name: seen for name, text in emitted.items() if (seen := server.repeated_in(text))} == {}
