@@ -184,8 +184,8 @@ class KubeClient:
                         raise_error(
                             "WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in
                         )
-        except Unreachable as error:
-            if not is_open and isinstance(error.__cause__, asyncio.TimeoutError):
+        except Unreachable as error:  # raised from None: its cause could hold secrets
+            if not is_open and isinstance(error.__context__, asyncio.TimeoutError):
                 self._open_limits[resource.path] = min(2 * limit_s, REQUEST_TIMEOUT_S)
             raise
 

@@ -273,7 +273,7 @@ async def test_a_watch_that_is_not_opened_is_given_up_soon_and_waited_for_longer
             break
         except Unreachable:
             refusals += 1
-    assert refusals >= 4  # 0.02, 0.04, 0.08, 0.16
+    assert 4 <= refusals <= 20  # 0.02, 0.04, 0.08, 0.16; 100 if the limit never grew
     assert [event.object.metadata.name for event in events if event.object] == ["a"]
 
 
