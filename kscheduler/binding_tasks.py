@@ -10,9 +10,12 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from kscheduler.client.slots import OVERDUE_S
 from kscheduler.framework.status import Status, error_status
+
+T = TypeVar("T")
 
 
 class BackgroundTasks:
@@ -57,7 +60,7 @@ class BindingTasks(BackgroundTasks):
     """Binding cycles: whenever one ends, there is room for another.
 
     `waiting`: how many of them wait for others, for minutes perhaps. Those take no room: a provisioner that is slow,
-    or a gang that is not complete, must not keep other pods from being decided.
+    a gang that is not complete, or a Bind plugin that hangs must not keep other pods from being decided.
     """
 
     def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
@@ -123,3 +126,37 @@ class PreBindSteps:
             step.broken_off = why
             step.task.cancel()
         return True
+
+
+class QuickSteps:
+    """The steps of binding cycles that should be quick, Bind above all. `len` is how many are not, and take no room.
+
+    The rule is the one of bindings that go without plugins: a step is overdue after OVERDUE_S, and as many as `limit`
+    are left out of account, no more. Where all are slow, twice the limit are therefore under way.
+    `on_overdue` is called whenever there may be room since a step is overdue.
+    """
+
+    def __init__(self, limit: int, on_overdue: Callable[[], None] = lambda: None) -> None:
+        self._limit = limit
+        self._on_overdue = on_overdue
+        self._overdue = 0
+
+    def __len__(self) -> int:
+        return min(self._overdue, self._limit)
+
+    async def run(self, step: Awaitable[T]) -> T:
+        """Whatever `step` returns or raises, however long that takes."""
+        is_overdue = False
+
+        def note() -> None:
+            nonlocal is_overdue
+            is_overdue = True
+            self._overdue += 1
+            self._on_overdue()
+
+        timer = asyncio.get_running_loop().call_later(OVERDUE_S, note)
+        try:
+            return await step
+        finally:
+            timer.cancel()
+            self._overdue -= is_overdue

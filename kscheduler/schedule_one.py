@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Pod, PodCondition
-from kscheduler.binding_tasks import PreBindSteps
+from kscheduler.binding_tasks import PreBindSteps, QuickSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding
@@ -72,6 +72,7 @@ class ScheduleOne:
         nominator: Nominator,
         waiting_pods: WaitingPods,
         pre_binds: PreBindSteps,
+        quick_steps: QuickSteps,
         current_pod: Callable[[str], Pod | None],
         refused_pods: RefusedPods,
         decisions: DecisionLog | None = None,
@@ -89,6 +90,7 @@ class ScheduleOne:
         self._nominator = nominator
         self._waiting_pods = waiting_pods
         self._pre_binds = pre_binds
+        self._quick_steps = quick_steps
         self._current_pod = current_pod
         self._refused_pods = refused_pods
         self._decisions = decisions  # remembered for whoever asks why; None: nobody will
@@ -273,7 +275,7 @@ class ScheduleOne:
             status = await self._bind_outside(cycle.pod, cycle.node_name)
             if code_of(status) is not Code.SKIP:
                 return status
-        return await cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name)
+        return await self._quick_steps.run(cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name))
 
     def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
         """The fault of a PreBind plugin, if any; and have they anything to do?"""
@@ -285,7 +287,7 @@ class ScheduleOne:
     async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
         """Nominate the pod, then wait for the plugins that asked for it, if any did."""
         if not cycle.waits:
-            await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
+            await self._quick_steps.run(self._statuses.nominate(cycle.pod.pod, cycle.node_name))
             return None
         started = self._clock.now()
         waiting = self._waiting_pods.get(cycle.pod.uid)

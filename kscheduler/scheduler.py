@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kscheduler.api.objects import Pod
-from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
+from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
 from kscheduler.bindings import Bindings
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
@@ -168,6 +168,7 @@ class Scheduler:
         self.budgets = DisruptionBudgets()
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self._pre_binds = PreBindSteps(self._work.set)
+        quick_steps = QuickSteps(options.bind_concurrency, self._work.set)
         self._evictions = self._build_evictions(client)
         self._node_documents = NodeDocuments()
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
@@ -220,6 +221,7 @@ class Scheduler:
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
+            quick_steps=quick_steps,
             current_pod=self.pods.store.get,
             refused_pods=self._refused_pods,
             decisions=self.decisions,
@@ -230,7 +232,7 @@ class Scheduler:
             BindingTasks(
                 options.bind_concurrency,
                 self._work.set,
-                lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside),
+                lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside) + len(quick_steps),
             ),
             BindLane(client, self.binder, limit=options.bind_concurrency),
             self._work.set,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps
+import pytest
+
+from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.simulator.virtual_time import run_virtual
 
@@ -67,6 +69,51 @@ def test_those_that_wait_for_others_take_no_room() -> None:
         assert (began, len(tasks), len(steps)) == (["step"], 1, 1)
         assert has_room(tasks)
         await tasks.cancel()
+
+    run_virtual(scenario())
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+def test_steps_that_hang_take_no_room_once_they_are_overdue_and_again_when_others_would_be_too_many() -> None:
+    async def scenario() -> None:
+        changes: list[float] = []
+        steps = QuickSteps(2, lambda: changes.append(asyncio.get_running_loop().time()))
+        tasks = BindingTasks(2, lambda: None, steps.__len__)
+        for _ in range(2):
+            tasks.start(steps.run(forever()))
+        await asyncio.sleep(0.9)
+        assert (tasks.room, changes) == (0, [])
+        await asyncio.sleep(0.2)
+        assert (tasks.room, changes) == (2, [1.0, 1.0])
+        # As many as the limit are left out of account, no more.
+        for _ in range(2):
+            tasks.start(steps.run(forever()))
+        await asyncio.sleep(5)
+        assert (tasks.room, len(tasks)) == (0, 4)
+        await tasks.cancel()
+        assert (tasks.room, len(steps)) == (2, 0)
+
+    run_virtual(scenario())
+
+
+def test_a_slow_step_counts_again_once_it_has_ended_and_what_it_raises_is_raised() -> None:
+    async def scenario() -> None:
+        steps = QuickSteps(2)
+
+        async def fail() -> None:
+            await asyncio.sleep(2)
+            assert len(steps) == 1
+            raise RuntimeError("a bug")
+
+        with pytest.raises(RuntimeError, match="a bug"):
+            await steps.run(fail())
+        assert len(steps) == 0
+        assert await steps.run(asyncio.sleep(0.5, "quick")) == "quick"
+        await asyncio.sleep(5)
+        assert len(steps) == 0
 
     run_virtual(scenario())
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kscheduler.api.objects import Pod, PodCondition
-from kscheduler.binding_tasks import PreBindSteps
+from kscheduler.binding_tasks import PreBindSteps, QuickSteps
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Regarding
@@ -128,6 +128,7 @@ class Bench:
             nominator=self.nominator,
             waiting_pods=self.waiting,
             pre_binds=self.pre_binds,
+            quick_steps=QuickSteps(100),
             current_pod=self.watched.get,
             refused_pods=RefusedPods(self.queue, self.clock, RetryPauses(random.Random(0)), lambda: None),
         )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kscheduler.client.protocol import Binding
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
+from kscheduler.scheduler import Options
+from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
@@ -280,3 +284,72 @@ async def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes() -> 
         await world.sleep(299)
         assert not world.node_of("p")
         await world.until(world.all_bound, within_s=40)
+
+
+# --- bindings that go through plugins and hang ----------------------------------------------------------------------
+
+
+class Hanging(Rogue):
+    """Has something to do for each pod at the point it is put, and comes to no end for those named "hung"."""
+
+    name = "Hanging"
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None, None)
+        self.released = asyncio.Event()
+
+    async def _pass(self, pod: PodInfo) -> None:
+        if pod.pod.metadata.name.startswith("hung"):
+            await self.released.wait()
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        await self._pass(pod)
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Any:
+        await self._pass(pod)
+        return SKIP
+
+
+@pytest.mark.parametrize("point", ["preBind", "bind"])
+def test_plugins_that_hang_while_they_bind_do_not_stop_other_pods(point: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        hanging = Hanging()
+        # No more room than pods that hang, so that they would take all of it.
+        async with World(plugins={point: [hanging]}, options=Options(bind_concurrency=4)) as world:
+            world.add_nodes(4, cpu="100")
+            for number in range(4):
+                world.add_pod(make_pod(f"hung-{number}").priority(100))
+            await world.until(lambda: len(world.scheduler.bindings) == 4)
+            for number in range(40):
+                world.add_pod(make_pod(f"good-{number}"))
+            await world.until(lambda: all(world.node_of(f"good-{number}") for number in range(40)), within_s=3.0)
+            assert len(world.scheduler.bindings) == 4
+            hanging.released.set()
+            await world.until(world.all_bound)
+
+    scenario()
+
+
+@pytest.mark.parametrize(("verb", "point"), [(Verb.BIND, "bind"), (Verb.PATCH_STATUS, "preBind")])
+def test_an_apiserver_without_an_answer_for_pods_that_plugins_bind_does_not_stop_others(verb: Verb, point: str) -> None:
+    def concerns(subject: object) -> bool:
+        name = subject.name if isinstance(subject, Binding) else getattr(subject, "key", "").partition("/")[2]
+        return name.startswith("hung")
+
+    @in_virtual_time
+    async def scenario() -> None:
+        # With a plugin of its own there no pod goes the way of those that are only bound.
+        plugin = Rogue(lambda: POINTS[point], POINTS[point])
+        async with World(plugins={point: [plugin]}, options=Options(bind_concurrency=4)) as world:
+            world.faults.add(FaultKind.TIMEOUT, verb, delay_s=30.0, count=40, matches=concerns)
+            world.add_nodes(4, cpu="100")
+            for number in range(4):
+                world.add_pod(make_pod(f"hung-{number}").priority(100))
+            await world.until(lambda: len(world.scheduler.bindings) == 4)
+            for number in range(40):
+                world.add_pod(make_pod(f"good-{number}"))
+            await world.until(lambda: all(world.node_of(f"good-{number}") for number in range(40)), within_s=3.0)
+            await world.until(world.all_bound, within_s=600.0)
+
+    scenario()
