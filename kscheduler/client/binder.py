@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from kscheduler.client.bind_tries import Bug, Overdue, Tries, Try, may_change
 from kscheduler.client.concurrency import cancel_and_wait, within
+from kscheduler.client.fault_log import FaultLog
 from kscheduler.client.protocol import Binding, BindTry, Client
 from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, Unreachable
 
@@ -63,6 +64,7 @@ class Binder:
         self._client = client
         self._rng = rng
         self.may_bind: Callable[[], bool] = lambda: True
+        self._faults = FaultLog(log)
 
     async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
         """Returns when the pod is bound to that node; raises an APIError when it certainly is not.
@@ -123,7 +125,7 @@ class Binder:
         except APIError as error:
             one.answered(error)
         except Exception as bug:
-            log.exception("a fault of the program while a binding was written", extra={"pod": binding.name})
+            self._report("a fault of the program while a binding was written", bug, binding)
             one.failed(bug)
         else:
             one.answered(None)
@@ -169,7 +171,7 @@ class Binder:
         except APIError as error:
             return Look(Found.UNKNOWN, error)
         except Exception as bug:
-            log.exception("a fault of the program while a pod was read", extra={"pod": binding.name})
+            self._report("a fault of the program while a pod was read", bug, binding)
             return Look(Found.UNKNOWN, Bug(f"a fault of the program: {type(bug).__name__}"))
         metadata, node = pod.metadata, pod.spec.node_name
         if (metadata.namespace, metadata.name) != (binding.namespace, binding.name) or not metadata.uid:
@@ -183,6 +185,9 @@ class Binder:
         if metadata.deletion_timestamp is not None:
             return Look(Found.IMPOSSIBLE, _conflict(binding, "is being deleted"))
         return Look(Found.UNBOUND)
+
+    def _report(self, message: str, bug: Exception, binding: Binding) -> None:
+        self._faults.report(message, bug, namespace=binding.namespace, name=binding.name, uid=binding.uid)
 
 
 def not_leading() -> NotLeading:

@@ -383,3 +383,31 @@ def test_a_fault_of_the_program_leaves_a_binding_in_doubt_until_the_pod_was_look
         assert (tries, looks) == ((2, 2) if is_bound else (3, 2))
 
     run_virtual(scenario())
+
+
+def test_a_fault_of_the_program_in_each_try_is_logged_at_once_and_then_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = 0
+
+    async def scenario() -> None:
+        bench = Bench()
+
+        async def fail(binding: Binding, attempt: BindTry) -> None:
+            nonlocal tries
+            tries += 1
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(bench.client, "bind", fail)
+        task = asyncio.ensure_future(bench.bind())
+        await asyncio.sleep(155.0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    run_virtual(scenario())
+    assert tries > 80
+    # Now, and after pauses of 10, 20, 40 and 80 s, each up to the next try.
+    records = [record for record in caplog.records if "while a binding was written" in record.message]
+    assert len(records) == 5
+    assert all(record.exc_info for record in records)
+    assert 0.9 * tries < sum(record.__dict__["not_logged_meanwhile"] for record in records) + len(records) <= tries
