@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input_files import read_input
 
+MAX_MANIFEST_BYTES = 1 << 20
 _METRIC, _LABEL = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
@@ -67,16 +69,15 @@ def _parse_mapping(text: str) -> dict[str, str]:
 
 
 def _read_manifest(path: str) -> dict[str, str]:
-    import yaml
+    from kscheduler.yaml_documents import read_one_yaml
 
     flag = f"--allow-metric-labels-manifest {path}"
     try:
-        with open(path, "rb") as file:
-            document = yaml.safe_load(file)
+        document = read_one_yaml(read_input(path, MAX_MANIFEST_BYTES)).value
     except OSError as error:
         raise ConfigError(f"{flag}: failed to read allow list manifest: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{flag}: failed to parse allow list manifest: {' '.join(str(error).split())}") from error
+    except DecodeError as error:
+        raise ConfigError(f"{flag}: failed to parse allow list manifest: {error}") from error
     if isinstance(document, dict) and list(document) == ["allowListMapping"]:
         document = document["allowListMapping"]  # as kube-scheduler's --help has it
     document = document or {}

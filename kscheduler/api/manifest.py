@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import Node, Pod
@@ -34,6 +32,8 @@ from kscheduler.api.storage import (
 )
 from kscheduler.decoding import decode_document
 from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input_files import read_input
+from kscheduler.yaml_documents import read_yaml
 
 T = TypeVar("T")
 
@@ -59,8 +59,6 @@ _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct;
     ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
 }
 
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -69,15 +67,6 @@ class Manifests:
     others_skipped: dict[str, int]  # kind -> how many
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
     policies: tuple[PolicyObject, ...] = ()  # the same
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: a timestamp is text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own name and type)
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +143,7 @@ def _unfold(document: object, place: str, kind: str, api_version: str) -> Iterat
 
 def _documents(path: Path) -> Iterator[object]:
     try:
-        raw = path.read_bytes()
+        raw = read_input(path)
     except OSError as error:
         raise ConfigError(f"{path}: expected a readable file: {error.strerror}") from error
     if raw.lstrip().startswith(b"{"):
@@ -172,8 +161,9 @@ def _json(raw: bytes, path: Path) -> Iterator[object]:
 
 def _yaml(raw: bytes, path: Path) -> Iterator[object]:
     try:
-        yield from yaml.load_all(raw, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        for document in read_yaml(raw, is_large=True):
+            yield document.value
+    except DecodeError as error:
         raise ConfigError(f"{path}: expected YAML: {error}") from error
 
 

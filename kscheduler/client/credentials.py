@@ -21,7 +21,7 @@ from kscheduler.client.auth_library import AuthLibrary, auth_library
 from kscheduler.client.basic_auth import address_of, basic_header, checked_proxy, environment_proxy, header_secrets
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
-from kscheduler.client.tls import trust_anybody, verifying_context
+from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
 from kscheduler.redaction import SecretURL, hide_parts, hide_urls
@@ -260,7 +260,7 @@ def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field:
     if not configuration.cert_file:
         return
     try:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        load_pair(context, configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"{field}: certificate and key cannot be loaded: {error}") from error
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
-from kscheduler.config.document import yaml_fault
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input_files import read_file
 from kscheduler.redaction import SecretURL, hide_parts, hide_urls
+from kscheduler.yaml_documents import read_one_yaml
 
+MAX_BYTES = 1 << 24  # kubectl writes some hundred bytes for each cluster
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # section -> what each entry holds
 
 
@@ -143,11 +143,11 @@ def _existing(paths: str) -> list[str]:
 
 def _load(path: str) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(Path(path).read_bytes())
+        document = read_one_yaml(read_file(path, MAX_BYTES)).value
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"kubeconfig {path}: not valid YAML: {yaml_fault(error)}") from None
+    except DecodeError as error:
+        raise ConfigError(f"kubeconfig {path}: not valid YAML: {error}") from None
     if not isinstance(document, dict):
         got = _kind(document)
         raise ConfigError(f"kubeconfig {path}: expected a mapping with clusters, contexts and users, got {got}")

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import ssl
 
+from kscheduler.input_files import check_regular
+
 
 def verifying_context(ca_file: str | None = None, ca_data: str | None = None) -> ssl.SSLContext:
     """Trusts these authorities; without any, those of the system. Raises ssl.SSLError or OSError for bad ones."""
+    if ca_file:
+        check_regular(ca_file)
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
     # New in Python 3.13, and refused by it: authorities without key identifiers, which clusters have and Go accepts.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     return context
+
+
+def load_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> None:
+    """A certificate and its key, which may be in one file. Raises ssl.SSLError or OSError for files that are none."""
+    for path in (cert_file, key_file or cert_file):
+        check_regular(path)
+    context.load_cert_chain(cert_file, key_file)
 
 
 def trust_anybody(context: ssl.SSLContext) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import yaml
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import API_VERSION, PluginArgs, PluginConfig, SchedulerConfig
 from kscheduler.redaction import Secret
+from kscheduler.yaml_documents import write_yaml
 
 
 def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
@@ -30,9 +30,7 @@ def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, A
 
 
 def to_yaml(config: SchedulerConfig, *, with_secrets: bool = False) -> str:
-    return yaml.safe_dump(
-        to_v1(config, with_secrets=with_secrets), sort_keys=False, default_flow_style=False, width=120
-    )
+    return write_yaml(to_v1(config, with_secrets=with_secrets))
 
 
 def _plugin_config(entry: PluginConfig, with_secrets: bool) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from kscheduler.client.credentials import from_kubeconfig
@@ -26,9 +25,11 @@ from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSc
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
+from kscheduler.input_files import read_input
 from kscheduler.redaction import SecretURL, hide_parts
 
 TIMEOUT_S = 10.0
+MAX_TOKEN_BYTES = 1 << 16
 MAX_ANSWER = 64 * 1024 * 1024
 
 
@@ -158,7 +159,7 @@ async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> s
 def _token(options: ExplainOptions, clock: Clock) -> str:
     if options.token_file:
         try:
-            return Path(options.token_file).read_text(encoding="utf-8").strip()
+            return read_input(options.token_file, MAX_TOKEN_BYTES).decode().strip()
         except (OSError, ValueError) as error:
             raise ConfigError(f"--token-file {options.token_file}: cannot be read: {error}") from error
     if options.kubeconfig:

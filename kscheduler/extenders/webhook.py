@@ -17,7 +17,7 @@ import aiohttp
 
 from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.bounded_body import read_bounded
-from kscheduler.client.tls import trust_anybody, verifying_context
+from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
@@ -131,7 +131,7 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig, pa
         if certificate:
             _load_from_memory(context, certificate, key)
         elif tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
+            load_pair(context, tls.cert_file, tls.key_file)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"{path}: the client certificate and its key cannot be used: {error}") from error
 

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.errors import ConfigError
+from kscheduler.input_files import check_regular
 
 LIFETIME = datetime.timedelta(days=365)
 PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
@@ -97,6 +98,10 @@ def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
     for path in (cert_file, key_file):
         if not os.access(path, os.R_OK):
             raise ConfigError(f"{path}: expected a readable PEM file")
+        try:
+            check_regular(path)
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror or error}") from error
     try:
         context.load_cert_chain(cert_file, key_file, password=_no_password)
     except (ssl.SSLError, ValueError) as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from cryptography import x509
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, crypto
 
 from kscheduler.errors import ConfigError
+from kscheduler.input_files import read_file
 from kscheduler.serving.authorities import common_name
 from kscheduler.serving.certificates import ServerContext, file_state, load_files
 from kscheduler.serving.options import NamedPair
@@ -145,8 +145,8 @@ class _Loaded(NamedTuple):
     @classmethod
     def read(cls, cert_file: Any, key_file: Any) -> _Loaded:
         """From PEM files that are known to be a pair."""
-        chain = tuple(x509.load_pem_x509_certificates(Path(cert_file).read_bytes()))
-        return cls(chain, serialization.load_pem_private_key(Path(key_file).read_bytes(), None))
+        chain = tuple(x509.load_pem_x509_certificates(read_file(cert_file)))
+        return cls(chain, serialization.load_pem_private_key(read_file(key_file), None))
 
     def names(self) -> list[str]:
         """The common name, unless it is an address, and all names of hosts."""

@@ -21,6 +21,7 @@ from kscheduler.client.protocol import CONFIG_MAPS, Client
 from kscheduler.clock import Clock
 from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden
+from kscheduler.input_files import read_file
 from kscheduler.serving.authentication import FrontProxies
 from kscheduler.serving.authorities import Authorities
 from kscheduler.serving.options import AuthenticationOptions
@@ -114,8 +115,7 @@ class EndpointTrust:
         """Whether it changed what is in force. Raises ConfigError."""
         flag = f"--{key}"
         try:
-            with open(path, "rb") as file:
-                text = file.read()
+            text = read_file(path)
         except OSError as error:
             raise ConfigError(f"{flag} {path}: cannot be read: {error.strerror or error}") from error
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
+from kscheduler.input_files import read_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Row:
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
     """The rows of a file that has at least these columns. ConfigError for what is not so."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(io.BytesIO(read_input(path)), encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, csv.reader(file, strict=True), columns)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -11,7 +11,6 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
@@ -19,9 +18,10 @@ from yarl import URL
 
 from kscheduler.client.basic_auth import environment_proxy
 from kscheduler.client.bounded_body import read_bounded
-from kscheduler.client.tls import trust_anybody, verifying_context
+from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
+from kscheduler.input_files import read_file
 from kscheduler.redaction import Secret, SecretURL, hide_parts
 from kscheduler.telemetry.source import SourceError
 
@@ -159,7 +159,7 @@ def ssl_context(config: Endpoint) -> ssl.SSLContext:
         trust_anybody(context)
     if config.cert_file:
         try:
-            context.load_cert_chain(config.cert_file, config.key_file or None)
+            load_pair(context, config.cert_file, config.key_file or None)
         except (ssl.SSLError, OSError) as error:
             raise SourceError(f"certFile {config.cert_file}, with its key: {_reason(error)}") from error
     return context
@@ -179,8 +179,7 @@ def _stamp_of(*files: str) -> _Stamp:
 
 def _read_secret(file: str) -> Secret:
     try:
-        with Path(file).open("rb") as opened:
-            secret = opened.read(MAX_SECRET_BYTES).decode().strip()
+        secret = read_file(file, MAX_SECRET_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file}: expected a text file with a secret: {type(error).__name__}") from None
     if not secret or not secret.isprintable():

@@ -12,17 +12,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
-
-import yaml
 
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.config.decode import describe_kind
-from kscheduler.config.document import yaml_fault
-from kscheduler.errors import ConfigError, InternalError
+from kscheduler.errors import ConfigError, DecodeError, InternalError
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence
@@ -30,6 +26,7 @@ from kscheduler.framework.interface import EXTENSION_POINTS, Handle
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
+from kscheduler.input_files import read_input
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.command_measured import MeasuredEngine
@@ -38,6 +35,7 @@ from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.inspect import as_url, shown_file
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
+from kscheduler.yaml_documents import read_one_yaml
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -101,9 +99,9 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
     document: Any = {}
     if options.args:
         try:
-            document = yaml.safe_load(Path(options.args).read_text(encoding="utf-8")) or {}
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise ConfigError(f"--args: {options.args}: {_fault(error)}") from None
+            document = read_one_yaml(read_input(options.args)).value or {}
+        except (OSError, DecodeError) as error:
+            raise ConfigError(f"--args: {options.args}: {error}") from None
         if not isinstance(document, dict):
             raise ConfigError(f"--args: {options.args}: expected a mapping, got {describe_kind(document)}")
     given: Document = {GUEST_URL: as_url(options.file), **document}
@@ -112,10 +110,6 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
     if options.allow_insecure:
         given["allowInsecure"] = True
     return given
-
-
-def _fault(error: Exception) -> str:
-    return yaml_fault(error) if isinstance(error, yaml.YAMLError) else " ".join(str(error).split())
 
 
 # --- the trial ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.testing import make_node, make_pod
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}}
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 
 
@@ -40,7 +40,7 @@ def test_a_list_of_several_kinds_is_read_as_json(load: Load) -> None:
     document = {"apiVersion": "v1", "kind": "List", "items": [POD, NODE, SERVICE, SERVICE], "metadata": {}}
     found = load(msgspec.json.encode(document))
     assert [pod.key for pod in found.pods] == ["shop/p"]
-    assert [node.key for node in found.nodes] == ["n"]
+    assert [node.key for node in found.nodes] == ["n1"]
     assert found.others_skipped == {"Service": 2}
 
 
@@ -93,7 +93,7 @@ def test_kinds_of_the_same_name_in_other_groups_are_others(load: Load) -> None:
 
 def test_what_is_written_by_us_is_read_back(load: Load) -> None:
     pod = make_pod("p").req(cpu="1").node_affinity_in("zone", ["a"]).toleration("k", operator="Exists").obj()
-    node = make_node("n").capacity(cpu="4", memory="32Gi").taint("k").obj()
+    node = make_node("n1").capacity(cpu="4", memory="32Gi").taint("k").obj()
     items = [{"apiVersion": "v1", "kind": type(item).__name__, **msgspec.to_builtins(item)} for item in (pod, node)]
     found = load(msgspec.yaml.encode({"apiVersion": "v1", "kind": "List", "items": items}))
     assert (found.pods, found.nodes) == ((pod,), (node,))
@@ -103,17 +103,17 @@ def test_what_is_written_by_us_is_read_back(load: Load) -> None:
     ("text", "message"),
     [
         (
-            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n---\napiVersion: v1\nkind: List\nitems:\n"
+            "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\napiVersion: v1\nkind: List\nitems:\n"
             "- {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {priority: high}}\n",
             'cluster: document 2, item 0: Pod shop/p: spec.priority: expected int | null, got "high"',
         ),
         (
-            "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: many}}}",
+            "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: many}}}",
             "cluster: expected JSON",
         ),
         (
-            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: many}}",
-            'cluster: document 1: Node n: status.allocatable[cpu]: expected a quantity such as "100m" or "2Gi", '
+            "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: many}}",
+            'cluster: document 1: Node n1: status.allocatable[cpu]: expected a quantity such as "100m" or "2Gi", '
             'got "many"',
         ),
         ("apiVersion: v1\nkind: Pod\n", "cluster: document 1: Pod (no name): metadata.name: expected a name, got none"),

@@ -84,7 +84,7 @@ def test_several_wrong_types_and_unknown_fields_come_together() -> None:
 
 def test_a_document_that_holds_itself_is_refused() -> None:
     body = "profiles:\n- pluginConfig:\n  - name: NodeAffinity\n    args: &a {addedAffinity: *a}\n"
-    assert 'unknown field "addedAffinity.addedAffinity"' in refusal(body)
+    assert refusal(body).endswith("line 6, column 30: an anchor's value contains itself")
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_arguments_may_leave_out_apiversion_and_kind() -> None:
 
 
 def test_arguments_of_a_plugin_that_is_not_kube_schedulers_stay_as_they_are() -> None:
-    config = read("profiles: [{pluginConfig: [{name: Mine, args: {anything: [1, {x: y}]}}]}]")
-    assert config.profiles[0].raw_args("Mine") == {"anything": [1, {"x": "y"}]}
+    config = read("profiles: [{pluginConfig: [{name: Mine, args: {anything: [1, {x: z}]}}]}]")
+    assert config.profiles[0].raw_args("Mine") == {"anything": [1, {"x": "z"}]}
 
 
 def test_asking_for_arguments_of_another_kind_is_refused() -> None:

@@ -241,8 +241,8 @@ METRICS = {  # case -> metric, message after the metric's path
         '.clamp.max: Invalid value: "500m": must not be less than min',
     ),
     "outliers": (
-        "{name: m, source: custom, metric: m, clamp: {outliers: .nan}}",
-        ".clamp.outliers: Invalid value: NaN: not in valid range [1, 1000000.0]",
+        "{name: m, source: custom, metric: m, clamp: {outliers: 2e6}}",
+        ".clamp.outliers: Invalid value: 2000000.0: not in valid range [1, 1000000.0]",
     ),
     "smoothing": (
         "{name: m, source: custom, metric: m, smoothing: 1}",
@@ -513,7 +513,6 @@ TRIMARAN = {  # case -> plugin, arguments, message after the path of the argumen
         ".metricProvider.tokenFile: Forbidden: must not be given beside token",
     ),
     "watcher": ("LoadVariationRiskBalancing", "{watcherAddress: ''}", ".watcherAddress: Required value"),
-    "margin": ("LoadVariationRiskBalancing", "{safeVarianceMargin: .inf}", ".safeVarianceMargin: Invalid value"),
 }
 
 

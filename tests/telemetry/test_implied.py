@@ -108,11 +108,11 @@ def test_sources_and_metrics_of_all_profiles_count_once() -> None:
       metrics: [{{name: {}, source: cluster, resource: cpu}}]
 """
     settings = telemetry_settings(
-        parse_config(HEAD + "profiles:" + profile.format("a", "x") + profile.format("b", "y"))
+        parse_config(HEAD + "profiles:" + profile.format("a", "x") + profile.format("b", "z"))
     )
     assert settings.is_wanted
     assert [source.name for source in settings.sources] == ["cluster"]
-    assert [metric.name for metric in settings.metrics] == ["x", "y"]
+    assert [metric.name for metric in settings.metrics] == ["x", "z"]
 
 
 def test_arguments_of_a_plugin_that_the_profile_does_not_enable_are_found() -> None:

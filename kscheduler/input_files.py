@@ -1,0 +1,86 @@
+"""Files that users name, read whole: the opening of a pipe without a writer, or an endless device, holds nobody up.
+
+What is read while the scheduler runs (certificates, tokens) has to be a regular file, as nothing may wait there. What
+is read once, at the start, may come through a pipe (`--config <(envsubst < template)`), and is waited for a while.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+
+PIPE_PATIENCE_S = 10.0  # without a byte: whoever makes a configuration on the way has begun to write it by then
+MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
+
+
+def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
+    """The contents of a regular file, cut after `max_bytes`. Raises OSError whose `strerror` says what is wrong."""
+    with _Descriptor(path) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _not_regular(path, os.fstat(descriptor).st_mode)
+        return _read(descriptor, max_bytes)
+
+
+def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
+    """As `read_file`, from a pipe or a device too; TimeoutError after ten seconds in which nobody writes."""
+    with _Descriptor(path) as descriptor:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return _read(descriptor, max_bytes)
+        if stat.S_ISDIR(mode):
+            raise _not_regular(path, mode)
+        return _read_piped(descriptor, MAX_PIPED_BYTES if max_bytes is None else max_bytes)
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise OSError unless it is a regular file: for libraries that open it themselves, and would wait there."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise _not_regular(path, mode)
+
+
+class _Descriptor:
+    """An open file, never waited for. A path that holds a NUL is as good as none."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self._number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except ValueError as error:
+            raise FileNotFoundError(errno.ENOENT, str(error)) from error
+
+    def __enter__(self) -> int:
+        return self._number
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._number)
+
+
+def _read(descriptor: int, max_bytes: int | None) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read(-1 if max_bytes is None else max_bytes)
+
+
+def _read_piped(descriptor: int, max_bytes: int) -> bytes:
+    parts = bytearray()
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    while len(parts) < max_bytes:
+        if not waiting.poll(PIPE_PATIENCE_S * 1000):
+            raise TimeoutError(errno.ETIMEDOUT, f"nobody has written into this pipe for {PIPE_PATIENCE_S:g} s")
+        try:
+            part = os.read(descriptor, min(1 << 16, max_bytes - len(parts)))
+        except BlockingIOError:
+            continue
+        if not part:
+            break
+        parts += part
+    return bytes(parts)
+
+
+def _not_regular(path: str | os.PathLike[str], mode: int) -> OSError:
+    if stat.S_ISDIR(mode):
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
+    return OSError(errno.EINVAL, f"expected a regular file, got {kind}", os.fspath(path))
