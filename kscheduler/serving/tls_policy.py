@@ -47,9 +47,8 @@ INSECURE_SUITES = {
 }
 TLS_1_3_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
-# What Python's ssl module serves with.
-_DEFAULT_SUITES = "ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
-_OLD_SUITES = "ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!AESCCM"  # TLS 1.1 has SHA-1 alone
+# As Go serves without a list: no other suites of CBC, and no exchange of keys by RSA.
+_DEFAULT_SUITES = ":".join(dict.fromkeys(PREFERRED_SUITES.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
     # OpenSSL's second level of security, its default here, has no TLS below 1.2: the digests of those are too weak.
     level = "@SECLEVEL=2" if minimum >= TLS_1_2 else "@SECLEVEL=0"
     if not suites:
-        return TlsPolicy(minimum, f"{level}:{_DEFAULT_SUITES if minimum >= TLS_1_2 else _OLD_SUITES}")
+        return TlsPolicy(minimum, f"{level}:{_DEFAULT_SUITES}")
     chosen = [cipher for name, cipher in known.items() if name in suites]
     if not chosen:  # suites of TLS 1.3 alone: nothing is left for the versions before
         minimum, chosen = TLS_1_3, ["ECDHE-ECDSA-AES128-GCM-SHA256"]

@@ -283,6 +283,27 @@ async def test_versions_below_the_lowest_are_refused(flag: str, refused: ssl.TLS
         await connected(policy, speaking(refused))
 
 
+@pytest.mark.parametrize("name", [*PREFERRED_SUITES, *INSECURE_SUITES])
+async def test_without_a_flag_the_suites_are_those_of_go(name: str) -> None:
+    suite = {**PREFERRED_SUITES, **INSECURE_SUITES}[name]
+    if "ECDSA" not in suite or "RC4" in suite:  # the certificate is of this kind, and OpenSSL has no RC4
+        assert (suite in TlsPolicy().ciphers.split(":")) == (name in PREFERRED_SUITES)
+        return
+    client = speaking(ssl.TLSVersion.TLSv1_2, f"{suite}:@SECLEVEL=0")
+    if name in PREFERRED_SUITES:
+        assert await connected(TlsPolicy(), client) == ("TLSv1.2", suite)
+    else:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await connected(TlsPolicy(), client)
+
+
+@pytest.mark.parametrize("suite", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES256-SHA384"])
+@pytest.mark.parametrize("version", ["", "VersionTLS11"])
+async def test_suites_of_cbc_that_go_does_not_serve_are_not_served(suite: str, version: str) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await connected(tls_policy(version), speaking(ssl.TLSVersion.TLSv1_2, f"{suite}:@SECLEVEL=0"))
+
+
 async def test_the_suites_of_the_flag_alone_are_spoken() -> None:
     policy = tls_policy("", ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"])
     two = ssl.TLSVersion.TLSv1_2
