@@ -7,8 +7,11 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
 
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.serving.certificates import ServerContext
@@ -30,6 +33,23 @@ class Listen:
     address: str = "0.0.0.0"
     port: int = 10259
     tls: ssl.SSLContext | None = None  # None: plain HTTP
+
+
+class RequestLog(logging.LoggerAdapter[logging.Logger]):
+    """What aiohttp logs of requests. One that is malformed is the client's fault, anybody can send it, and the parser
+    quotes it: it may be a bearer token. Of such a request only the kind of fault is logged, for those who debug."""
+
+    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **keywords: Any) -> None:
+        if isinstance(exc_info, (HttpProcessingError, RequestPayloadError)):
+            super().log(logging.DEBUG, "a malformed request was refused", extra={"fault": type(exc_info).__name__})
+        else:
+            super().log(level, msg, *args, exc_info=exc_info, **keywords)
+
+    def exception(self, msg: object, *args: object, exc_info: Any = True, **keywords: Any) -> None:
+        self.log(logging.ERROR, msg, *args, exc_info=exc_info, **keywords)
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        return msg, kwargs
 
 
 class Listener:
@@ -71,6 +91,7 @@ class Listener:
             keepalive_timeout=KEEPALIVE_S,
             shutdown_timeout=SHUTDOWN_S,
             max_field_size=MAX_HEADER,
+            logger=RequestLog(log),
         )
         await runner.setup()
         listen = self._listen
