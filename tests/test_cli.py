@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -310,6 +311,27 @@ def test_a_kubeconfig_that_is_not_there_ends_the_program_with_one_line(
 def last_line(text: str) -> str:
     """Warnings are logged before."""
     return text.splitlines(keepends=True)[-1]
+
+
+# --- as a module ---
+
+
+@pytest.mark.parametrize("module", ["json", "yaml", "argparse"])
+def test_what_lies_in_the_current_directory_is_not_imported(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text("raise SystemExit('from the current directory')\n")
+    (tmp_path / "file.yaml").write_text(HEAD)
+    command = [sys.executable, "-m", "kscheduler", "config", "show", "file.yaml"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_a_directory_that_pythonpath_names_is_looked_in(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise SystemExit('as the user says')\n")
+    (tmp_path / "file.yaml").write_text(HEAD)
+    command = [sys.executable, "-m", "kscheduler", "config", "show", "file.yaml"]
+    environment = {**os.environ, "PYTHONPATH": "."}
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert shown.stderr == "as the user says\n"
 
 
 # --- an apiserver that cannot be reached --------------------------------------------------------------------------
