@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kscheduler.api.objects import Pod, PodCondition
@@ -75,6 +76,52 @@ class Evictions(Protocol):
     def wall(self) -> float:
         """Seconds since the Unix epoch."""
         ...
+
+
+@dataclass(slots=True)
+class Ending:
+    """The end of one victim, under way or over."""
+
+    end: object | None = None  # how it ended; None as long as it has not, and for ever if that failed
+    number: int = 0  # ascending in the order in which they are over; 0: under way
+
+
+class Endings:
+    """The victims that all profiles end: two preemptors may choose the same one while the first still writes."""
+
+    def __init__(self) -> None:
+        self.accepted: dict[str, float] = {}  # uid of a victim -> when its deletion was accepted, of late
+        self._latest = 0  # the number of the last one that is over
+        self._by_uid: dict[str, Ending] = {}
+        self._needed: dict[str, int] = {}  # uid of a preemptor -> the number after which ends matter to it
+
+    def choose(self, preemptor: str) -> None:
+        """A preemptor has chosen its victims: ends that come after this are as good as its own."""
+        self._needed[preemptor] = self._latest
+
+    def release(self, preemptor: str) -> None:
+        """All its victims have ended; what nobody asks for any more is forgotten."""
+        self._needed.pop(preemptor, None)
+        oldest = min(self._needed.values(), default=self._latest)
+        self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
+
+    def since_chosen(self, victim: str, preemptor: str) -> object | None:
+        """How a victim ended since the preemptor chose it; None if it did not, or somebody failed to end it."""
+        known = self._by_uid.get(victim)
+        return known.end if known is not None and known.number > self._needed.get(preemptor, 0) else None
+
+    def is_under_way(self, victim: str) -> bool:
+        known = self._by_uid.get(victim)
+        return known is not None and not known.number
+
+    def begin(self, uid: str) -> Ending:
+        ending = self._by_uid[uid] = Ending()
+        return ending
+
+    def finish(self, ending: Ending, end: object | None) -> None:
+        """`end`: None if that failed."""
+        self._latest += 1
+        ending.number, ending.end = self._latest, end
 
 
 class NoEvictions:

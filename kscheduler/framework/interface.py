@@ -32,7 +32,7 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
-from kscheduler.framework.evictions import Evictions, NoEvictions
+from kscheduler.framework.evictions import Endings, Evictions, NoEvictions
 from kscheduler.framework.ruling import Proposal
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import NoTelemetry, Telemetry
@@ -475,6 +475,7 @@ class Handle:
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
     evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
+    endings: Endings = field(default_factory=Endings)  # the victims of all profiles' preemptions
     telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies that go by them
     # Try a pod that is rejected in this cycle again in so many seconds, whatever its backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing

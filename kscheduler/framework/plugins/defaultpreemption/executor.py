@@ -41,7 +41,7 @@ class Executor:
         # uid of a preemptor -> its last victim, once that one's turn has come
         self._running: dict[str, Pod | None] = {}
         self._held: set[str] = set()  # uids of preemptors that something woke meanwhile, in vain
-        self._accepted: dict[str, float] = {}  # uid of a pod -> when its deletion was accepted, of late
+        self._endings = handle.endings  # of all profiles
 
     def is_running(self, uid: str) -> bool:
         """Are victims of this preemptor still to be ended, or are they still to be seen going?"""
@@ -58,7 +58,7 @@ class Executor:
 
     def has_ended(self, victim: Pod) -> bool:
         """Was its deletion accepted a moment ago? Then it is going, whatever the watch shows as yet."""
-        accepted = self._accepted.get(victim.metadata.uid)
+        accepted = self._endings.accepted.get(victim.metadata.uid)
         return accepted is not None and self._is_recent(accepted)
 
     def _is_recent(self, accepted: float) -> bool:
@@ -82,24 +82,27 @@ class Executor:
             return
         self._evictions.chosen(len(candidate.victims))
         self._running[preemptor.uid] = None
+        self._endings.choose(preemptor.uid)
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
 
     def _forget_accepted(self) -> None:
-        self._accepted = {uid: when for uid, when in self._accepted.items() if self._is_recent(when)}
+        accepted = self._endings.accepted
+        self._endings.accepted = {uid: when for uid, when in accepted.items() if self._is_recent(when)}
 
     async def _run(self, node_name: str, victims: Sequence[Pod], preemptor: PodInfo) -> None:
         try:
             started = self._handle.stopwatch()
             # 1. Pods that count on this room do so in vain.
             failed = not await self._clear_nominations(node_name, preemptor)
-            # 2. The victims: all but one together, that one last.
+            # 2. The victims: all but one together, that one last. One that another preemptor ends is left to it.
             end: _End | None = None
+            is_shared = False
             try:
                 *others, last = victims
                 if others:
-                    await self._evictions.together(*(self._evict(victim, preemptor, node_name) for victim in others))
+                    await self._evictions.together(*(self._end(victim, preemptor, node_name) for victim in others))
                 self._running[preemptor.uid] = last
-                end = await self._evict(last, preemptor, node_name)
+                end, is_shared = await self._end(last, preemptor, node_name)
             except Exception as error:
                 _log_failure(preemptor, node_name, error)
                 failed = True
@@ -109,12 +112,14 @@ class Executor:
             if end in (_End.ACCEPTED, _End.GONE_BEFORE):
                 is_seen = await self._evictions.until(lambda: self._is_going(last), ACCEPTED_S)
         finally:
+            self._endings.release(preemptor.uid)
             self._running.pop(preemptor.uid, None)
             was_held = preemptor.uid in self._held
             self._held.discard(preemptor.uid)
         # 4. Where no deletion may come that would wake it, wake it. A victim whose binding was given back was told of
         #    then, and is no more when its deletion is seen.
-        if failed or end is _End.GONE_BEFORE or not is_seen or (was_held and self._is_gone(last)):
+        sent_back_unseen = is_shared and end is _End.SENT_BACK
+        if failed or end is _End.GONE_BEFORE or not is_seen or sent_back_unseen or (was_held and self._is_gone(last)):
             self._evictions.try_again(preemptor.uid)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
@@ -133,6 +138,22 @@ class Executor:
                 succeeded = False
         return succeeded
 
+    async def _end(self, victim: Pod, preemptor: PodInfo, node_name: str) -> tuple[_End, bool]:
+        """End one victim, unless another preemptor does: how it ended, and whether that was another's doing."""
+        uid, endings = victim.metadata.uid, self._endings
+        while endings.is_under_way(uid):
+            await self._evictions.until(lambda: not endings.is_under_way(uid), ACCEPTED_S)
+        end = endings.since_chosen(uid, preemptor.uid)
+        if isinstance(end, _End):
+            return end, True
+        ending = endings.begin(uid)
+        end = None
+        try:
+            end = await self._evict(victim, preemptor, node_name)
+        finally:
+            endings.finish(ending, end)
+        return end, False
+
     async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> _End:
         """End one victim."""
         end = _End.SENT_BACK
@@ -145,7 +166,7 @@ class Executor:
                 return _End.GONE_BEFORE
             if not await self._evictions.delete(victim):
                 return _End.GONE_BEFORE
-            self._accepted[victim.metadata.uid] = self._evictions.wall()
+            self._endings.accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
         self._evictions.tell(victim, preemptor.pod, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})

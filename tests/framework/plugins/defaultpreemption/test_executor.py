@@ -247,6 +247,98 @@ def test_nobody_ends_a_pod_again_whose_deletion_was_accepted() -> None:
     run(scenario())
 
 
+OTHER = PodInfo(make_pod("other").uid("other").priority(1000).scheduler_name("mine").obj())
+
+
+async def two_preemptors(stage: Stage, *, is_of_one_profile: bool) -> None:
+    """Both choose all victims before the first has written anything, and carry it out side by side."""
+    executor = stage.executor if is_of_one_profile else Executor(stage.bench.handle, "DefaultPreemption")
+    stage.start()
+    executor.start(Candidate("n1", tuple(stage.victims)), OTHER)
+    works, stage.evictions.work = stage.evictions.work, []
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.sleep(3)
+    if stage.evictions.hold is not None:
+        stage.evictions.hold.set()
+    await asyncio.gather(*tasks)
+    assert not stage.holds()
+    assert not executor.is_running(OTHER.uid)
+
+
+@pytest.mark.parametrize("is_of_one_profile", [True, False])
+def test_a_victim_that_two_preemptors_choose_is_ended_once(is_of_one_profile: bool) -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"), make_pod("last"))
+        stage.evictions.hold = asyncio.Event()
+        await two_preemptors(stage, is_of_one_profile=is_of_one_profile)
+        for name in ("old", "last"):
+            assert [stage.evictions.log.count(f"{verb} {name}") for verb in ("mark", "delete")] == [1, 1]
+        assert len(stage.evictions.notes) == 2
+        assert [what for what, _ in stage.evictions.measured].count("ended") == 2
+
+    run(scenario())
+
+
+def test_preemptors_that_choose_the_same_victims_in_another_order_do_not_wait_for_each_other() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("a"), make_pod("b"), make_pod("c"))
+        stage.evictions.hold = asyncio.Event()
+        stage.start()
+        stage.executor.start(Candidate("n1", tuple(reversed(stage.victims))), OTHER)
+        works, stage.evictions.work = stage.evictions.work, []
+        tasks = [asyncio.ensure_future(work) for work in works]
+        await asyncio.sleep(1)
+        stage.evictions.hold.set()
+        await asyncio.gather(*tasks)
+        assert sorted(line for line in stage.evictions.log if line.startswith("delete ")) == [
+            "delete a",
+            "delete b",
+            "delete c",
+        ]
+
+    run(scenario())
+
+
+def test_a_victim_that_one_preemptor_failed_to_end_is_ended_by_the_other() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("old"))
+        stage.evictions.refuse["old"] = APIError("no", status=403)
+        await two_preemptors(stage, is_of_one_profile=True)
+        assert stage.evictions.log.count("delete old") == 2
+        assert sorted(stage.evictions.tried_again) == sorted([PREEMPTOR.uid, OTHER.uid])
+
+    run(scenario())
+
+
+def test_a_victim_that_one_preemptor_sent_back_is_not_deleted_by_the_other_which_is_tried_again() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("waiting").uid("w"))
+        stage.evictions.in_memory.add("w")
+        stage.start()
+        stage.executor.start(Candidate("n1", tuple(stage.victims)), OTHER)
+        first, second = stage.evictions.work
+        stage.evictions.work = []
+        await first
+        stage.evictions.in_memory.clear()  # it waits in the queue again
+        await second
+        assert stage.evictions.log == ["stop w for DefaultPreemption"]
+        assert stage.evictions.tried_again == [OTHER.uid]
+
+    run(scenario())
+
+
+def test_a_victim_that_is_chosen_again_after_it_was_sent_back_is_ended_again() -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("waiting").uid("w"))
+        stage.evictions.in_memory.add("w")
+        await stage.carry_out()
+        stage.evictions.in_memory.clear()
+        await stage.carry_out()
+        assert stage.evictions.log[-1] == "deleted waiting"
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
 def test_a_clock_that_jumps_ends_what_is_remembered_of_a_deletion(jump_s: float) -> None:
     """Deleting the pod once more does no harm; taking it for one that goes, for an hour, would."""
