@@ -75,14 +75,26 @@ class ScheduleBatch:
         batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
         # 2. Those at the front that the lane can decide.
         started = self._stopwatch()
-        done = self._place(batch, now)
+        asked = self._first_asked_for(batch, now)
+        done = self._place(batch[:asked], now)
         self._size = self._next_size(done, len(batch), self._stopwatch() - started)
-        # 3. The one that it cannot.
+        # 3. The one that it cannot, or that asks to be explained.
         rest = batch[done:]
         if rest:
+            started = self._stopwatch()
             self._alone(rest[0])
+            if done == asked and self._decisions is not None:
+                self._decisions.took(self._stopwatch() - started, now, is_asked_for=True)
             self._queue.put_back(rest[1:])
         return len(popped) - max(len(rest) - 1, 0)
+
+    def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        """The place of the first pod whose decision is to be told in full; as many as there are if there is none."""
+        decisions = self._decisions
+        if decisions is None:
+            return len(batch)
+        asked = (place for place, queued in enumerate(batch) if decisions.is_asked_for(queued.pod_info, now))
+        return next(asked, len(batch))
 
     def forget(self) -> None:
         """Plugins may judge otherwise from now on: what the lane knows from them is void."""

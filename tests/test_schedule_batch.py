@@ -245,3 +245,15 @@ def test_a_pod_that_fits_nowhere_waits_and_the_others_go_on() -> None:
     waiting = bench.queue.get("uid-default-huge")
     assert waiting is not None
     assert waiting.pool is Pool.UNSCHEDULABLE
+
+
+def test_a_pod_that_asks_to_be_explained_is_decided_alone_and_in_its_turn() -> None:
+    bench = BatchBench(explains=True)
+    names = [f"p{number}" for number in range(60)]
+    bench.enqueue(*(easy(name) for name in names[:50]))
+    bench.enqueue(easy("p50").annotation(**{"kscheduler.io/explain": "details"}))
+    bench.enqueue(*(easy(name) for name in names[51:]))
+    bench.run_all()
+    assert bench.dispatched == names
+    assert "p50" in bench.alone
+    assert len(bench.alone) < 20, "the others are decided by the lane once the share is spent"

@@ -1,16 +1,17 @@
 """Writes down every decision while it is made: cheap facts always, what each node said as long as it costs little.
 
 Looking at thousands of nodes takes longer than the decision did. So it may take a small share of the time that passes:
-where decisions are rare all of them are written down in full, and in a burst only some are.
+where decisions are rare all of them are written down in full, and in a burst only some are. Pods whose annotation asks
+for it are written down in full in a burst, too: these may take a larger share, which is bounded as well.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 
 from kscheduler.clock import Clock
+from kscheduler.explain.allowance import Allowance
 from kscheduler.explain.annotations import AnnotationLane, annotations_of
 from kscheduler.explain.details import NodeDetails, NodeNames, names_of, take_details
 from kscheduler.explain.options import DecisionLogOptions
@@ -22,11 +23,16 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
 SHARE = 0.005  # of all time may go into details
 SAVED_S = 0.01  # unspent time is kept up to this: some ten decisions among thousands of nodes
+ANNOTATION = "kscheduler.io/explain"  # of pods
+DETAILS = "details"  # its value
+ASKED_SHARE = 0.05  # of all time, for pods that ask: whoever may create pods must not slow the others down by more
+ASKED_SAVED_S = 0.1
 
 
 class DecisionLog:
@@ -45,7 +51,8 @@ class DecisionLog:
         self._top_nodes = options.top_nodes
         self._table = table
         self._stopwatch = stopwatch
-        self._details_from = -math.inf  # not before this moment are details taken
+        self._spare = Allowance(SHARE, SAVED_S)
+        self._asked = Allowance(ASKED_SHARE, ASKED_SAVED_S)
         self._names: NodeNames | None = None
         self._names_generation = -1  # of the table, when the names were read
         self._has_failed = False
@@ -80,8 +87,9 @@ class DecisionLog:
         else:
             record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
             _write_rejection(record, found)
-        if looks_back and now >= self._details_from and _looked_at_nodes(found):
-            record.details = self._details(queued, framework, state, record.node, now)
+        allowance = self._asked if self.is_asked_for(pod, now) else self._spare
+        if looks_back and allowance.has_some(now) and _looked_at_nodes(found):
+            record.details = self._details(queued, framework, state, record.node, now, allowance)
             record.bytes = record.measure()
         self.ring.add(record)
         if self._annotations is not None and record.refusal is not None:
@@ -96,11 +104,16 @@ class DecisionLog:
 
     def wants_details(self, now: float) -> bool:
         """Is there time again to look at what each node says to a pod?"""
-        return now >= self._details_from
+        return self._spare.has_some(now)
 
-    def took(self, seconds: float, now: float) -> None:
+    def is_asked_for(self, pod: PodInfo, now: float) -> bool:
+        """Does the pod ask for its details, and is there time for those that do?"""
+        annotations = pod.pod.metadata.annotations
+        return annotations is not None and annotations.get(ANNOTATION) == DETAILS and self._asked.has_some(now)
+
+    def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
         """A decision was made in a way that takes longer, for its details' sake: that is of the same time."""
-        self._details_from = max(self._details_from, now - SAVED_S / SHARE) + seconds / SHARE
+        (self._asked if is_asked_for else self._spare).spend(seconds, now)
 
     def bound(self, uid: str, now: float) -> None:
         self.ring.finish(uid, Outcome.BOUND, now)
@@ -122,7 +135,13 @@ class DecisionLog:
     # --- details ---
 
     def _details(
-        self, queued: QueuedPodInfo, framework: Framework, state: CycleState, chosen: str, now: float
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        chosen: str,
+        now: float,
+        allowance: Allowance,
     ) -> NodeDetails | None:
         """None if a plugin cannot be asked again; that must not cost the pod its decision."""
         started = self._stopwatch()
@@ -135,8 +154,7 @@ class DecisionLog:
             self._has_failed = True
             return None
         finally:
-            # A share of the time must pass before the next, but for what was saved.
-            self.took(self._stopwatch() - started, now)
+            allowance.spend(self._stopwatch() - started, now)
 
     def _names_of(self, rows: int) -> NodeNames:
         """Those read last, as long as the nodes are the same."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from kscheduler.framework.cycle_review import CycleReview, PluginScores
+from kscheduler.framework.node_values import NodeValue
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_table import NodeTable
 
@@ -47,12 +48,19 @@ class NodeScore(NamedTuple):
     plugins: tuple[PluginScore, ...]
 
 
+class ValueOnNode(NamedTuple):
+    node: str
+    plugin: str
+    value: NodeValue
+
+
 class NodeDetails(msgspec.Struct, gc=False):
     names: NodeNames
     statuses: tuple[Status, ...]  # why nodes were rejected, the most frequent reason first
     packed: bytes
     filters: tuple[str, ...] = ()  # the Filter plugins that were asked, in order
     best: tuple[NodeScore, ...] = ()  # empty if there was nothing to choose
+    values: tuple[ValueOnNode, ...] = ()  # numbers from outside that plugins went by on some nodes
 
     def numbers(self) -> array[int]:
         """Row -> FITS, NOT_EXAMINED, or FIRST_STATUS + the place of its status."""
@@ -67,7 +75,7 @@ class NodeDetails(msgspec.Struct, gc=False):
     def size(self) -> int:
         scores = sum(200 + 150 * len(node.plugins) for node in self.best)
         statuses = sum(200 + sum(map(len, status.reasons)) for status in self.statuses)
-        return 200 + len(self.packed) + 8 * len(self.filters) + scores + statuses
+        return 200 + len(self.packed) + 8 * len(self.filters) + scores + statuses + 300 * len(self.values)
 
 
 def names_of(table: NodeTable, rows: int) -> NodeNames:
@@ -85,12 +93,14 @@ def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: 
     """
     rejected = review.rejected_rows()
     feasible = review.feasible_rows()
+    best = _best_rows(review, top_nodes, chosen) if top_nodes and len(feasible) > 1 else []
     return NodeDetails(
         names,
         tuple(_without_fault(status) for status, _ in rejected[:MAX_STATUSES]),
         _packed(review, feasible, rejected),
         tuple(map(sys.intern, review.filters)),
-        _best(review, names, top_nodes, chosen) if top_nodes and len(feasible) > 1 else (),
+        _scored(review, names, best),
+        _values(review, names, [row for row, _ in best] or feasible[:top_nodes], rejected, top_nodes),
     )
 
 
@@ -112,11 +122,35 @@ def _packed(review: CycleReview, feasible: list[int], rejected: list[tuple[Statu
     return zlib.compress(numbers.tobytes(), _COMPRESSION)
 
 
-def _best(review: CycleReview, names: NodeNames, top_nodes: int, chosen: str) -> tuple[NodeScore, ...]:
+def _values(
+    review: CycleReview,
+    names: NodeNames,
+    best: list[int],
+    rejected: list[tuple[Status, list[int]]],
+    top_nodes: int,
+) -> tuple[ValueOnNode, ...]:
+    """Of the best nodes, and of some that a plugin left out because of its values."""
+    plugins = review.valuing_plugins
+    if not plugins:
+        return ()
+    out = [row for status, rows in rejected if status.plugin in plugins for row in rows[:top_nodes]][:top_nodes]
+    return tuple(
+        ValueOnNode(names.names[row], plugin, value) for row in (*best, *out) for plugin, value in review.values(row)
+    )
+
+
+def _best_rows(review: CycleReview, top_nodes: int, chosen: str) -> list[tuple[int, int]]:
+    """(row, total score)"""
     best = review.best_rows(top_nodes)
     row = review.table.row_of(chosen)
     if row is not None and row not in (each for each, _ in best):
         best = [*best[: top_nodes - 1], (row, review.total(row))]
+    return best
+
+
+def _scored(review: CycleReview, names: NodeNames, best: list[tuple[int, int]]) -> tuple[NodeScore, ...]:
+    if not best:
+        return ()
     by_plugin = review.score_again([row for row, _ in best])
     return tuple(
         NodeScore(names.names[row], total, tuple(_score_at(scores, place) for scores in by_plugin))

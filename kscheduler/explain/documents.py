@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from kscheduler.explain.details import FIRST_STATUS, FITS, NodeDetails, NodeScore
+from kscheduler.explain.details import FIRST_STATUS, FITS, NodeDetails, NodeScore, ValueOnNode
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Reason, Refusal
 from kscheduler.framework.status import STATUS_LABELS
@@ -51,6 +51,7 @@ def decision_document(
         "reasons": reasons[:MAX_REASONS],
         "reasonsLeftOut": max(len(reasons) - MAX_REASONS, 0),
         "bestNodes": [] if details is None else [_score_document(score) for score in details.best[:top_nodes]],
+        "values": [] if details is None else [_value_document(value) for value in details.values],
     }
     if all_nodes and details is not None:
         document["verdicts"] = dict(islice(_verdicts(details), MAX_NODES))
@@ -107,6 +108,21 @@ def _score_document(score: NodeScore) -> Document:
             }
             for each in score.plugins
         ],
+    }
+
+
+def _value_document(found: ValueOnNode) -> Document:
+    value = found.value
+    return {
+        "node": found.node,
+        "plugin": found.plugin,
+        "metric": value.metric,
+        "used": value.used,
+        "read": value.read,
+        "clamped": value.clamped,
+        "smoothed": value.smoothed,
+        "selfLoad": value.self_load,
+        "ageSeconds": None if value.age_s is None else round(value.age_s, 3),
     }
 
 

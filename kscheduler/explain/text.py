@@ -62,11 +62,16 @@ def _decision(decision: Document) -> Iterator[str]:
     if decision["reasonsLeftOut"]:
         yield f"  … and {_number(decision['reasonsLeftOut'])} rarer reasons"
     if not decision["detailed"] and decision["evaluated"]:
-        yield "  (the scheduler was busy: what each node said was not kept for this attempt)"
+        yield "  (the scheduler was busy: what each node said was not kept for this attempt; it is for pods with the"
+        yield "  annotation kscheduler.io/explain=details)"
     if decision["bestNodes"]:
         yield ""
         yield "Best nodes: score × weight of each plugin (raw scores in brackets)"
         yield from _table(_scores(decision["bestNodes"], decision["node"]))
+    if decision["values"]:
+        yield ""
+        yield "Values at that time (rules go by the smoothed one and what pods add that came since)"
+        yield from _table(_values(decision["values"]))
     if decision.get("verdicts"):
         yield ""
         yield "All nodes"
@@ -97,6 +102,20 @@ def _scores(nodes: Sequence[Document], chosen: str) -> Iterator[list[str]]:
         yield [name, _number(node["score"]), *map(_score, node["plugins"])]
     if any(node["node"] == chosen for node in nodes):
         yield ["* taken"]
+
+
+def _values(values: Sequence[Document]) -> Iterator[list[str]]:
+    yield ["node", "plugin", "metric", "went by", "read", "clamped", "smoothed", "pods since", "age"]
+    for value in values:
+        steps = [_decimal(value[step]) for step in ("read", "clamped", "smoothed")]
+        age = "" if value["ageSeconds"] is None else f"{value['ageSeconds']:.0f} s"
+        used = "none fresh" if value["used"] is None else _decimal(value["used"])
+        since = f"{value['selfLoad']:+.4g}" if value["selfLoad"] else ""
+        yield [value["node"], value["plugin"], value["metric"], used, *steps, since, age]
+
+
+def _decimal(number: float | None) -> str:
+    return "" if number is None else f"{number:.4g}"
 
 
 def _score(score: Document) -> str:

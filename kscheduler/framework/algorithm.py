@@ -34,6 +34,7 @@ from kscheduler.framework.interface import (
     TableScorePlugin,
 )
 from kscheduler.framework.node_filters import NodeFilters
+from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.observer import Observer
 from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
@@ -146,6 +147,11 @@ class Algorithm:
             (plugin, weight, isinstance(plugin, TableScorePlugin), isinstance(plugin, TableNormalizeScore))
             for plugin, weight in scores
         ]
+        self._valuing = {
+            plugin.name: plugin
+            for plugin in (*filters, *(plugin for plugin, _ in scores))
+            if isinstance(plugin, ValuingPlugin)
+        }
         self._percentage = percentage_of_nodes_to_score
         self._first_on_tie = first_on_tie
         self._evaluated = {
@@ -568,6 +574,7 @@ class Algorithm:
             self._verdicts,
             self._scores,
             filters=[plugin.name for plugin, _ in self._filter],
+            valuing=self._valuing,
             score_plugins=self._score,
             score_by_node=self._score_by_node,
             alone=self._judged_alone,

@@ -6,13 +6,14 @@ Good until the next search begins, and for scores until the decision takes room:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 from kscheduler._fast import FEASIBLE, MAX_CODE, NOT_EXAMINED, Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import ScorePlugin, TableNormalizeScore, TableScorePlugin
+from kscheduler.framework.node_values import NodeValue, ValuingPlugin
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -50,6 +51,7 @@ class CycleReview:
         scores: Scores,
         *,
         filters: Sequence[str] = (),
+        valuing: Mapping[str, ValuingPlugin] = {},
         score_plugins: Sequence[ScoreEntry],
         score_by_node: Scorer,
         alone: Mapping[int, Status],
@@ -62,6 +64,7 @@ class CycleReview:
         self._verdicts = verdicts
         self._scores = scores
         self.filters = tuple(name for name in filters if name not in state.skip_filter)  # that were asked, in order
+        self._valuing = valuing  # by name
         self._score_plugins = score_plugins
         self._score_by_node = score_by_node
         self._alone = alone
@@ -88,6 +91,20 @@ class CycleReview:
             if FEASIBLE < self._verdicts.code(row) <= MAX_CODE:
                 found.setdefault(status, []).append(row)
         return sorted(found.items(), key=lambda entry: -len(entry[1]))
+
+    @property
+    def valuing_plugins(self) -> Collection[str]:
+        """Those that go by numbers from outside."""
+        return self._valuing
+
+    def values(self, row: int) -> list[tuple[str, NodeValue]]:
+        """The numbers from outside that plugins went by on the node, by plugin."""
+        node = self.table.at(row)
+        return [
+            (name, value)
+            for name, plugin in self._valuing.items()
+            for value in plugin.values_of(self._state, self._pod, node)
+        ]
 
     def unexamined_rows(self) -> list[int]:
         """The rows that a search for only so many feasible nodes has left out."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kscheduler.config.metric_policy import Freshness, PolicySpec
 from kscheduler.snapshot.metric_columns import MetricColumn
@@ -25,6 +25,15 @@ class PolicyRef:
 
     namespace: str
     name: str
+
+
+class SampleSteps(NamedTuple):
+    """How a node's newest value came about, whether it is still fresh or not."""
+
+    read: float  # as the source said
+    clamped: float
+    smoothed: float
+    age_s: float
 
 
 class Telemetry(Protocol):
@@ -50,6 +59,10 @@ class Telemetry(Protocol):
 
         The same column for the same question, until `policies_version` grows: ask again then.
         """
+        ...
+
+    def sample_of(self, metric: str, row: int) -> SampleSteps | None:
+        """For people: the newest sample of the node in that row; None if there is none."""
         ...
 
     def failures(self, metric: str) -> int:
@@ -85,6 +98,9 @@ class NoTelemetry:
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
         raise KeyError(metric)
+
+    def sample_of(self, metric: str, row: int) -> None:
+        return None
 
     def failures(self, metric: str) -> int:
         return 0

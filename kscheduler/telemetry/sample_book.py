@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kscheduler.config.metric_policy import Metric
+from kscheduler.framework.telemetry import SampleSteps
 from kscheduler.telemetry.cadence import Cadence
 from kscheduler.telemetry.clamping import Bounds, Clamping
 from kscheduler.telemetry.node_rows import NodeRows
@@ -36,6 +37,7 @@ class SampleBook:
         self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> seconds of our clock; infinite: none
         self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source said
         self._read = array("d", [math.nan]) * len(rows)  # row -> value as it was read, neither clamped nor smoothed
+        self._clamped = array("d", [math.nan]) * len(rows)  # row -> the same, clamped
         self._came_at = array("d", [math.inf]) * len(rows)  # row -> when its sample arrived, by our clock
         self._changed_at = array("d", [math.inf]) * len(rows)  # row -> when its value changed, in the same way
         # Of the reading at hand, and some nodes: seconds since the sample, and the other value, before.
@@ -79,7 +81,7 @@ class SampleBook:
                 refused[OLDER] += 1
                 continue
             self._note_pace(row, value, now)
-            value = bounds.apply(value)
+            value = self._clamped[row] = bounds.apply(value)
             if smoothing and not math.isnan(self.values[row]):
                 value = smoothing * self.values[row] + (1.0 - smoothing) * value
             self.values[row] = value
@@ -105,6 +107,13 @@ class SampleBook:
                 self._changed_after.append(now - self._changed_at[row])
             self._read[row], self._changed_at[row] = value, now
 
+    def steps(self, row: int, now: float) -> SampleSteps | None:
+        """How the value in that row came about; None if there is none."""
+        self._rows.follow()
+        if row >= len(self.values) or math.isnan(self.values[row]):
+            return None
+        return SampleSteps(self._read[row], self._clamped[row], self.values[row], now - self.sampled_at[row])
+
     def clear(self, changed: Iterable[int]) -> None:
         """These rows have another node now, or none, or are new."""
         growth = len(self._rows) - len(self.values)
@@ -113,11 +122,12 @@ class SampleBook:
             self.sampled_at.extend([math.inf] * growth)
             self._stamps.extend([-math.inf] * growth)
             self._read.extend([math.nan] * growth)
+            self._clamped.extend([math.nan] * growth)
             self._came_at.extend([math.inf] * growth)
             self._changed_at.extend([math.inf] * growth)
         for row in changed:
             self.values[row] = math.nan
             self.sampled_at[row] = math.inf
             self._stamps[row] = -math.inf
-            self._read[row] = math.nan
+            self._read[row] = self._clamped[row] = math.nan
             self._came_at[row] = self._changed_at[row] = math.inf

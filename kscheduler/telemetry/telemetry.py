@@ -16,7 +16,7 @@ from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
 from kscheduler.framework.plugins.metricpolicy.rule_sets import metrics_of
-from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.framework.telemetry import PolicyRef, SampleSteps
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.columns import BookColumn
@@ -109,6 +109,10 @@ class LiveTelemetry:
             found = self._columns[key] = BookColumn(self._books[metric], self._rows, key[1], self._clock.now())
             self._sooner.set()
         return found
+
+    def sample_of(self, metric: str, row: int) -> SampleSteps | None:
+        book = self._books.get(metric)
+        return None if book is None else book.steps(row, self._clock.now())
 
     def failures(self, metric: str) -> int:
         return self._health.failures(metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from kscheduler.clock import ManualClock
-from kscheduler.explain.decisions import SAVED_S, SHARE, DecisionLog
+from kscheduler.explain.decisions import ANNOTATION, ASKED_SAVED_S, DETAILS, SAVED_S, SHARE, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.plugins.nodename import NodeName
@@ -15,8 +15,11 @@ from kscheduler.testing import make_node, make_pod
 from tests.framework.bench import Bench
 
 
-def decide(bench: Bench, log: DecisionLog, index: int = 0, now: float = 0.0) -> Decision | Rejection:
-    pod = PodInfo(make_pod(f"p{index}").obj())
+def decide(
+    bench: Bench, log: DecisionLog, index: int = 0, now: float = 0.0, *, asks: bool = False
+) -> Decision | Rejection:
+    builder = make_pod(f"p{index}")
+    pod = PodInfo((builder.annotation(**{ANNOTATION: DETAILS}) if asks else builder).obj())
     found = bench.framework.schedule_pod(bench.state, pod)
     log.decided(QueuedPodInfo(pod, 0.0, attempts=1), bench.framework, bench.state, found, now)
     return found
@@ -40,6 +43,22 @@ def test_details_are_kept_only_while_they_cost_little() -> None:
     assert saved + earned - 2 <= len(detailed) <= saved + earned + 2
     assert detailed[9] < 0.2, "what was saved is spent first"
     assert detailed[-1] > 19.0, "and never is everything spent for good"
+
+
+def test_pods_that_ask_for_their_details_get_them_in_a_burst_within_a_larger_share() -> None:
+    readings = itertools.count()
+    bench, step_s = bench_of_two(), 0.001
+    log = DecisionLog(DecisionLogOptions(), bench.cache.table, ManualClock(), lambda: next(readings) * step_s)
+    for index in range(100):
+        decide(bench, log, index)
+    asking = [decide(bench, log, index, asks=index % 2 == 0) for index in range(100, 300)]
+    assert len(asking) == 200
+    detailed = [int(record.key.rpartition("p")[2]) for record in log.ring if record.details is not None]
+    spent = int(SAVED_S / step_s) + 1
+    assert sorted(detailed)[:spent] == list(range(spent)), "while there is time, all get them"
+    burst = sorted(detailed)[spent:]
+    assert burst == list(range(100, 100 + 2 * len(burst), 2)), "then only those that ask"
+    assert abs(len(burst) - ASKED_SAVED_S / step_s) <= 1, "and not without end"
 
 
 def test_where_time_stands_still_all_details_are_kept() -> None:

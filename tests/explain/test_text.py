@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.client.times import micro_time
+from kscheduler.explain.details import ValueOnNode
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.record import Outcome, Reason, Refusal
 from kscheduler.explain.text import explanation_text
+from kscheduler.framework.node_values import NodeValue
 from tests.explain.records import make_details, make_record
 
 POD = {"namespace": "default", "name": "web", "nodeName": ""}
@@ -52,6 +54,23 @@ def test_a_bound_pod() -> None:
     )
 
 
+def test_values_that_plugins_went_by() -> None:
+    details = make_details()
+    details.values = (
+        ValueOnNode("n1", "MetricPolicy", NodeValue("cpu", 0.4375, 1.2, 0.9, 0.375, 0.0625, 12.3)),
+        ValueOnNode("n0", "MetricPolicy", NodeValue("cpu", None, 0.5, 0.5, 0.5, 0.0, 700.0)),
+        ValueOnNode("n3", "MetricPolicy", NodeValue("cpu", None, None, None, None, 0.0, None)),
+    )
+    text = explanation_text(document("is on n1", decision_document(make_record(details=details), micro_time)))
+    assert (
+        "Values at that time (rules go by the smoothed one and what pods add that came since)\n"
+        "  node  plugin        metric  went by     read  clamped  smoothed  pods since  age\n"
+        "  n1    MetricPolicy  cpu     0.4375      1.2   0.9      0.375     +0.0625     12 s\n"
+        "  n0    MetricPolicy  cpu     none fresh  0.5   0.5      0.5                   700 s\n"
+        "  n3    MetricPolicy  cpu     none fresh\n"
+    ) in text
+
+
 def test_a_waiting_pod() -> None:
     record = make_record(attempt=2)
     record.outcome, record.node, record.nodes, record.evaluated, record.feasible = Outcome.REJECTED, "", 3120, 3120, 0
@@ -84,7 +103,8 @@ def test_a_waiting_pod() -> None:
         "\n"
         "Nodes that do not fit\n"
         "  3,120 nodes:  NodeResourcesFit  Insufficient cpu, Insufficient memory\n"
-        "  (the scheduler was busy: what each node said was not kept for this attempt)\n"
+        "  (the scheduler was busy: what each node said was not kept for this attempt; it is for pods with the\n"
+        "  annotation kscheduler.io/explain=details)\n"
         "\n"
         "Preemption\n"
         "  makes room on n1\n"

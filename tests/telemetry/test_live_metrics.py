@@ -16,6 +16,7 @@ from kscheduler.client.protocol import METRIC_POLICIES
 from kscheduler.client.times import rfc3339
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.metric_policy import Freshness, Source
+from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
 from kscheduler.framework.telemetry import NoTelemetry
@@ -381,3 +382,25 @@ async def test_a_new_leader_gives_nodes_the_points_that_the_old_one_gave_them() 
     await asyncio.sleep(1)
     assert await late.points("last") == {"a": 65, "b": 65}
     await late.end()
+
+
+@in_virtual_time
+async def test_an_explanation_has_the_values_of_the_best_nodes_and_of_those_that_a_rule_left_out() -> None:
+    bench = Bench(BURST)
+    sampled = rfc3339(bench.clock.wall())
+    bench.serve(sampled, a="3800m", b="2")
+    bench.lead()
+    await asyncio.sleep(5)
+    await bench.place("p", "q")
+    assert bench.scheduler.decisions is not None
+    explainer = bench.scheduler.explainer(lambda: Leadership("a", True, "a"))
+    assert explainer is not None
+    found = explainer.explain("default/q")
+    assert found is not None
+    b, b_with_pods, a, _ = found["decisions"][0]["values"]
+    assert (b["node"], b["read"], b["used"], b["selfLoad"]) == ("b", 0.5, 0.5, 0.0)
+    assert (b_with_pods["node"], b_with_pods["used"], b_with_pods["selfLoad"]) == ("b", 0.525, pytest.approx(0.025))
+    assert 4.0 < b["ageSeconds"] < 7.0
+    assert (a["node"], a["used"]) == ("a", 0.95)
+    assert found["decisions"][0]["reasons"][0]["reasons"] == ["node(s) didn't satisfy metric rule load < 900m"]
+    await bench.end()

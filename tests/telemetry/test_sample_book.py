@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.config.metric_policy import Clamp, Freshness, Metric
+from kscheduler.framework.telemetry import SampleSteps
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
@@ -108,6 +109,16 @@ def test_values_are_clamped_and_then_smoothed() -> None:
     desk = Desk(clamp=Clamp(max=10), smoothing=0.75)
     assert desk.read(0.0, a=100.0) == [10.0, None]
     assert desk.read(15.0, a=2.0) == [0.75 * 10.0 + 0.25 * 2.0, None]
+
+
+def test_how_a_value_came_about_is_told_to_people() -> None:
+    desk = Desk(clamp=Clamp(max=10), smoothing=0.75)
+    assert desk.book.steps(0, 0.0) is None
+    desk.read(0.0, a=6.0)
+    desk.read(15.0, a=(100.0, 13.0))
+    assert desk.book.steps(0, 20.0) == SampleSteps(100.0, 10.0, 0.75 * 6.0 + 0.25 * 10.0, 7.0)
+    assert desk.book.steps(1, 20.0) is None
+    assert desk.book.steps(99, 20.0) is None
 
 
 def test_a_node_that_returns_under_its_name_begins_anew() -> None:

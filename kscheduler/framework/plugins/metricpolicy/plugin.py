@@ -30,6 +30,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
+from kscheduler.framework.node_values import NodeValue
 from kscheduler.framework.plugins.metricpolicy.pod_waits import OF_VALUES, PodWaits
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets, metrics_of
@@ -220,6 +221,12 @@ class MetricPolicy:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         state.read(_CYCLE, _Cycle).rules.kernel.score(verdicts, scores)
+
+    # --- for people ---
+
+    def values_of(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> list[NodeValue]:
+        cycle = state.get(_CYCLE, _Cycle)
+        return [] if cycle is None else cycle.rules.values_of(node, self._telemetry.sample_of)
 
     # --- the compiled lane ---
 

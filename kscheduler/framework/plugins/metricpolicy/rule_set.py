@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MetricRules
-from kscheduler._fast.metric_formulas import PODS, mark_of, points_of
+from kscheduler._fast.metric_formulas import LOW_RISK, PODS, Load, expected, mark_of, points_of
 from kscheduler.config.metric_policy import PolicySpec
+from kscheduler.framework.node_values import NodeValue
 from kscheduler.framework.plugins.metricpolicy.rules import Baseline, Rules, Values
 from kscheduler.framework.plugins.metricpolicy.use_history import UseHistory
 from kscheduler.framework.status import Status, unresolvable
-from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.framework.telemetry import PolicyRef, SampleSteps
 from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -87,6 +88,30 @@ class RuleSet:
     def points_of(self, node: NodeInfo) -> int:
         goals = self.rules.goals
         return points_of(goals, self._ranges, lambda number: self._input(number, node.row), lambda r: _use(node, r))
+
+    def values_of(self, node: NodeInfo, sample_of: Callable[[str, int], SampleSteps | None]) -> list[NodeValue]:
+        """What rules compare on the node, each input once for each way of counting pods since."""
+        rules = self.rules
+        loads: dict[tuple[int, Load | None], None] = {}
+        for test in (test for group in rules.groups for test in group):
+            loads[test.value, test.load] = None
+        for goal in rules.goals:
+            loads[goal.value, goal.load] = None
+            if goal.kind == LOW_RISK:
+                loads[goal.deviation, None] = None
+        return [self._value(number, load, node, sample_of) for number, load in loads]
+
+    def _value(
+        self, number: int, load: Load | None, node: NodeInfo, sample_of: Callable[[str, int], SampleSteps | None]
+    ) -> NodeValue:
+        read = self.rules.inputs[number]
+        metric = read.of.metric if isinstance(read, Baseline) else read.metric
+        used = expected(number, load, lambda n: self._input(n, node.row), lambda r: _use(node, r))
+        self_load = 0.0 if used is None else used - self._input(number, node.row)
+        steps = sample_of(metric, node.row)
+        if steps is None:
+            return NodeValue(metric, used, None, None, None, self_load, None)
+        return NodeValue(metric, used, steps.read, steps.clamped, steps.smoothed, self_load, steps.age_s)
 
     def status(self, detail: int) -> Status:
         """Removing pods from the node would not change what was measured there."""

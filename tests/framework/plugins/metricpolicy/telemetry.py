@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from kscheduler.config.metric_policy import Freshness, PolicySpec
-from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef
+from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef, SampleSteps
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -128,6 +128,11 @@ class FakeTelemetry:
         if key not in self._columns:
             self._columns[key] = FakeColumn(self._table, metric, self.windows.get(metric, 0.0))
         return self._columns[key]
+
+    def sample_of(self, metric: str, row: int) -> SampleSteps | None:
+        column = self.column(metric, Freshness(), last_good=True)
+        value = column.values[row]
+        return None if math.isnan(value) else SampleSteps(value, value, value, self.time - column.sampled[row])
 
     def failures(self, metric: str) -> int:
         return self.failed[metric]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import (
+    Deviation,
     FilterRule,
     PlanB,
     PolicySpec,
@@ -24,6 +25,7 @@ from kscheduler.config.metric_policy import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.node_values import NodeValue
 from kscheduler.framework.plugins.metricpolicy import rule_sets
 from kscheduler.framework.plugins.metricpolicy.plugin import NAME, MetricPolicy
 from kscheduler.framework.status import SKIP, Code, Status
@@ -256,6 +258,38 @@ def test_all_forms_say_the_same(policy: PolicySpec, values: Any, placed: Any) ->
     for number, (node, cpu) in enumerate(placed):
         bench.put(f"n{node}", f"p{number}", cpu)
     bench.judge(state, pod)
+
+
+# --- for people ---
+
+
+def test_the_values_that_rules_went_by_can_be_told_of_a_node() -> None:
+    risk = ScoreRule(metric="load", goal="LowRisk", range=Range(), deviation=Deviation("spread"))
+    bench = Bench(PolicySpec(filter=(BELOW_HALF,), score=(BALANCE, risk)), 2)
+    bench.say(0.1, 0.4)
+    bench.say(0.05, metric="spread")
+    bench.telemetry.time += 5.0
+    bench.put("n0", "there", "4")
+    state, pod, _ = bench.cycle()
+    found = [bench.plugin.values_of(state, pod, node) for node in bench.table]
+    assert found == [
+        [
+            NodeValue("load", 0.1, 0.1, 0.1, 0.1, 0.0, 5.0),
+            NodeValue("load", 0.5, 0.1, 0.1, 0.1, 0.4, 5.0),
+            NodeValue("spread", 0.05, 0.05, 0.05, 0.05, 0.0, 5.0),
+        ],
+        [
+            NodeValue("load", 0.4, 0.4, 0.4, 0.4, 0.0, 5.0),
+            NodeValue("load", 0.4, 0.4, 0.4, 0.4, 0.0, 5.0),
+            NodeValue("spread", None, None, None, None, 0.0, None),
+        ],
+    ]
+    bench.telemetry.expire("load")
+    state, pod, _ = bench.cycle()
+    assert bench.plugin.values_of(state, pod, bench.table.at(0))[0] == NodeValue("load", None, 0.1, 0.1, 0.1, 0.0, 5.0)
+    bench.telemetry.default = ""
+    state, pod, _ = bench.cycle()
+    assert bench.plugin.values_of(state, pod, bench.table.at(0)) == []
 
 
 # --- waiting ---
