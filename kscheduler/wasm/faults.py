@@ -7,6 +7,8 @@ import re
 from kscheduler.wasm.engine import FaultKind, GuestFault, patience_s
 from kscheduler.wasm.wasi import ProcessExit
 
+_STARTING = ("_start:", "_initialize:", "start section:")  # calls whose deadline is not the plugin's argument
+_HINT = '; the argument "deadline" of the plugin sets this limit'
 _LONGEST = 300  # of a message; the text quotes names from the guest
 _REASON = re.compile(r"wasm trap: (?P<reason>[^\n]+)")
 _FRAME = re.compile(r"^\s*0:\s+0x[0-9a-f]+ - (?P<function>[^\n]+)$", re.M)
@@ -45,6 +47,18 @@ def from_host(where: str, raised: Exception, output: str) -> GuestFault:
     return GuestFault(
         FaultKind.HOST, one_line(f"{where}: a host function raised {type(raised).__name__}: {raised}"), output
     )
+
+
+def with_hint(fault: GuestFault) -> str:
+    """What went wrong, and the plugin's argument that a deadline is."""
+    is_call = fault.kind is FaultKind.DEADLINE and not fault.message.startswith(_STARTING)
+    return fault.message + _HINT if is_call and _HINT not in fault.message else fault.message
+
+
+def with_output(fault: GuestFault) -> str:
+    """The same, and what the guest printed, such as the text of a panic; in one line."""
+    printed = one_line(fault.output)
+    return f"{with_hint(fault)}; it printed: {printed}" if printed else with_hint(fault)
 
 
 def one_line(text: str) -> str:

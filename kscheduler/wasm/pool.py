@@ -29,6 +29,7 @@ from kscheduler.wasm.engine import (
     Module,
     Wasi,
 )
+from kscheduler.wasm.faults import with_output
 from kscheduler.wasm.quarantine import Admission, Quarantine, QuarantineRules
 
 T = TypeVar("T")
@@ -109,11 +110,12 @@ class Pool:
         self._observer = observer
         self._timer = timer
         self._pages = 0  # of the instance used last
-        self._lock = threading.Lock()  # guards the five below
+        self._lock = threading.Lock()  # guards the six below
         self._idle: list[Instance] = []
         self._held: dict[str, Instance | None] = {}  # pod uid -> its instance; None once a fault has cost it
         self._alive = 0  # idle, lent and held
         self._quarantine = Quarantine(options.quarantine)
+        self._latest_fault = ""
         self._is_closed = False
 
     # --- for the plugin ---
@@ -294,7 +296,10 @@ class Pool:
             return
         if admission is Admission.REFUSED:
             left_s = self._quarantine.left_s(self._clock.now())
-            raise Unavailable(f"plugin {self.plugin}: quarantined after repeated faults, for {left_s:.1f} s more")
+            raise Unavailable(
+                f"plugin {self.plugin}: quarantined after repeated faults, for {left_s:.1f} s more; "
+                f"the latest fault: {self._latest_fault}"
+            )
         self._put_back(self._tried_instance(), None)
         with self._lock:
             ended = self._quarantine.succeeded(self._clock.now())
@@ -314,6 +319,7 @@ class Pool:
 
     def _failed(self, fault: GuestFault) -> None:
         with self._lock:
+            self._latest_fault = with_output(fault)
             begins = self._quarantine.failed(self._clock.now()) and not self._is_closed
             idle: list[Instance] = []
             if begins:
@@ -324,7 +330,7 @@ class Pool:
             instance.close()
         self._tell_sizes()
         if begins and self._observer is not None:
-            self._observer.wasm_quarantined(self.plugin, True, fault.message)
+            self._observer.wasm_quarantined(self.plugin, True, with_output(fault))
 
     def _tell_sizes(self) -> None:
         """A pool that is closed is no longer the plugin's."""

@@ -11,6 +11,7 @@ from kscheduler.wasm.batch.host_functions import CallContext
 from kscheduler.wasm.batch.points import ABI_VERSION, Point
 from kscheduler.wasm.batch.table_feed import Mirror
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
+from kscheduler.wasm.faults import with_output
 
 VERSION_EXPORT = "kscheduler_abi_v1"
 BASE_ANSWER_BYTES = 65_536
@@ -32,13 +33,13 @@ class BatchGuest:
 
     def open(self, config: str) -> Description:
         """Configure it, started as it is, and ask what it is. GuestError if it refuses its configuration."""
-        version = self.instance.call(VERSION_EXPORT)
+        version = self._run(VERSION_EXPORT)
         if version != ABI_VERSION:
             raise GuestFault(FaultKind.BAD_ANSWER, f"{VERSION_EXPORT}: expected {ABI_VERSION}, got {version}")
         self.context.begin(None)
         read_acknowledgement(self._send("ks_configure", config.encode(), BASE_ANSWER_BYTES), "ks_configure")
         self.context.begin(None)
-        described = read_description(self._take("ks_describe", self._function("ks_describe")(), BASE_ANSWER_BYTES))
+        described = read_description(self._take("ks_describe", self._run("ks_describe"), BASE_ANSWER_BYTES))
         self.description = described
         return described
 
@@ -71,12 +72,12 @@ class BatchGuest:
         address = 0
         if message:
             self._check_size(export, len(message))
-            allocated = self._function("ks_alloc")(len(message))
+            allocated = self._run("ks_alloc", len(message))
             address = int(allocated or 0) & _32_BITS
             if address == 0:
                 raise GuestFault(FaultKind.BAD_ANSWER, f"ks_alloc: expected room for {len(message)} bytes, got none")
             self.instance.write(address, message)
-        return self._take(export, self._function(export)(*before, address, len(message)), limit)
+        return self._take(export, self._run(export, *before, address, len(message)), limit)
 
     def _check_size(self, export: str, size: int) -> None:
         described = self.description
@@ -94,8 +95,12 @@ class BatchGuest:
             raise GuestFault(FaultKind.BAD_ANSWER, f"{export}: expected an answer of at most {limit} bytes, got {size}")
         return self.instance.read(address, size) if size else b""
 
-    def _function(self, export: str) -> Callable[..., int | float | None]:
-        found = self._prepared.get(export)
-        if found is None:
-            found = self._prepared[export] = self.instance.prepare(export)
-        return found
+    def _run(self, export: str, *numbers: int) -> int | float | None:
+        """Call an export. What the guest printed, as a panic does, becomes part of the fault's text."""
+        function = self._prepared.get(export)
+        if function is None:
+            function = self._prepared[export] = self.instance.prepare(export)
+        try:
+            return function(*numbers)
+        except GuestFault as fault:
+            raise GuestFault(fault.kind, with_output(fault)) from fault

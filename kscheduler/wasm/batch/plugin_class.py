@@ -25,6 +25,7 @@ from kscheduler.wasm.batch.pods import UNKNOWN
 from kscheduler.wasm.batch.points import DEFAULT, GUEST, METRICS, NO_NORMALIZING, REVERSE, Point
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import GuestFault
+from kscheduler.wasm.faults import with_output
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import LoadError
 from kscheduler.wasm.loading.guest import Guest
@@ -69,7 +70,7 @@ def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[Batch
     try:
         version = BatchVersion(guest.name, guest.version.module, guest.arguments, around)
     except (GuestFault, PluginError) as error:
-        raise LoadError(f"wasm: {error}") from error
+        raise LoadError(f"wasm: {with_output(error) if isinstance(error, GuestFault) else error}") from error
     made = make_class(guest.name, version, around)
     return type(guest.name, (_Following, made), {"guest": guest})
 

@@ -160,7 +160,7 @@ class ExtensionPlugin:
             code = cycle.run(export, lambda instance: invoke(instance, export, call))
         except (GuestFault, Unavailable) as fault:
             return self.failed(export, cycle.pod, fault)
-        return status_of(code, call.reason)
+        return status_of(export, code, call.reason)
 
     async def ask_apart(self, export: str, cycle: Cycle, call: Call) -> Any:
         """What the export returns, asked on another thread. GuestFault or Unavailable."""
@@ -228,7 +228,7 @@ class ExtensionPlugin:
         except (GuestFault, Unavailable) as fault:
             return None, self.failed("prefilter", cycle.pod, fault)
         names = PreFilterResult(frozenset(call.node_names)) if call.node_names else None
-        return names, status_of(code, call.reason)
+        return names, status_of("prefilter", code, call.reason)
 
     def ask_pre_score(self, cycle: Cycle, filtered: Sequence[str]) -> None:
         """Of the nodes that passed; notes that there is nothing to score, if the guest says so. CycleFault."""

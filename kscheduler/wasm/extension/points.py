@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kscheduler._fast import Scores, Verdicts, clear_raw
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import CycleFault, not_scored
+from kscheduler.framework.faults import CycleFault, not_scored, running
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
 from kscheduler.framework.status import REJECTED, SKIP, Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
@@ -81,7 +81,7 @@ class FilterPoint(ExtensionPlugin):
         for row, value, reason in answers:
             detail = details.setdefault((value, reason), len(details))
             if detail == len(statuses):
-                status = status_of(value, reason)
+                status = status_of("filter", value, reason)
                 assert status is not None
                 if not status.is_rejected:
                     self._stop(status)
@@ -91,7 +91,7 @@ class FilterPoint(ExtensionPlugin):
 
     def _stop(self, fault: Status | None) -> None:
         if fault is not None:
-            raise CycleFault(fault.of(self.name))
+            raise CycleFault(running("Filter", self, fault))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return self.cycle(state, pod).statuses[detail]
@@ -106,7 +106,7 @@ class PostFilterPoint(ExtensionPlugin):
 
         def ask(instance: Instance) -> tuple[PostFilterResult | None, Status | None]:
             mode, code = halves(invoke(instance, "postfilter", call))
-            return post_filter_result(mode, call.nominated), status_of(code, call.reason)
+            return post_filter_result(mode, call.nominated), status_of("postfilter", code, call.reason)
 
         try:
             return cycle.run("postfilter", ask)
@@ -132,7 +132,7 @@ class ScorePoint(ExtensionPlugin):
             score, code = halves(cycle.run("score", lambda instance: invoke(instance, "score", call)))
         except (GuestFault, Unavailable) as fault:
             return 0, self.failed("score", pod, fault)
-        return score, status_of(code, call.reason)
+        return score, status_of("score", code, call.reason)
 
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
         cycle = self.cycle(state, pod)
@@ -144,7 +144,7 @@ class ScorePoint(ExtensionPlugin):
             code = invoke(instance, "normalizescore", call)
             if code == 0:
                 scores.update(normalized_scores(call.normalized, dict(scores)))
-            return status_of(code, call.reason)
+            return status_of("normalizescore", code, call.reason)
 
         try:
             return cycle.run("normalizescore", ask)
@@ -175,7 +175,7 @@ class ScorePoint(ExtensionPlugin):
             return []
         if answers and _is_no_score(answers[-1][1]):
             _, value, reason = answers[-1]
-            status = status_of(halves(value)[1], reason)
+            status = status_of("score", halves(value)[1], reason)
             assert status is not None
             raise CycleFault(not_scored(self, status))
         return [(row, value >> 32) for row, value, _ in answers]
@@ -225,7 +225,7 @@ class PermitPoint(ExtensionPlugin):
         except (GuestFault, Unavailable) as fault:
             return self.failed("permit", pod, fault), 0.0
         code, seconds = permit_result(value)
-        return status_of(code, call.reason), seconds
+        return status_of("permit", code, call.reason), seconds
 
 
 class PreBindPoint(ExtensionPlugin):
@@ -243,7 +243,7 @@ class PreBindPoint(ExtensionPlugin):
             code = await self.ask_apart("prebind", cycle, call)
         except (GuestFault, Unavailable) as fault:
             return self.failed("prebind", pod, fault)
-        return status_of(code, call.reason)
+        return status_of("prebind", code, call.reason)
 
 
 class BindPoint(ExtensionPlugin):
@@ -256,7 +256,7 @@ class BindPoint(ExtensionPlugin):
             code = await self.ask_apart("bind", cycle, call)
         except (GuestFault, Unavailable) as fault:
             return self.failed("bind", pod, fault) or SKIP
-        return status_of(code, call.reason)
+        return status_of("bind", code, call.reason)
 
 
 class PostBindPoint(ExtensionPlugin):

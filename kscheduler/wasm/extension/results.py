@@ -8,11 +8,19 @@ from kscheduler._fast import MAX_RAW
 from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PostFilterResult
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import REJECTED, STATUS_LABELS, Code, Status
 from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.faults import with_hint
 from kscheduler.wasm.pool import Unavailable
 
 _CODES = {code.value: code for code in Code}
+_ALWAYS = frozenset({Code.ERROR}) | REJECTED
+_MORE: Mapping[str, frozenset[Code]] = {  # export -> what kube-scheduler takes from it beside success and those above
+    "prefilter": frozenset({Code.SKIP}),
+    "prescore": frozenset({Code.SKIP}),
+    "permit": frozenset({Code.WAIT}),
+    "bind": frozenset({Code.SKIP}),
+}
 _U32 = 0xFFFF_FFFF
 _NOOP, _OVERRIDE = 0, 1  # nominating modes
 
@@ -25,13 +33,15 @@ def halves(value: int) -> tuple[int, int]:
     return value >> 32, low - (1 << 32) if low >> 31 else low
 
 
-def status_of(code: int, reason: str) -> Status | None:
-    """None for success. A code that no release of Kubernetes knows is an error, as kube-scheduler takes it."""
+def status_of(export: str, code: int, reason: str) -> Status | None:
+    """None for success. Other codes than the export may return are errors with its reason, as in kube-scheduler."""
     if code == 0:
         return None
     known = _CODES.get(code)
     if known is None:
         return Status(Code.ERROR, (f"unknown status code {code}" + (f": {reason}" if reason else ""),))
+    if known not in _ALWAYS and known not in _MORE.get(export, ()):
+        return Status(Code.ERROR, (reason or f"{export} returned {STATUS_LABELS[known]}, without a reason",))
     return Status(known, (reason,) if reason else ())
 
 
@@ -75,7 +85,7 @@ _decode_scores: Callable[[bytes], dict[str, int] | None] = json_decoder(dict[str
 
 def fault_text(export: str, fault: Fault) -> str:
     """`wasm: <export> error: <what the guest printed>`, and what the engine says of it."""
-    message = str(fault).removeprefix(f"{export}: ")
+    message = (with_hint(fault) if isinstance(fault, GuestFault) else str(fault)).removeprefix(f"{export}: ")
     output = fault.output.rstrip("\n") if isinstance(fault, GuestFault) else ""
     return f"wasm: {export} error: {output}\n{message}" if output else f"wasm: {export} error: {message}"
 

@@ -12,7 +12,8 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.batch.points import Point
-from kscheduler.wasm.engine import GuestFault
+from kscheduler.wasm.engine import FaultKind, GuestFault
+from kscheduler.wasm.pool import Unavailable
 from tests.wasm.batch.fake_guest import ListGuest, Raw, pack, unpack
 from tests.wasm.batch.plugins import Made, info, make, make_table
 
@@ -340,3 +341,16 @@ def test_a_node_as_it_might_be_is_shown_for_one_question_only() -> None:
     assert made.plugin.filter(CycleState(), POD, table.at(0)) is not None
     assert made.plugin.filter(CycleState(), POD, node) is None
     assert filter_all(made).feasible_rows() == [1]
+
+
+def test_what_a_guest_printed_before_it_failed_is_in_its_fault_and_in_its_quarantine() -> None:
+    def panics(guest: Any, point: Point, question: Any) -> Any:
+        raise GuestFault(FaultKind.TRAP, "ks_call: unreachable", "panic: index out of range\n\ngoroutine 1:\n")
+
+    made = make(panics, points=["filter"])
+    shown = "ks_call: unreachable; it printed: panic: index out of range goroutine 1:"
+    for _ in range(3):
+        with pytest.raises(GuestFault, match=f"^{shown}$"):
+            filter_all(made)
+    with pytest.raises(Unavailable, match=f"the latest fault: {shown}$"):
+        filter_all(made)

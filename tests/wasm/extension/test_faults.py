@@ -141,6 +141,11 @@ def test_what_a_guest_printed_before_it_failed_is_in_its_status() -> None:
     assert others[0].startswith("wasm `unreachable` instruction executed")
 
 
+def test_a_call_past_its_deadline_says_which_argument_sets_it() -> None:
+    message = _room("filter", _ENDLESS).filter().message
+    assert message == 'wasm: filter error: ran longer than 10 ms; the argument "deadline" of the plugin sets this limit'
+
+
 def test_what_a_guest_printed_in_one_call_is_not_told_with_the_next() -> None:
     guest = module("print", text="hello\n", globals_="(global $calls (mut i32) (i32.const 0))", filter=f"""
       (if (global.get $calls) (then unreachable))
@@ -186,6 +191,7 @@ def test_after_some_faults_in_a_row_the_guest_is_left_alone_for_a_while() -> Non
     for _ in range(3):
         room.filter("n2")
     assert "quarantined" in room.filter("n1").message
+    assert "; the latest fault: filter: wasm `unreachable` instruction executed" in room.filter("n1").message
     room.clock.advance(60.0)
     assert room.filter("n1") is None
 

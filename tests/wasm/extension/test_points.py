@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 from kscheduler._fast import Scores, Verdicts
+from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, PostFilterResult, PreFilterResult
+from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.testing.wrappers import make_node, make_pod
 from kscheduler.wasm.extension.cluster_events import DEFAULT_EVENTS
 from kscheduler.wasm.extension.plugin import plugin_class
 from tests.wasm.extension.kit import Guest, Room, info, module, pair, reason
 
+_MAY_SKIP = ("prefilter", "prescore", "bind")
 _OK = "(i32.const 0)"
 _OK64 = "(i64.const 0)"
 _LARGEST, _SMALLEST = 2**31 - 1, -(2**31)
@@ -68,15 +73,29 @@ def status_value(export: str, code: int) -> str:
 
 @pytest.mark.parametrize("export", _STATUS_POINTS)
 @pytest.mark.parametrize("code", [*Code, 7, _LARGEST, _SMALLEST])
-def test_a_status_code_comes_out_as_it_went_in(export: str, code: int) -> None:
+def test_a_status_code_comes_out_as_it_went_in_where_kube_scheduler_takes_it(export: str, code: int) -> None:
     room = Room(guest_with(export, reason("why") + status_value(export, code), text="why"))
     status = _STATUS_POINTS[export](room)
     if code == Code.SUCCESS:
         assert status is None
-    elif code in list(Code):
-        assert status == Status(Code(code), ("why",))
-    else:
+    elif code not in list(Code):
         assert status == Status(Code.ERROR, (f"unknown status code {code}: why",))
+    elif (code == Code.SKIP and export not in _MAY_SKIP) or (code == Code.WAIT and export != "permit"):
+        assert status == Status(Code.ERROR, ("why",))
+    else:
+        assert status == Status(Code(code), ("why",))
+
+
+@pytest.mark.parametrize(("why", "shown"), [("not mine", "not mine"), ("", "filter returned Skip, without a reason")])
+def test_a_filter_that_skips_is_an_error_that_names_the_plugin_and_its_reason(why: str, shown: str) -> None:
+    room = Room(module("reason", text=why, filter=f"{reason(why)} (i32.const 5)"))
+    plugins = {"filter": [(Fence(room.plugin, room.handle), 1)]}
+    framework = Framework("p", plugins, room.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+    found = framework.schedule_pod(CycleState(), info())
+    assert isinstance(found, Rejection)
+    assert found.status.code is Code.ERROR
+    assert found.message == f'running "guest" filter plugin: {shown}'
+    assert room.filter() == Status(Code.ERROR, (shown,))
 
 
 # --- which points a guest has ---------------------------------------------------------------------------------------
@@ -182,7 +201,7 @@ def test_a_filter_that_answers_with_an_error_ends_the_cycle() -> None:
     verdicts.reset(room.cache.table.columns)
     with pytest.raises(CycleFault) as raised:
         room.plugin.filter_table(CycleState(), info(), room.cache.table, verdicts, 1)
-    assert raised.value.status == Status(Code.ERROR, ("bad",), "guest")
+    assert raised.value.status == Status(Code.ERROR, ('running "guest" filter plugin: bad',), "guest")
     assert room.pool.instances == 1  # the guest did nothing wrong
 
 

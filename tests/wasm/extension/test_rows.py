@@ -101,7 +101,7 @@ def test_the_first_error_by_row_ends_the_cycle() -> None:
     room = room_of(module("node_name", "reason", filter=by_name), threads=3, parallel=True)
     with pytest.raises(CycleFault) as raised:
         filtered(room)
-    assert raised.value.status.reasons == ("n0",)
+    assert raised.value.status.reasons == ('running "guest" filter plugin: n0',)
     room.plugin._sharing.close()
 
 
