@@ -76,7 +76,7 @@ def _compile_go(source: Path, target: Path) -> None:
 def _compile_assemblyscript(source: Path, target: Path) -> None:
     compiler = _assemblyscript()
     made = target.with_suffix(".wasm")  # the compiler goes by the ending
-    flags = ["-O3", "--use", "abort=host/abort", "--outFile"]
+    flags = ["-O3", "--outFile"]
     folder = SDK / "assemblyscript"
     _run(["node", compiler, source.relative_to(folder), *flags, os.path.relpath(made, folder)], folder)
     made.replace(target)

@@ -60,17 +60,17 @@ def test_a_batch_guest_says_at_run_time_where_it_runs(guest: Path, capsys: pytes
 
 
 def test_the_same_as_json(guest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    guest.write_bytes(module(BATCH_EXPORTS, [("env", "abort", "i:")], custom=b"x"))
+    guest.write_bytes(module(BATCH_EXPORTS, [("env", "exit", "i:")], custom=b"x"))
     code, out, _ = inspect(guest, capsys, "--output", "json")
     found = json.loads(out)
     assert code == 1
     assert found["abi"] == "kscheduler"
     assert found["extensionPoints"] is None
     assert found["memory"] == {"minimumBytes": 65536, "maximumBytes": None}
-    assert found["imports"] == [{"module": "env", "name": "abort", "type": "(i32) -> ()", "of": None, "isKnown": False}]
+    assert found["imports"] == [{"module": "env", "name": "exit", "type": "(i32) -> ()", "of": None, "isKnown": False}]
     assert {"name": "ks_describe", "type": "() -> (i64)"} in found["exports"]
     assert found["customSections"] == ["note"]
-    assert found["faults"] == ["import env.abort (i32) -> (): no host function of this name"]
+    assert found["faults"] == ["import env.exit (i32) -> (): no host function of this name"]
 
 
 def test_a_module_that_is_no_plugin_is_described_with_the_reason(

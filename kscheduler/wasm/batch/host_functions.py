@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.assemblyscript import abort_function
 from kscheduler.wasm.engine import HostFunction, Instance
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ def host_functions(now_ns: Callable[[], int]) -> Sequence[HostFunction]:
         HostFunction(MODULE, "log", "iii", "", _log),
         HostFunction(MODULE, "event", "iiiii", "", _event),
         HostFunction(MODULE, "now", "", "I", lambda instance: now_ns()),
+        abort_function(),
     )
 
 

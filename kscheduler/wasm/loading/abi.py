@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.wasm import assemblyscript
 from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType
 from kscheduler.wasm.loading.sections import Sections, printable
 
@@ -179,13 +180,15 @@ def unknown_imports(sections: Sections, abi: Abi | None) -> tuple[Import, ...]:
 def is_known_import(each: Import, abi: Abi | None) -> bool:
     if each.module == WASI:
         return isinstance(each.type, FuncType) and each.name in WASI_FUNCTIONS
-    return each.type == _host_functions(abi).get((each.module, each.name))
+    return abi is not None and each.type == _host_functions(abi).get((each.module, each.name))
 
 
 def origin_of(each: Import) -> str:
     """Whose import it is, for people: "" for nobody's."""
     if each.module == WASI:
         return "WASI preview 1" if each.name in WASI_FUNCTIONS else ""
+    if (each.module, each.name) in _LANGUAGES:
+        return "AssemblyScript"
     for abi in Abi:
         if (each.module, each.name) in _host_functions(abi):
             return abi.text
@@ -201,9 +204,9 @@ def _why_unknown(each: Import, abi: Abi | None) -> str:
 
 
 def _host_functions(abi: Abi | None) -> Mapping[tuple[str, str], FuncType]:
-    if abi is Abi.EXTENSION:
-        return EXTENSION_IMPORTS
-    return BATCH_IMPORTS if abi is Abi.BATCH else {}
+    if abi is None:
+        return {}
+    return {**_LANGUAGES, **(EXTENSION_IMPORTS if abi is Abi.EXTENSION else BATCH_IMPORTS)}
 
 
 def _imports(module: str, signatures: str) -> dict[tuple[str, str], FuncType]:
@@ -227,6 +230,8 @@ EXTENSION_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
 BATCH_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
     _imports("kscheduler", "log:iii: event:iiiii: now::I")
 )
+
+_LANGUAGES = {(assemblyscript.MODULE, assemblyscript.ABORT): assemblyscript.ABORT_TYPE}  # of guests of either kind
 
 _WASI = """
 args_get args_sizes_get environ_get environ_sizes_get clock_res_get clock_time_get fd_advise fd_allocate fd_close

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from kscheduler.client.loopback import is_loopback
-from kscheduler.redaction import SecretURL
+from kscheduler.redaction import HIDDEN, SecretURL
 
 FILE_PREFIX = "file://"
 
@@ -54,8 +54,10 @@ def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
         return FileSource(url.removeprefix(FILE_PREFIX))
     parts = _split(given)
     has_scheme = given.shown.lower().startswith(f"{parts.scheme}://")  # "user:password@host" has another first word
-    if not has_scheme and parts.scheme not in ("http", "https") and not url.startswith("/"):
-        raise SourceError(f"invalid URL: {given.shown}")
+    if not has_scheme and parts.scheme not in ("http", "https"):
+        fault = "unsupported URL scheme: " if url.startswith("/") else f"invalid URL: {given.shown}"
+        is_path = not parts.scheme and HIDDEN not in given.shown
+        raise SourceError(f"{fault} (for a file, write {FILE_PREFIX}{given.shown})" if is_path else fault)
     if parts.scheme not in ("http", "https"):
         raise SourceError(f"unsupported URL scheme: {parts.scheme}")
     if not parts.hostname:

@@ -26,11 +26,3 @@ export function event(isWarning: bool, reason: string, note: string): void {
 export function now(): i64 {
   return hostNow();
 }
-
-/** What AssemblyScript calls when something is wrong, such as an index out of range; see `--use abort=host/abort`. */
-export function abort(message: string | null, file: string | null, line: u32, column: u32): void {
-  const what = message === null ? "aborted" : message;
-  const where = file === null ? "" : file;
-  log(2, what + " in " + where + ":" + line.toString() + ":" + column.toString());
-  unreachable();
-}

@@ -69,7 +69,8 @@ def test_a_batch_guest_is_known_by_its_mark_and_may_leave_out_what_it_does_not_n
 @pytest.mark.parametrize(
     ("entry", "fault"),
     [
-        (("env", "abort", "i:"), "import env.abort (i32) -> (): no host function of this name"),
+        (("env", "exit", "i:"), "import env.exit (i32) -> (): no host function of this name"),
+        (("env", "abort", "i:"), "import env.abort (i32) -> (): expected (i32, i32, i32, i32) -> ()"),
         (("k8s.io/klog", "severity", ":I"), "import k8s.io/klog.severity () -> (i64): expected () -> (i32)"),
         (
             ("kscheduler", "now", ":I"),

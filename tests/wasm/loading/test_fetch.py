@@ -50,7 +50,7 @@ async def test_another_digest_than_the_pinned_one_is_refused_with_both(tmp_path:
     ("url", "message"),
     [
         ("", "wasm: guestURL is required"),
-        ("a.wasm", "wasm: error reading guestURL a.wasm: invalid URL: a.wasm"),
+        ("a.wasm", "wasm: error reading guestURL a.wasm: invalid URL: a.wasm (for a file, write file://a.wasm)"),
         ("oci://a/b", "wasm: error reading guestURL oci://a/b: unsupported URL scheme: oci"),
     ],
 )

@@ -31,12 +31,12 @@ def test_plain_http_from_another_machine_takes_an_opt_in() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("guest.wasm", "invalid URL: guest.wasm"),
+        ("guest.wasm", "invalid URL: guest.wasm (for a file, write file://guest.wasm)"),
         ("http://a b", "invalid URL: 'http://a b'"),
         ("http://a:port/", "invalid URL: http://<hidden>"),
         ("https://[::1/", "invalid URL: https://<hidden>"),
         ("Admin:password@host", "invalid URL: <hidden>@host"),
-        ("/guest.wasm", "unsupported URL scheme: "),
+        ("/guest.wasm", "unsupported URL scheme:  (for a file, write file:///guest.wasm)"),
         ("ftp://a/g", "unsupported URL scheme: ftp"),
         ("oci://a/g", "unsupported URL scheme: oci"),
         ("https:///g", "expected a URL with a host, got https:///g"),

@@ -1,10 +1,11 @@
-"""The 21 functions under the names that guests import them by."""
+"""The 21 functions of the interface under the names that guests import them by, and AssemblyScript's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kscheduler.wasm.assemblyscript import abort_function
 from kscheduler.wasm.engine import HostFunction
 from kscheduler.wasm.extension.host.api import ApiFunctions
 from kscheduler.wasm.extension.host.klog import Klog
@@ -38,7 +39,8 @@ def host_functions(api: ApiFunctions, scheduler: SchedulerFunctions, klog: Klog)
         (KLOG, "logs"): klog.logs,
         (KLOG, "severity"): klog.severity,
     }
-    return tuple(
+    own = tuple(
         HostFunction(module, name, kind.params, kind.results, functions[module, name])
         for (module, name), kind in EXTENSION_IMPORTS.items()
     )
+    return (*own, abort_function())
