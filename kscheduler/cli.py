@@ -91,7 +91,10 @@ def validate(options: ValidateOptions) -> int:
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
     for scheduler_name, plugin in idle_arguments(config):
-        print(f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it")
+        print(
+            f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it: "
+            f"to run it, write `- name: {plugin}` under plugins.multiPoint.enabled"
+        )
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")

@@ -42,6 +42,7 @@ from kscheduler.owner_file import write_for_owner
 from kscheduler.replica import Endpoint, Replica
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
+from kscheduler.telemetry.implied import idle_arguments
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> Sc
     config = apply_run_options(config, options)
     check_config(config, find)
     refuse_unsupported(config, options.config, guests)
+    for scheduler_name, plugin in idle_arguments(config):
+        log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
     return config
 
 

@@ -102,6 +102,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         HEAD + "profiles: [{plugins: {filter: {enabled: [{name: NoSuchThing}]}}}]\n",
         ['FilterPlugin "NoSuchThing" does not exist'],
     ),
+    "a plugin whose arguments are under another name": (
+        HEAD + "profiles: [{plugins: {multiPoint: {enabled: [{name: Packing}]}}, "
+        "pluginConfig: [{name: packing, args: {guestURL: 'file:///p.wasm'}}]}]\n",
+        ['PreFilterPlugin "Packing" does not exist', 'pluginConfig has arguments of "packing"', "have to be the same"],
+    ),
     "two profiles of one name": (
         HEAD + "profiles: [{schedulerName: a}, {schedulerName: a}]\n",
         ["profiles[1].schedulerName: Duplicate value"],

@@ -52,7 +52,8 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
             _check_fit_args(profile)
             lists = effective_plugins(profile, known)
         except ConfigError as error:
-            raise ConfigError(f"initializing profiles: creating profile for scheduler name {name}: {error}") from error
+            fault = f"initializing profiles: creating profile for scheduler name {name}: {error}"
+            raise ConfigError(fault + _misnamed(profile, known)) from error
         sorter = lists[ExtensionPoint.QUEUE_SORT][0][0]
         first = first or (sorter, profile.raw_args(sorter))
         if sorter != first[0]:
@@ -60,6 +61,17 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
             raise ConfigError(f"initializing profiles: {text}")
         if profile.raw_args(sorter) != first[1]:
             raise ConfigError(f'initializing profiles: different queue sort plugin args for profile "{name}"')
+
+
+def _misnamed(profile: Profile, known: PointMap) -> str:
+    """For a name that exists nowhere: the arguments that may have been meant for it, as they say what a guest is."""
+    plugins = profile.plugins
+    enabled = {plugin.name for field in plugins.__struct_fields__ for plugin in getattr(plugins, field).enabled}
+    if enabled <= known.keys():
+        return ""
+    given = dict.fromkeys(entry.name for entry in profile.plugin_config)
+    idle = [f'"{name}"' for name in given if name not in known and name not in enabled]
+    return f" (pluginConfig has arguments of {', '.join(idle)}: the two names have to be the same)" if idle else ""
 
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:

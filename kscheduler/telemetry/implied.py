@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kscheduler.config.duration import Duration
+from kscheduler.config.extension_points import KNOWN_PLUGINS
 from kscheduler.config.metric_policy import Clamp, Endpoint, Metric, Source
 from kscheduler.config.plugin_args import OWN_ARGS
 from kscheduler.config.trimaran import METRICS_SERVER, PROMETHEUS, TrimaranArgs, default_trimaran_args
@@ -48,12 +49,15 @@ def enabled_plugins(profile: Profile) -> set[str]:
 
 
 def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
-    """(scheduler name, plugin) where a profile has arguments of a plugin on live metrics that it does not enable."""
+    """(scheduler name, plugin) where a profile has arguments of a plugin that it does not enable, so that none is made.
+
+    Those of kube-scheduler's own plugins are left out: kube-scheduler takes them without a word.
+    """
     return [
         (profile.scheduler_name, entry.name)
         for profile in config.profiles
         for entry in profile.plugin_config
-        if entry.name in OWN_ARGS and entry.name not in enabled_plugins(profile)
+        if (entry.name in OWN_ARGS or entry.name not in KNOWN_PLUGINS) and entry.name not in enabled_plugins(profile)
     ]
 
 

@@ -119,9 +119,9 @@ def test_arguments_of_a_plugin_that_the_profile_does_not_enable_are_found() -> N
     profile = """
 - schedulerName: {}
   plugins: {{multiPoint: {{enabled: [{{name: {}}}]}}}}
-  pluginConfig: [{{name: MetricPolicy, args: {{}}}}, {{name: NodeResourcesFit, args: {{}}}}]
+  pluginConfig: [{{name: MetricPolicy, args: {{}}}}, {{name: NodeResourcesFit, args: {{}}}}, {{name: Mine, args: {{}}}}]
 """
     config = parse_config(
         HEAD + "profiles:" + profile.format("idle", "ImageLocality") + profile.format("busy", "MetricPolicy")
     )
-    assert idle_arguments(config) == [("idle", "MetricPolicy")]
+    assert idle_arguments(config) == [("idle", "MetricPolicy"), ("idle", "Mine"), ("busy", "Mine")]
