@@ -8,12 +8,13 @@ back to where it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
+from kscheduler.framework.faults import AnswersToCome
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -51,6 +52,7 @@ class ScheduleBatch:
         self._clock = clock
         self._stopwatch = stopwatch
         self._decisions = decisions
+        self._ask: Callable[[], Awaitable[None]] | None = None  # what the next pod's plugins want to know first
         self._size = 1  # of the next batch: larger while the lane decides all of it
 
     def run(self, now: float, most: int) -> int:
@@ -82,10 +84,10 @@ class ScheduleBatch:
         rest = batch[done:]
         if rest:
             started = self._stopwatch()
-            self._alone(rest[0])
+            is_decided = self._alone(rest[0])
             if done == asked and self._decisions is not None:
                 self._decisions.took(self._stopwatch() - started, now, is_asked_for=True)
-            self._queue.put_back(rest[1:])
+            self._queue.put_back(rest[1:] if is_decided else rest)
         return len(popped) - max(len(rest) - 1, 0)
 
     def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
@@ -95,6 +97,17 @@ class ScheduleBatch:
             return len(batch)
         asked = (place for place, queued in enumerate(batch) if decisions.is_asked_for(queued.pod_info, now))
         return next(asked, len(batch))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is there something to be awaited before anything else is decided?"""
+        return self._ask is not None
+
+    async def get_answers(self) -> None:
+        """What the next pod's plugins want to know; the pod is at its place in the queue."""
+        ask, self._ask = self._ask, None
+        if ask is not None:
+            await ask()
 
     def forget(self) -> None:
         """Plugins may judge otherwise from now on: what the lane knows from them is void."""
@@ -118,8 +131,9 @@ class ScheduleBatch:
             if self._one.skips(queued.pod_info):
                 return 1
             started = self._stopwatch()
-            self._alone(queued)
-            if self._lane is not None and self._decisions is not None:
+            if not self._alone(queued):
+                self._queue.put_back([queued])
+            elif self._lane is not None and self._decisions is not None:
                 self._decisions.took(self._stopwatch() - started, now)
         except MemoryError:
             raise
@@ -180,16 +194,21 @@ class ScheduleBatch:
         except Exception:
             log.exception("a batch could not be measured")
 
-    def _alone(self, queued: QueuedPodInfo) -> None:
+    def _alone(self, queued: QueuedPodInfo) -> bool:
+        """False: it waits for answers, and has to be put back."""
         cycle: BindingCycle | None = None
         try:
-            cycle = self._one.schedule(queued)
+            cycle = self._one.schedule(queued, may_wait=True)
             if cycle is not None:
                 self._dispatch(cycle)
         except MemoryError:
             raise
+        except AnswersToCome as waiting:
+            self._ask = waiting.ask
+            return False
         except Exception:
             self._failed(queued, cycle)
+        return True
 
     # --- after a bug of ours: it must cost a pod an attempt, not everybody the scheduler ---
 

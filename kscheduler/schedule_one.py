@@ -98,8 +98,11 @@ class ScheduleOne:
 
     # --- scheduling cycle ---
 
-    def schedule(self, queued: QueuedPodInfo) -> BindingCycle | None:
-        """Decide where the pod goes and hold its room. None: it goes nowhere now, and is back in the queue."""
+    def schedule(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
+        """Decide where the pod goes and hold its room. None: it goes nowhere now, and is back in the queue.
+
+        `may_wait`: it may also raise AnswersToCome; then nothing is decided, and the pod is as it was.
+        """
         started = self._clock.now()
         pod = queued.pod_info
         # 1. Leave out pods that need no decision.
@@ -108,6 +111,7 @@ class ScheduleOne:
         framework = self.decider_of(pod)
         # 2. Filter, score, select.
         state = CycleState()
+        state.may_wait = may_wait
         stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)

@@ -532,6 +532,7 @@ class Scheduler:
         try:
             while not self._draining:
                 if self._schedule_slice():
+                    await self._batch.get_answers()
                     await asyncio.sleep(0)
                 else:
                     await self._wait_for_work()
@@ -577,6 +578,8 @@ class Scheduler:
             if not tried:
                 self.lanes.start_next(now)  # whose pods may leave their backoff early now
                 return False
+            if self._batch.is_waiting:
+                return True
             left -= tried
             now = self._clock.now()
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -12,10 +12,13 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.compiled_lane import CompiledLane, Placements
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.faults import AnswersToCome
+from kscheduler.framework.interface import Plugin
 from kscheduler.framework.status import Status
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.schedule_batch import MOST_PODS, ScheduleBatch
 from kscheduler.schedule_one import BindingCycle
+from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -48,8 +51,8 @@ class TamedLane(CompiledLane):
 
 
 class BatchBench(Bench):
-    def __init__(self, *, explains: bool = False) -> None:
-        super().__init__()
+    def __init__(self, plugins: Mapping[str, Sequence[Plugin]] | None = None, *, explains: bool = False) -> None:
+        super().__init__(plugins)
         self.node("n1", cpu="1000", pods=10_000)
         self.lane = TamedLane(self.cache.table)
         self.alone: list[str] = []  # names of the pods that were decided one by one
@@ -71,10 +74,10 @@ class BatchBench(Bench):
             decisions=log,
         )
 
-    def _decide_alone(self, queued: QueuedPodInfo) -> BindingCycle | None:
+    def _decide_alone(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
         self.alone.append(queued.pod_info.pod.metadata.name)
         self.spent.advance(0.001)
-        cycle = self.schedule_one(queued)
+        cycle = self.schedule_one(queued, may_wait=may_wait)
         self.after_alone()
         return cycle
 
@@ -257,3 +260,35 @@ def test_a_pod_that_asks_to_be_explained_is_decided_alone_and_in_its_turn() -> N
     assert bench.dispatched == names
     assert "p50" in bench.alone
     assert len(bench.alone) < 20, "the others are decided by the lane once the share is spent"
+
+
+class Asking:
+    """Filter: it has to ask elsewhere about each pod, unless the cycle has to have its answer at once."""
+
+    name = "Asking"
+
+    def __init__(self) -> None:
+        self.answered: set[str] = set()
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        name = pod.pod.metadata.name
+
+        async def ask() -> None:
+            self.answered.add(name)
+
+        if state.may_wait and name not in self.answered:
+            raise AnswersToCome(ask)
+        return None
+
+
+async def test_a_pod_that_waits_for_answers_keeps_its_place_and_is_decided_with_them() -> None:
+    bench = BatchBench({"filter": [Asking()]})
+    bench.enqueue(hard("a"), hard("b"))
+    for name in ("a", "b"):
+        assert (bench.run(), bench.batch.is_waiting) == (1, True)
+        assert bench.queue.counts().active == (2 if name == "a" else 1)
+        await bench.batch.get_answers()
+        assert (bench.batch.is_waiting, bench.run()) == (False, 1)
+    assert bench.alone == ["a", "a", "b", "b"]
+    assert bench.dispatched == ["a", "b"]
+    bench.queue.check()

@@ -17,7 +17,7 @@ from kscheduler.framework.crowds import Crowds, only_room
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.faults import CycleFault, invalid_score, not_scored, raised, running
+from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, not_scored, raised, running
 from kscheduler.framework.interface import (
     FilterPlugin,
     Handle,
@@ -29,6 +29,7 @@ from kscheduler.framework.interface import (
     PreScorePlugin,
     ProposingPlugin,
     ScorePlugin,
+    SearchingFilterPlugin,
     TableFilterPlugin,
     TableNormalizeScore,
     TableScorePlugin,
@@ -52,6 +53,8 @@ SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-sch
 
 # kube-scheduler's floors: with fewer nodes all are examined, with more at least so many feasible ones are looked for.
 MIN_FEASIBLE_NODES_TO_FIND = 100
+# kube-scheduler's share without a percentage: it falls by one for each 125 nodes, down to the least.
+ADAPTIVE_PERCENTAGE, MIN_ADAPTIVE_PERCENTAGE = 50, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class Algorithm:
         self._pre_filter = pre_filter
         # Asking whether a plugin has a table form costs microseconds: it is asked here, once.
         self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in filters]
+        self._searching = {plugin.name for plugin in filters if isinstance(plugin, SearchingFilterPlugin)}
         self._node_filters = node_filters
         self._nominations = handle.nominations
         self._crowds = Crowds(handle.table, handle.nominations)
@@ -191,7 +195,7 @@ class Algorithm:
     def looks_at_all(self) -> bool:
         """Does a search look at all nodes, as many as there are now?"""
         nodes = len(self._handle.table)
-        return feasible_nodes_to_find(self._percentage, nodes) >= nodes
+        return self._feasible_to_find(nodes) >= nodes
 
     def pass_over(self, searches: int) -> None:
         """So many searches of all nodes have been made elsewhere: where the next one starts goes on all the same."""
@@ -394,16 +398,24 @@ class Algorithm:
             rows = [row for name in node_names if (row := table.row_of(name)) is not None]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
             nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if nobody named it
+        last = next((each for each, _ in reversed(self._filter) if each.name not in state.skip_filter), None)
+        # One more than is looked for: a search ends before the node that is one too many.
+        enough = self._feasible_to_find(nodes) + 1
+        may_stop = ruling is None and not self._nominations and enough <= nodes
         for position, (plugin, by_table) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
             started = self._begin(plugin, "Filter")
             try:
-                if by_table:
+                if may_stop and plugin is last and plugin.name in self._searching:
+                    start = self._next_start_row % max(table.columns.rows, 1)
+                    searching = cast(SearchingFilterPlugin, plugin)
+                    searching.filter_until(state, pod, table, verdicts, position, start, enough)
+                elif by_table:
                     cast(TableFilterPlugin, plugin).filter_table(state, pod, table, verdicts, position)
                 else:
                     self._filter_by_node(plugin, state, pod, position)
-            except CycleFault:
+            except (CycleFault, AnswersToCome):
                 raise
             except Exception as error:
                 raise CycleFault(raised(plugin, "Filter", error)) from error
@@ -494,6 +506,13 @@ class Algorithm:
             self._judged_alone[node.row] = status
             self._verdicts.reject(node.row, CROWDED, 0)
 
+    def _feasible_to_find(self, nodes: int) -> int:
+        """How many feasible nodes end the search of so many. See RATIONALE.md for plugins that take long for each."""
+        percentage = self._percentage
+        if percentage == 0 and self._searching:
+            percentage = max(ADAPTIVE_PERCENTAGE - nodes // 125, MIN_ADAPTIVE_PERCENTAGE)
+        return feasible_nodes_to_find(percentage, nodes)
+
     def _sample(self, nodes: int) -> int:
         """Keep only as many feasible nodes as the profile asks to find; returns the nodes looked at.
 
@@ -501,7 +520,7 @@ class Algorithm:
         counts on by as many nodes as it looked at, whichever they were.
         """
         rows = max(self._handle.table.columns.rows, 1)
-        wanted = feasible_nodes_to_find(self._percentage, nodes)
+        wanted = self._feasible_to_find(nodes)
         evaluated = nodes
         if wanted < nodes:
             evaluated = min(self._verdicts.limit_feasible(self._next_start_row % rows, wanted), nodes)

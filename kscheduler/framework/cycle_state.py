@@ -15,15 +15,17 @@ class CycleState:
     `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that said Skip in this cycle at PreFilter, at
     PreScore and before PreBind. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
     soon as this pod has its room, or, if they are named later, as soon as it is bound. `decider`: the scheduler name of
-    the profile whose plugins decide, which need not be the pod's own; "" before they do.
+    the profile whose plugins decide, which need not be the pod's own; "" before they do. `may_wait`: a plugin may end
+    the search with `AnswersToCome`.
     """
 
-    __slots__ = ("_data", "decider", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("_data", "decider", "may_wait", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[str, object] = {}  # plugin name -> what it wrote
         self.pods_to_activate: dict[str, PodInfo] = {}
         self.decider = ""
+        self.may_wait = False
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: frozenset[str] = frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from kscheduler.errors import APIError, PluginError
 from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
 from kscheduler.framework.status import Code, Status, error_status
@@ -23,6 +25,17 @@ class CycleFault(Exception):
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
         self.status = status
+
+
+class AnswersToCome(Exception):
+    """A plugin has questions that take long, and whoever runs the cycle may await them: then the pod is tried again.
+
+    Raised only where the cycle's state allows it, before the cycle has changed anything.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("the cycle waits for answers")
+        self.ask = ask  # raises nothing but cancellation
 
 
 def raised(plugin: Plugin, point: str, error: Exception) -> Status:

@@ -187,7 +187,7 @@ class Fence:
             return self._sorted(call)
         if method == "normalize_score":
             return self._normalized(self._watched(method, call, _status()))
-        if method == "filter_table":
+        if method in ("filter_table", "filter_until"):
             return _own_code_only(self._watched(method, call, _anything))
         return self._watched(method, call, check)
 
@@ -280,9 +280,9 @@ class Fence:
 def _own_code_only(watched: Call) -> Call:
     """Rejections under another plugin's code would be blamed on that plugin."""
 
-    def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int) -> None:
+    def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int, *circle: int) -> None:
         before = {code for code, _ in verdicts.histogram()}
-        watched(state, pod, table, verdicts, code)
+        watched(state, pod, table, verdicts, code, *circle)
         strange = {found for found, _ in verdicts.histogram()} - before - {code}
         if strange:
             raise WrongAnswer(f"expected rejections under code {code}, got {_shown(sorted(strange))}")

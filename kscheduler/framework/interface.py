@@ -138,6 +138,27 @@ class TableFilterPlugin(FilterPlugin, Protocol):
 
 
 @runtime_checkable
+class SearchingFilterPlugin(TableFilterPlugin, Protocol):
+    """A table filter that takes so long for each node that a search had better stop when it has found enough."""
+
+    def filter_until(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        table: NodeTable,
+        verdicts: Verdicts,
+        code: int,
+        start: int,
+        enough: int,
+    ) -> None:
+        """As `filter_table`, of feasible rows in a circle from row `start`, until `enough` are known to fit.
+
+        Rows after that stay feasible, whatever they are.
+        """
+        ...
+
+
+@runtime_checkable
 class DemandingFilterPlugin(TableFilterPlugin, Protocol):
     """A table filter that can say what it goes by, so that dry runs of preemption need not ask it node by node."""
 

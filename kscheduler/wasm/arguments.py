@@ -50,7 +50,8 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
     reload_interval: Duration = Duration(0)  # how often the source is looked at for a new version; 0: never
     allow_insecure: bool = False  # plain http to other machines
     pure: bool = False  # the user's word that answers depend on pod and node object only
-    parallel: bool = False  # the user's word that what the guest says of a node does not rest on other nodes' calls
+    # Whether what the guest says of a node does not rest on other nodes' calls. None: judged by what it exports.
+    parallel: bool | None = None
 
     @property
     def deadline_s(self) -> float:

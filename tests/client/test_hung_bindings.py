@@ -47,7 +47,7 @@ class Held:
 class Balanced:
     """Stands where `Transport` would. `takes_s` says how long a request takes, by verb, pod and apiserver.
 
-    A connection ends after `requests_each`, as balancers and apiservers see to, and the next leads to the next apiserver.
+    A connection ends after `requests_each`, as balancers and apiservers see to; the next leads to the next apiserver.
     """
 
     sends = True

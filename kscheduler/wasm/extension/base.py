@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import IGNORE, WasmArguments
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import FuncType, GuestFault, Instance, Limits, Module, Wasi
 from kscheduler.wasm.extension.cluster_events import read_events
-from kscheduler.wasm.extension.cycles import MAX_OPEN, MAX_OPEN_UNBOUND, Cycle, Cycles
+from kscheduler.wasm.extension.cycles import MAX_OPEN, MAX_OPEN_UNBOUND, Cycle, Cycles, PreFiltered
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
 from kscheduler.wasm.extension.host.api import ApiFunctions
 from kscheduler.wasm.extension.host.call import Call
@@ -28,7 +30,9 @@ from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.invoking import invoke
 from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, status_of
 from kscheduler.wasm.extension.rows import Answer, Ends, Sharing, ask_rows
+from kscheduler.wasm.extension.search import Search, Searches
 from kscheduler.wasm.extension.surroundings import Surroundings
+from kscheduler.wasm.loading.abi import EXTENSION_EXPORTS
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import LoadError
 from kscheduler.wasm.loading.guest import Follower
@@ -41,6 +45,8 @@ MAX_INSTANCES = 512
 
 BINDING_EXPORTS = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
 FOLLOWING_EXPORTS = frozenset({"addpod", "removepod"})
+POINT_EXPORTS = frozenset(EXTENSION_EXPORTS)
+_BEGINNING = frozenset({"enqueue", "prefilter", "prescore"})  # whatever these leave behind, each instance has
 
 
 class GuestSource(Protocol):
@@ -67,12 +73,14 @@ class ExtensionPlugin:
         arguments = self.guest.arguments
         self.table = handle.table
         self._is_ignored = arguments.failure_policy == IGNORE
-        self._is_parallel = arguments.parallel or arguments.pure
         self._sharing = Sharing()
+        self._searches = Searches()
+        self._resumed: Search | None = None  # by the cycle that runs now
         self._clock = self.surroundings.clock or _Stopwatch(handle.stopwatch)
         self._options = self._pool_options(arguments, handle)
         version = self.guest.version
         self.exports = exports_of(version.module)
+        self._sees_all_nodes = sees_all_nodes(version.module)
         pool = self._new_pool(version)
         binds = bool(self.exports & BINDING_EXPORTS)
         self._cycles = Cycles(pool, None, self.surroundings.observer, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
@@ -129,6 +137,7 @@ class ExtensionPlugin:
         """Implements `Follower`. Attempts under way end on the version they began with."""
         old, self._cycles.pool = self._cycles.pool, self._new_pool(version)
         self.exports = exports_of(version.module)
+        self._sees_all_nodes = sees_all_nodes(version.module)
         self._adapt_cycles()
         old.close()
 
@@ -143,9 +152,22 @@ class ExtensionPlugin:
         """The attempt that the state is of."""
         cycle = state.get(self.name, Cycle)
         if cycle is None:
-            cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))
+            cycle = self._resume(pod) if state.may_wait else None
+            cycle = cycle or Cycle(self._cycles, pod, self._world.whole(pod.pod))
             state.write(self.name, cycle)
         return cycle
+
+    def _resume(self, pod: PodInfo) -> Cycle | None:
+        """Take up the search that the pod's last cycle was interrupted in, with what the guest knows of it."""
+        self._resumed = search = self._searches.take(pod)
+        if search is None:
+            return None
+        if search.version is not self.pool.module:
+            self._resumed = None
+            search.cycle.release()
+            return None
+        search.cycle.is_resumed = True
+        return search.cycle
 
     def _adapt_cycles(self) -> None:
         """Every attempt begins with `prefilter`, whether the profile has the plugin at PreFilter or not."""
@@ -173,10 +195,20 @@ class ExtensionPlugin:
             for action in later or ():
                 action()
 
+    def is_divided(self, export: str) -> bool:
+        """May nodes be asked about on several instances? What the user says counts.
+
+        Without a word: where the guest has no export that could read what this one left behind of a node.
+        """
+        arguments = self.guest.arguments
+        if arguments.parallel is not None or arguments.pure:
+            return arguments.pure or bool(arguments.parallel)
+        return self.exports & POINT_EXPORTS <= _BEGINNING | {export}
+
     def answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
         """What `filter` or `score` say other than 0 of the nodes in these rows. GuestFault or Unavailable."""
         names = self.table.names_at(rows)
-        if self._is_parallel and self._sharing.is_worth_it(export, len(rows)):
+        if self._sharing.is_worth_it(export, len(rows)) and self.is_divided(export):
             return self._shared_answers(export, cycle, rows, ends)
         call, started = Call(cycle.shown), time.perf_counter()
         found = cycle.run(export, lambda instance: ask_rows(instance, export, call, rows, names, ends))
@@ -191,17 +223,9 @@ class ExtensionPlugin:
             partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
             for call, part in zip(calls, parts, strict=True)
         ]
-
-        def ready(instance: Instance, work: Callable[[Instance], list[Answer]]) -> list[Answer]:
-            if self._cycles.begins_with is not None:
-                invoke(instance, "prefilter", Call(cycle.shown, later=[]))
-            if cycle.filtered is not None and "prescore" in self.exports:
-                invoke(instance, "prescore", Call(cycle.shown, filtered=cycle.filtered, later=[]))
-            return work(instance)
-
         first, *others = works
         attempts: list[Callable[[], Outcome[list[Answer]]]] = [partial(pool.attempt, first, cycle.key)]
-        attempts += [partial(pool.attempt, partial(ready, work=work)) for work in others]
+        attempts += [partial(pool.attempt, partial(self._begin_and, cycle, work)) for work in others]
         found: list[Answer] = []
         for call, work, outcome in zip(calls, works, self._sharing.run(attempts), strict=True):
             if isinstance(outcome.fault, Unavailable):  # there is no instance more: its turn comes on the first one
@@ -218,10 +242,65 @@ class ExtensionPlugin:
                 break
         return found
 
-    def ask_pre_filter(self, cycle: Cycle) -> tuple[PreFilterResult | None, Status | None]:
+    def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
+        """On an instance that is not the attempt's own: it is told what that one was told."""
+        if self._cycles.begins_with is not None:
+            invoke(instance, "prefilter", Call(cycle.shown, later=[]))
+        if cycle.filtered is not None and "prescore" in self.exports:
+            invoke(instance, "prescore", Call(cycle.shown, filtered=cycle.filtered, later=[]))
+        return work(instance)
+
+    async def answers_apart(
+        self, threads: BindingThreads, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends
+    ) -> list[Answer]:
+        """The same as `answers`, asked on other threads. The event loop goes on meanwhile."""
+        started = time.perf_counter()
+        found = await self._answers_apart(threads, export, cycle, rows, ends)
+        self._sharing.note(export, len(rows), time.perf_counter() - started)
+        return found
+
+    async def _answers_apart(
+        self, threads: BindingThreads, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends
+    ) -> list[Answer]:
+        is_divided, pool = self.is_divided(export), self.pool
+        parts = self._sharing.parts(rows) if is_divided else [rows]
+        calls = [Call(cycle.shown, later=[]) for _ in parts]
+        works = [
+            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
+            for call, part in zip(calls, parts, strict=True)
+        ]
+        cycle.later = calls[0].later
+        try:
+            if not is_divided:
+                return await cycle.run_apart(threads, export, works[0])
+            attempts = [partial(pool.attempt, partial(self._begin_and, cycle, work)) for work in works]
+            outcomes = await asyncio.gather(*(threads.run(attempt) for attempt in attempts))
+        finally:
+            cycle.later = None
+            for call in calls:
+                for action in call.later or ():
+                    action()
+        found: list[Answer] = []
+        for outcome in outcomes:
+            self._cycles.report(pool, export, outcome)
+            if outcome.fault is not None:
+                raise outcome.fault
+            found += outcome.value or ()
+            if found and ends(found[-1][1]):
+                break
+        return found
+
+    def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
         """Begins the attempt. Success for a guest that does not have it."""
         if "prefilter" not in self.exports:
             return None, None
+        if cycle.is_resumed:  # the guest would forget what it has answered since
+            cycle.is_resumed = False
+            return cycle.pre_filtered
+        cycle.pre_filtered = self._ask_pre_filter(cycle)
+        return cycle.pre_filtered
+
+    def _ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
         call = Call(cycle.shown)
         try:
             code = cycle.run_first("prefilter", lambda instance: invoke(instance, "prefilter", call))
@@ -251,6 +330,11 @@ class ExtensionPlugin:
 
 def exports_of(module: Module) -> frozenset[str]:
     return frozenset(name for name, kind in module.exports.items() if isinstance(kind, FuncType))
+
+
+def sees_all_nodes(module: Module) -> bool:
+    """May what a guest says of a node follow from others, too?"""
+    return any(each.name in ("nodeList", "nodeImageStates") for each in module.imports)
 
 
 def _start(pool: Pool) -> None:

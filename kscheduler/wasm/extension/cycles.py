@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
+from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.binding_threads import BindingThreads
@@ -30,6 +31,8 @@ from kscheduler.wasm.engine import GuestFault, Instance
 from kscheduler.wasm.pool import Outcome, Pool, PoolObserver, Unavailable
 
 T = TypeVar("T")
+
+PreFiltered = tuple[PreFilterResult | None, Status | None]
 
 Begin = Callable[[Instance, "Cycle"], object]  # runs `prefilter`, for what the guest forgets and remembers there
 
@@ -49,6 +52,8 @@ class Cycle:
         self.is_unscored = False  # the guest said SKIP there
         self.filtered: Sequence[str] | None = None  # the nodes that passed, once the guest was told at PreScore
         self.look: bytes | None = None  # of the pod, where answers are kept by it
+        self.pre_filtered: PreFiltered = (None, None)  # what the guest said there
+        self.is_resumed = False  # the framework asks PreFilter again, of an attempt that goes on
         self.is_binding = False
         self.later: list[Callable[[], None]] | None = None  # where `prefilter` leaves what it sets going; None: nowhere
         self._cycles = cycles

@@ -17,7 +17,7 @@ from kscheduler.wasm.extension.surroundings import Surroundings
 
 _POINTS: Mapping[str, type[ExtensionPlugin]] = {
     "preFilter": points.PreFilterPoint,
-    "filter": points.FilterPoint,
+    "filter": points.SearchingFilterPoint,
     "postFilter": points.PostFilterPoint,
     "preScore": points.PreScorePoint,
     "score": points.ScorePoint,

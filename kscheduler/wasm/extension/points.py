@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kscheduler._fast import Scores, Verdicts, clear_raw
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import CycleFault, not_scored, running
+from kscheduler.framework.faults import AnswersToCome, CycleFault, not_scored, running
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
 from kscheduler.framework.status import REJECTED, SKIP, Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import GuestFault, Instance
 from kscheduler.wasm.extension.base import ExtensionPlugin
 from kscheduler.wasm.extension.cycles import Cycle
@@ -28,9 +31,14 @@ from kscheduler.wasm.extension.results import (
     post_filter_result,
     status_of,
 )
+from kscheduler.wasm.extension.rows import Answer
+from kscheduler.wasm.extension.search import MAX_INTERRUPTIONS, Search
 from kscheduler.wasm.pool import Unavailable
 
 log = logging.getLogger(__name__)
+
+
+LONG_S = 0.001  # of questions: the event loop is to be held up no longer, and a pod put off no sooner
 
 
 class Judged(NamedTuple):
@@ -75,6 +83,9 @@ class FilterPoint(ExtensionPlugin):
         except (GuestFault, Unavailable) as error:
             self._stop(self.failed("filter", cycle.pod, error))
             return Judged([], [], is_left_out=True)
+        return self._judged(answers)
+
+    def _judged(self, answers: Sequence[Answer]) -> Judged:
         details: dict[tuple[int, str], int] = {}  # (code, reason) -> place of its status
         statuses: list[Status] = []
         rejected: list[tuple[int, int]] = []
@@ -95,6 +106,73 @@ class FilterPoint(ExtensionPlugin):
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return self.cycle(state, pod).statuses[detail]
+
+
+class SearchingFilterPoint(FilterPoint):
+    """Of a guest that has to be asked for each pod: about no more nodes than it takes, beside the event loop."""
+
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        rows = verdicts.feasible_rows()
+        self._search(state, pod, verdicts, code, rows, len(rows))
+
+    def filter_until(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        table: NodeTable,
+        verdicts: Verdicts,
+        code: int,
+        start: int,
+        enough: int,
+    ) -> None:
+        rows = verdicts.feasible_rows()
+        first = bisect_left(rows, start)
+        self._search(state, pod, verdicts, code, [*rows[first:], *rows[:first]], enough)
+
+    def _search(
+        self, state: CycleState, pod: PodInfo, verdicts: Verdicts, code: int, rows: Sequence[int], enough: int
+    ) -> None:
+        cycle = self.cycle(state, pod)
+        search, self._resumed = self._resumed, None
+        if search is None or search.cycle is not cycle:
+            search = Search(pod, cycle, self.table, self.pool.module, sees_all_nodes=self._sees_all_nodes)
+        search.begin(rows, enough)
+        try:
+            while search.fault is None and (asked := search.next_rows()):
+                self._may_interrupt(state, search, len(asked))
+                answers = self.answers("filter", cycle, asked, _is_no_verdict)
+                search.take(asked, answers, _is_no_verdict)
+            if search.fault is not None:
+                raise search.fault
+        except (GuestFault, Unavailable) as error:
+            self._stop(self.failed("filter", pod, error))
+            return  # left out: what it said of some nodes must not count either
+        judged = self._judged(search.answers)
+        cycle.statuses = judged.statuses
+        for row, detail in judged.rejected:
+            verdicts.reject(row, code, detail)
+
+    def _may_interrupt(self, state: CycleState, search: Search, rows: int) -> None:
+        """Raises AnswersToCome where the questions would hold up the event loop."""
+        threads = self.surroundings.filter_threads
+        if not state.may_wait or threads is None or search.interruptions >= MAX_INTERRUPTIONS:
+            return
+        likely_s = self._sharing.likely_s("filter", rows)
+        if likely_s > 0 and likely_s <= LONG_S:
+            return
+        search.interruptions += 1
+        self._searches.keep(search)
+        raise AnswersToCome(partial(self._ask_apart, threads, search))
+
+    async def _ask_apart(self, threads: BindingThreads, search: Search) -> None:
+        try:
+            while asked := search.next_rows():
+                answers = await self.answers_apart(threads, "filter", search.cycle, asked, _is_no_verdict)
+                search.take(asked, answers, _is_no_verdict)
+        except Unavailable:
+            search.interruptions = MAX_INTERRUPTIONS  # the cycle asks the rest itself, on the instance that it holds
+        except GuestFault as fault:
+            search.fault = fault
 
 
 class PostFilterPoint(ExtensionPlugin):

@@ -42,3 +42,4 @@ class Surroundings:
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
     observer: PoolObserver | None = None
     threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
+    filter_threads: BindingThreads | None = None  # the same, where a guest is asked about many nodes

@@ -6,6 +6,7 @@ The classes of plugins are made while a configuration is read, when there is no 
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -57,6 +58,9 @@ class Lender:
     def __init__(self, *, has_threads: bool = False, observer: PoolObserver | None = None) -> None:
         """`has_threads`: guests may run beside the scheduler's own thread. `observer`: until one is attached."""
         self.threads = BindingThreads() if has_threads else None
+        # Of their own, for those above may all wait for slow guests that bind. One core is left to the event loop.
+        cores = max(1, len(os.sched_getaffinity(0)) - 1)
+        self.filter_threads = BindingThreads(cores) if has_threads else None
         self.encoder: ObjectEncoder | None = None  # made with the first guest that sees objects as bytes
         self._clock: Clock | None = None
         self._observer = observer
@@ -185,5 +189,6 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
         clock=lender,
         observer=lender,
         threads=lender.threads,
+        filter_threads=lender.filter_threads,
     )
     return lambda guest: extension_class(guest, surroundings)

@@ -17,8 +17,7 @@ class World:
     def __init__(self, table: NodeTable, encoder: ObjectEncoder) -> None:
         self._table = table
         self._encoder = encoder
-        self._listed: list[Node] = []  # of `_list`
-        self._list = b""
+        self._list: tuple[list[Node], bytes] = [], b""  # all nodes, and their bytes; for any thread
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
         """The pod with all its fields, if somebody keeps it so."""
@@ -45,13 +44,14 @@ class World:
     def node_list(self) -> bytes:
         """All nodes; made anew when one has changed."""
         nodes = [info.node for info in self._table]
-        if not self._list or len(nodes) != len(self._listed) or not all(map(operator.is_, nodes, self._listed)):
+        listed, data = self._list
+        if not data or len(nodes) != len(listed) or not all(map(operator.is_, nodes, listed)):
             try:
-                self._list = self._encoder.node_list(nodes)
+                data = self._encoder.node_list(nodes)
             except DecodeError as error:
                 raise GuestFault(FaultKind.HOST, f"the nodes cannot be shown to the guest: {error}") from error
-            self._listed = nodes
-        return self._list
+            self._list = nodes, data
+        return data
 
     def image_states(self, name: str) -> bytes:
         """What is known of a node's images; `null` for a node that is not there."""

@@ -1,0 +1,104 @@
+"""What a guest has answered at Filter about one pod, node by node, until enough nodes are known to fit.
+
+A search may be interrupted, for its questions to be asked beside the event loop, and be taken up again by the pod's
+next cycle. What was answered about a node then counts as long as the node object is what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.wasm.engine import Module
+from kscheduler.wasm.extension.cycles import Cycle
+from kscheduler.wasm.extension.results import Fault
+from kscheduler.wasm.extension.rows import Answer, Ends
+
+MAX_KEPT = 4  # searches that are interrupted; each may hold an instance
+MAX_INTERRUPTIONS = 3  # of one search: where nodes change all the time, the rest is asked at once
+
+_FITS = (0, "")
+
+
+class Search:
+    def __init__(self, pod: PodInfo, cycle: Cycle, table: NodeTable, version: Module, *, sees_all_nodes: bool) -> None:
+        """`version`: of the guest. `sees_all_nodes`: it may look at other nodes than the one it is asked about."""
+        self.pod = pod
+        self.cycle = cycle
+        self.version = version
+        self.interruptions = 0
+        self.fault: Fault | None = None
+        self._is_over = False  # an answer ended the search, and those after it in its call were not given
+        self._table = table
+        self._sees_all_nodes = sees_all_nodes
+        self._seen = table.node_changes.count
+        self._said: dict[int, tuple[int, str]] = {}  # row -> what the export returned, and its reason
+        self._rows: Sequence[int] = ()
+        self._enough = 0
+
+    def begin(self, rows: Sequence[int], enough: int) -> None:
+        """`rows`: in the order in which they are to be asked about. `enough`: so many that fit end the search."""
+        self._rows, self._enough = rows, enough
+        self._forget_changed()
+
+    def _forget_changed(self) -> None:
+        now = self._table.node_changes.count
+        if now == self._seen:
+            return
+        is_partly_new = not self._sees_all_nodes and not self._is_over
+        changed = self._table.node_changes.since(self._seen) if is_partly_new else None
+        if changed is None:
+            self._said.clear()
+            self._is_over = False
+        for row in changed or ():
+            self._said.pop(row, None)
+        self._seen = now
+
+    def next_rows(self) -> list[int]:
+        """Whom to ask about next, as if all of these were to fit; none: enough is known."""
+        if self._is_over:
+            return []
+        found: list[int] = []
+        fitting = 0
+        for row in self._rows:
+            said = self._said.get(row)
+            if said is None:
+                found.append(row)
+            elif said[0] == 0:
+                fitting += 1
+            if fitting + len(found) >= self._enough:
+                break
+        return found
+
+    def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:
+        """`answers`: those other than 0, up to the first that ends the search."""
+        self._is_over = bool(answers) and ends(answers[-1][1])
+        self._said.update(dict.fromkeys(rows, _FITS))
+        self._said.update({row: (value, reason) for row, value, reason in answers})
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Those other than 0, in order of the question."""
+        said: Mapping[int, tuple[int, str]] = self._said
+        return [(row, *said[row]) for row in self._rows if row in said and said[row][0]]
+
+
+class Searches:
+    """Of one plugin, by pod: those that were interrupted."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Search] = {}
+
+    def keep(self, search: Search) -> None:
+        self._kept[search.pod.uid] = search
+        while len(self._kept) > MAX_KEPT:
+            self._kept.pop(next(iter(self._kept))).cycle.release()
+
+    def take(self, pod: PodInfo) -> Search | None:
+        """The pod's, if it is still the same object: it is kept no longer."""
+        found = self._kept.pop(pod.uid, None)
+        if found is not None and found.pod.pod is not pod.pod:
+            found.cycle.release()
+            return None
+        return found
