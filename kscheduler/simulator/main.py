@@ -26,6 +26,7 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import build_scenario, seed_of
 from kscheduler.simulator.metric_sources import check_metric_sources
 from kscheduler.simulator.options import SimulateArguments, read_arguments
+from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_json
@@ -48,7 +49,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = default_config() if arguments.config is None else _configuration(arguments.config, guests)
     scenario = build_scenario(arguments)
-    for path in (arguments.output, arguments.html):
+    for path in (arguments.output, arguments.html, arguments.placements):
         if path is not None:
             _check_writable(path)
     # 2. The run.
@@ -59,7 +60,7 @@ def simulate(namespace: argparse.Namespace) -> int:
         return EXIT_INTERRUPTED
     # 3. The reports.
     report = build_report(scenario, outcome, _parameters(arguments), machine)
-    _write(arguments, report)
+    _write(arguments, report, outcome)
     # 4. The verdict.
     for violation in report.violations:
         print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
@@ -150,13 +151,15 @@ def _check_writable(path: str) -> None:
         raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
 
 
-def _write(arguments: SimulateArguments, report: Report) -> None:
+def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> None:
     if not arguments.quiet:
         print(to_text(report), end="")
     if arguments.output is not None:
         _save(arguments.output, to_json(report))
     if arguments.html is not None:
         _save(arguments.html, to_html(report).encode())
+    if arguments.placements is not None:
+        _save(arguments.placements, to_csv(outcome))
 
 
 def _save(path: str, content: bytes) -> None:

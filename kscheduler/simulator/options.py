@@ -38,6 +38,7 @@ class SimulateArguments:
     max_time_s: float | None
     output: str | None
     html: str | None
+    placements: str | None
     quiet: bool
 
 
@@ -110,6 +111,7 @@ def _add_scheduler(group: argparse._ArgumentGroup) -> None:
 def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output", metavar="FILE", help="write the report as JSON")
     group.add_argument("--html", metavar="FILE", help="write the report as one HTML page with plots")
+    group.add_argument("--placements", metavar="FILE", help="write where each pod went, or why it did not, as CSV")
     group.add_argument("--quiet", action="store_true", help="no progress, no text report")
 
 

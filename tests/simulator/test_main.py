@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import os
@@ -151,6 +152,26 @@ def test_a_kubernetes_list_is_played_on_its_own_nodes(tmp_path: Path) -> None:
     assert reason["examples"] == ["default/waits"]
     assert reason["kind"] == "Insufficient cpu"
     assert reason["sample"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+
+
+def test_where_each_pod_went_is_written_as_a_table(tmp_path: Path) -> None:
+    path, table = write(tmp_path, "all.yaml", LIST), tmp_path / "placements.csv"
+    assert simulate(namespace("--nodes", path, "--pods", path, "--quiet", "--placements", str(table))) == 0
+    rows = {row["pod"]: row for row in csv.DictReader(io.StringIO(table.read_text()))}
+    assert {pod: row["node"] for pod, row in rows.items()} == {
+        "default/bound": "n0",
+        "default/fits": "n0",
+        "default/waits": "",
+    }
+    assert rows["default/waits"]["bound_s"] == ""
+    assert rows["default/waits"]["reason"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+    assert float(rows["default/fits"]["bound_s"]) >= float(rows["default/fits"]["created_s"])
+    assert rows["default/fits"]["reason"] == ""
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a file to write"):
+        simulate(namespace("--nodes", "1", "--pods", "1", "--quiet", "--placements", str(tmp_path)))
 
 
 def test_storage_in_a_list_is_bound_and_made_for_the_pods(tmp_path: Path) -> None:

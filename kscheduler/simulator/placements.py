@@ -1,0 +1,32 @@
+"""Where each pod went, as a table: one row a pod, in order of creation."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from kscheduler.simulator.run import Outcome, unscheduled_condition
+
+COLUMNS = ("pod", "node", "created_s", "bound_s", "left_s", "reason")
+
+
+def to_csv(outcome: Outcome) -> bytes:
+    """Times are virtual seconds; `reason` is why a pod has no node, as its condition PodScheduled says.
+
+    Pods that came with a node have it too, and are bound when they are created.
+    """
+    books = outcome.accounting
+    waiting = {pod.metadata.uid: pod for pod in outcome.cluster.pods.values()}
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for record in books.records.values():
+        node = books.rows[record.row].name if record.row >= 0 else ""
+        condition = None if node else unscheduled_condition(waiting.get(record.uid, record.last_seen))
+        reason = "" if condition is None else condition.message
+        table.writerow([record.key, node, *map(_time, (record.created_s, record.bound_s, record.left_s)), reason])
+    return text.getvalue().encode()
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.6f}".rstrip("0").rstrip(".")
