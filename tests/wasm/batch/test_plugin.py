@@ -344,7 +344,7 @@ def test_a_node_as_it_might_be_is_shown_for_one_question_only() -> None:
 
 
 def test_what_a_guest_printed_before_it_failed_is_in_its_fault_and_in_its_quarantine() -> None:
-    def panics(guest: Any, point: Point, question: Any) -> Any:
+    def panics(guest: ListGuest, point: int, question: Any) -> Any:
         raise GuestFault(FaultKind.TRAP, "ks_call: unreachable", "panic: index out of range\n\ngoroutine 1:\n")
 
     made = make(panics, points=["filter"])
