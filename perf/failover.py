@@ -2,8 +2,11 @@
 
     python -m perf.failover --signal TERM --pods 6000
     python -m perf.failover --signal KILL --lease short
+    python -m perf.failover --signal KILL --report-after 1
 
 Prints the longest pause between two bindings around the end of the leader, as a watch of the bindings saw it.
+With `--report-after` the replicas are in Pods, and so many seconds after the signal the leader's is reported as ended.
+A kubelet takes about a second: it looks at its containers once a second.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ from itertools import pairwise
 from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, verify
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.load import create, nodes, pods
+from tests.controlplane.harness.replica_pod import ReplicaPod
 
 TIMEOUT_S = 300.0
+PODS_IN = "default"  # the namespace of the pods that are placed
 LEASES = {
     "default": {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"},  # kube-scheduler's
     "short": {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"},  # RATIONALE.md says when it is safe
@@ -32,28 +37,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lease", choices=sorted(LEASES), default="default", help="the Lease's durations")
     parser.add_argument("--nodes", type=int, default=1_000)
     parser.add_argument("--pods", type=int, default=6_000)
+    parser.add_argument(
+        "--report-after",
+        type=float,
+        metavar="SECONDS",
+        help="report the leader's Pod as ended so long after the signal, with --leader-elect-replace-ended-holder",
+    )
     options = parser.parse_args(argv)
-    lease = LEASES[options.lease]
     with ControlPlane(ApiserverOptions()) as plane:
         create(plane.credentials, nodes(options.nodes))
         create(plane.credentials, pods(options.pods))
-        with BindWatch(plane.credentials) as watch:
-            leader = KScheduler(plane, name="leader", leader_elect=True, lease=lease)
+        reports = options.report_after is not None
+        with BindWatch(plane.credentials, PODS_IN) as watch:
+            leader, leader_pod = replica(plane, "leader", options.lease, in_pod=reports)
             watch.wait(1, TIMEOUT_S)
-            KScheduler(plane, name="standby", leader_elect=True, lease=lease)
+            replica(plane, "standby", options.lease, in_pod=reports)
             watch.wait(options.pods // 4, TIMEOUT_S)
             leader.process.signal(getattr(signal, f"SIG{options.signal}"))
             signalled = time.monotonic()
+            if leader_pod is not None:
+                time.sleep(options.report_after)
+                leader_pod.report_end()
             watch.wait(options.pods, TIMEOUT_S)
             times = sorted(watch.times_s())
-        problems = verify(plane.api, events=False).problems
+        problems = verify(plane.api, PODS_IN, events=False).problems
     later = [at for at in times if at >= signalled - 1.0]
     pause_s = max(second - first for first, second in pairwise(later))
+    reported = f", reported after {options.report_after:g} s" if reports else ""
     print(
-        f"SIG{options.signal}, {options.lease} lease: longest pause {pause_s:.2f} s, {len(times)} pods bound, "
+        f"SIG{options.signal}{reported}, {options.lease} lease: "
+        f"longest pause {pause_s:.2f} s, {len(times)} pods bound, "
         f"problems: {problems or 'none'}"
     )
     return 1 if problems else 0
+
+
+def replica(plane: ControlPlane, name: str, lease: str, *, in_pod: bool) -> tuple[KScheduler, ReplicaPod | None]:
+    """A scheduler process and its Pod, if it is in one."""
+    pod = ReplicaPod(plane.api, "kube-system", name) if in_pod else None
+    process = KScheduler(
+        plane,
+        name=name,
+        leader_elect=True,
+        lease=LEASES[lease],
+        extra_flags=("--leader-elect-replace-ended-holder",) if in_pod else (),
+        environment=pod.environment if pod is not None else None,
+    )
+    return process, pod
 
 
 if __name__ == "__main__":
