@@ -75,7 +75,7 @@ class BindLane:
         """
         self._open += 1
         one = _Submitted(self, self._period, binding, on_done)
-        attempt = BindTry(one.may_write, one.is_overdue)
+        attempt = BindTry(one.may_write, one.is_overdue, may_give_up=one.may_give_up)
         if self._direct is None or not self._direct.write(binding, attempt, one.answered):
             self.go_on(one, Tries())
 
@@ -115,6 +115,7 @@ class BindLane:
             error = refusal
         finally:
             overdue.cancel()
+            one.give_up()
         if not one.period.is_over:
             self.end(one, error)
 
@@ -143,7 +144,7 @@ class BindLane:
 class _Submitted:
     """One binding on the lane, and what its first try met."""
 
-    __slots__ = ("_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
+    __slots__ = ("_give_up", "_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
 
     def __init__(self, lane: BindLane, period: _Period, binding: Binding, on_done: OnBound) -> None:
         self._lane = lane
@@ -152,6 +153,7 @@ class _Submitted:
         self.on_done = on_done
         self.counts_as_overdue = False
         self._try: Try | None = None  # once the binder goes on
+        self._give_up: Callable[[], None] = nothing  # the first try, once it is overdue
 
     def may_write(self) -> bool:
         return self._lane.may_write(self.period)
@@ -161,6 +163,13 @@ class _Submitted:
         if not self.period.is_over and self._try is None:
             self.set_aside()
             self._hand_over().is_late()
+
+    def may_give_up(self, give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
+
+    def give_up(self) -> None:
+        """The binding is decided, so the first try is not waited for if it still hangs."""
+        self._give_up()
 
     def set_aside(self) -> None:
         """It has not been decided for long, whatever its tries met: others may be submitted in its place."""

@@ -116,20 +116,32 @@ class BindingWriter:
 class _Sent(Carrier):
     """A binding under way."""
 
-    __slots__ = ("_attempt", "_on_answer", "_slot", "_slots")
+    __slots__ = ("_attempt", "_has_ended", "_on_answer", "_slot", "_slots")
 
     def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnBound) -> None:
         super().__init__()
         self._slots = slots
         self._attempt = attempt
         self._on_answer = on_answer
+        self._has_ended = False
         self._slot = slots.sent(Priority.BIND, self._is_overdue)
 
     def _is_overdue(self) -> None:
         self.distrust()
+        self._attempt.may_give_up(self._give_up)
         self._attempt.on_overdue()
 
+    def _give_up(self) -> None:
+        """The binding is decided without it: what hangs shall not count as overdue until it times out."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.abandon()
+            self._slots.drop(self._slot)
+
     def answered(self, error: APIError | None, took_s: float) -> None:
+        if self._has_ended:  # given up while its connection was opened, and that failed
+            return
+        self._has_ended = True
         self._slots.ended(self._slot, error)
         self._on_answer(error)
 

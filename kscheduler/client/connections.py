@@ -36,11 +36,12 @@ OnOutcome = Callable[[Answer | Exception], None]
 class Carrier:
     """Which connection carries a request, once one does. After `distrust` that carries no other any more."""
 
-    __slots__ = ("_connection", "_is_distrusted")
+    __slots__ = ("_connection", "_is_distrusted", "is_given_up")
 
     def __init__(self) -> None:
         self._connection: Connection | None = None
         self._is_distrusted = False
+        self.is_given_up = False  # not to be sent any more, if it has not been
 
     def take(self, connection: Connection) -> None:
         self._connection = connection
@@ -51,6 +52,12 @@ class Carrier:
         self._is_distrusted = True
         if self._connection is not None:
             self._connection.is_trusted = False
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more, and nobody is given one: the connection ends."""
+        self.is_given_up = True
+        if self._connection is not None:
+            self._connection.abandon()
 
 
 class ConnectionPool:
@@ -208,8 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             return await waiter
         except asyncio.CancelledError:
-            self._finish()
-            self.abort()
+            self.abandon()
             raise
 
     def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome) -> None:
@@ -221,6 +227,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
         transport.write(request)
+
+    def abandon(self) -> None:
+        """End the connection, and the exchange without an outcome."""
+        self._finish()
+        self.abort()
 
     def abort(self) -> None:
         if self._transport is not None:

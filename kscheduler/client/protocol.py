@@ -153,6 +153,10 @@ def nothing() -> None:
     """Does nothing: for whom a late answer changes nothing."""
 
 
+def _keep_on(give_up: Callable[[], None]) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class BindTry:
     """What a client has to know of one try to write a binding."""
@@ -160,6 +164,8 @@ class BindTry:
     may_write: Callable[[], bool] = _always  # asked right before it is sent
     on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
     is_repeat: bool = False  # an earlier try may have been carried out
+    # Called right before `on_overdue`, if at all, with what gives the request up: no answer will be reported then.
+    may_give_up: Callable[[Callable[[], None]], None] = _keep_on
 
 
 ONE_TRY = BindTry()

@@ -187,6 +187,9 @@ class Transport:
         except Exception as error:  # a host name that is none, too: whoever waits must hear of it
             answered(None, error)
         else:
+            if carrier.is_given_up:
+                connection.abort()
+                return
             carrier.take(connection)
             connection.send(request, timeout_s, partial(answered, connection))
 

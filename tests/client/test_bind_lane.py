@@ -29,6 +29,7 @@ from tests.client.fake_apiserver import FakeAPIServer, pod
 from tests.client.test_kube import CLOCK
 from tests.client.test_protobuf import decode, unwrap
 from tests.client.test_tls import write_kubeconfig
+from tests.controlplane.harness.patience import until
 
 LONG_S = 10.0
 
@@ -325,6 +326,16 @@ async def test_closing_the_client_leaves_nothing_behind(server: FakeAPIServer) -
         await asyncio.sleep(0.02)
         await bench.lane.cancel()
     assert list(bench.outcomes.values()) == [[], []]
+
+
+async def test_a_try_that_hangs_is_given_up_once_the_binding_is_decided_without_it(server: FakeAPIServer) -> None:
+    server.fail("POST", "/binding", hang_s=3600.0)
+    async with lane_to(server) as bench:
+        bench.submit("a")
+        await until(lambda: bench.outcomes["a"], "the repeat is answered")
+        assert bench.outcomes["a"] == [None]
+        slots = bench.client._slots
+        assert (slots.under_way, slots.overdue) == (0, 0)
 
 
 async def test_what_waits_when_the_client_is_closed_is_not_lost(server: FakeAPIServer) -> None:

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import MOST_WARM, ConnectionPool, open_connection
+from kscheduler.client.connections import MOST_WARM, Carrier, ConnectionPool, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import BadAnswer
 from tests.controlplane.harness.patience import ended
@@ -156,6 +156,31 @@ def test_a_late_answer_goes_to_nobody_else(run: Run) -> None:
             for _ in range(3):
                 assert (await pool.exchange(REQUEST, 5)).body == b"fast"
                 await asyncio.sleep(0.02)
+
+    run(main())
+
+
+def test_an_exchange_that_is_abandoned_ends_its_connection_and_has_no_outcome(run: Run) -> None:
+    async def main() -> None:
+        arrived, hung_up = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            arrived.set()
+            await reader.read()
+            hung_up.set()
+
+        async with Server(silent).pool() as pool:
+            carrier = Carrier()
+            outcomes: list[object] = []
+            connection = await pool.connect()
+            carrier.take(connection)
+            connection.send(REQUEST, 3600.0, outcomes.append)
+            await ended(arrived.wait(), "the request arrives")
+            carrier.abandon()
+            await ended(hung_up.wait(), "the server sees the end")
+            assert outcomes == []
+            assert not connection.is_open
 
     run(main())
 
