@@ -98,7 +98,7 @@ def test_the_lease_of_a_pod_that_was_deleted_by_force_is_respected_while_its_pro
     pod.delete_by_force()
     assert "first" not in {found["metadata"]["name"] for found in workspace.pods()}
     already = looks_in_vain()
-    renewed = set()
+    renewed: set[str] = set()
     while len(renewed) < LOOKS or looks_in_vain() < already + LOOKS:
         eventually(lambda: renewals(workspace) not in renewed, "the leader renews its Lease")
         renewed.add(renewals(workspace))
