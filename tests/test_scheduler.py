@@ -189,13 +189,13 @@ def test_a_bug_in_a_cycle_costs_its_pod_an_attempt_and_nobody_else(
     async def scenario() -> None:
         async with World(options=Options(compiled_lane=False)) as world:
             one = world.scheduler._schedule_one
-            schedule: Callable[[QueuedPodInfo], Any] = one.schedule
+            schedule: Callable[..., Any] = one.schedule
             failures = iter([True])
 
-            def fail_once(queued: QueuedPodInfo) -> Any:
+            def fail_once(queued: QueuedPodInfo, *, may_wait: bool = False) -> Any:
                 if queued.key == "default/unlucky" and next(failures, False):
                     raise ZeroDivisionError
-                return schedule(queued)
+                return schedule(queued, may_wait=may_wait)
 
             monkeypatch.setattr(one, "schedule", fail_once)
             world.add_node("n1")
