@@ -1,13 +1,17 @@
 """`kscheduler plugin test FILE --cluster CLUSTER --pod POD`: a guest among nodes and pods from files, no scheduler.
 
 Each pod is put through a whole scheduling cycle with this plugin alone, as a profile would run it: that gives the
-decision and the time. Then each node is asked for by itself, which gives the verdicts and scores. The cluster stays
-as it is in the file; nothing is bound.
+decision and the time. It is followed by the binding cycle, PostBind included; and by another one that is taken back
+after Reserve. Then each node is asked for by itself, which gives the verdicts and scores. The cluster stays as it is
+in the file; nothing is bound. The guest is never left alone, however often it fails, and what it logs is shown.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import logging
 import random
 import statistics
 import time
@@ -29,6 +33,7 @@ from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
 from kscheduler.input_files import read_input
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
+from kscheduler.wasm.batch.plugin import BatchPlugin
 from kscheduler.wasm.command_measured import MeasuredEngine
 from kscheduler.wasm.command_options import PluginTestOptions
 from kscheduler.wasm.engines import engine_named
@@ -43,8 +48,16 @@ Document = dict[str, Any]
 PLUGIN = "Plugin"  # its name, in a profile that exists for this command only
 PROFILE = "plugin-test"
 EXIT_FAULT = 1  # the plugin did something wrong
+GUEST_LOGGERS = (  # what guests say, and what is said of their last words
+    "kscheduler.wasm.guest",
+    "kscheduler.wasm.batch.host_functions",
+    "kscheduler.wasm.extension.points",
+    "kscheduler.wasm.batch.binding",
+)
+AFTER = ("reserve", "permit", "preBind", "bind", "postBind", "unreserve")  # points after the decision, in order
 REPEATS = 9  # of a cycle, for its time
 TEXT_NODES = 20  # nodes of a pod that are shown to people
+TEXT_LINES = 20  # of a guest's log, the same
 
 
 def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
@@ -52,11 +65,12 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
     # 1. The cluster and the pods.
     cache, pods = read_cluster(options)
     # 2. The plugin, as a profile would make it.
-    started = time.perf_counter()
-    trial = Trial(options, cache)
-    loading_s = time.perf_counter() - started
-    # 3. Each pod.
-    documents = [trial.judge(PodInfo(pod)) for pod in pods]
+    with contextlib.closing(GuestLog()) as log:
+        started = time.perf_counter()
+        trial = Trial(options, cache, log)
+        loading_s = time.perf_counter() - started
+        # 3. Each pod.
+        documents = [trial.judge(PodInfo(pod)) for pod in pods]
     # 4. The answer.
     document = {
         "guest": shown_file(options.file),
@@ -115,20 +129,65 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
 # --- the trial ------------------------------------------------------------------------------------------------------
 
 
+class GuestLog(logging.Handler):
+    """What a guest logs, whatever else is shown of the program's log; and the faults that only the log is told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[logging.LogRecord] = []
+        self._levels = {name: logging.getLogger(name).level for name in GUEST_LOGGERS}
+        for name in GUEST_LOGGERS:
+            logger = logging.getLogger(name)
+            logger.addHandler(self)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+
+    def begin(self) -> None:
+        self._records.clear()
+
+    def take(self) -> list[str]:
+        """The lines since `begin`, as `level: message`."""
+        lines = []
+        for record in self._records:
+            if "err" in vars(record):
+                continue
+            more = " ".join(str(vars(record)[key]) for key in ("line", "values") if key in vars(record))
+            text = more if record.msg == "guest says" else " ".join([record.getMessage(), more]).strip()
+            lines.append(f"{record.levelname.lower()}: {text}")
+        return lines
+
+    def errors_of(self, message: str) -> list[str]:
+        return [
+            vars(record)["err"] for record in self._records if record.getMessage() == message and "err" in vars(record)
+        ]
+
+    def close(self) -> None:
+        for name in GUEST_LOGGERS:
+            logger = logging.getLogger(name)
+            logger.removeHandler(self)
+            logger.setLevel(self._levels[name])
+            logger.propagate = True
+        super().close()
+
+
 class Trial:
     """One plugin object among the nodes of a cache."""
 
-    def __init__(self, options: PluginTestOptions, cache: Cache) -> None:
+    def __init__(self, options: PluginTestOptions, cache: Cache, log: GuestLog) -> None:
         self._table = cache.table
         self._handle = handle = Handle(
             table=cache.table, rng=random.Random(0), bind=_bind_nothing, stopwatch=time.perf_counter
         )
         args = read_plugin_args(options)
         self._engines: list[MeasuredEngine] = []
-        guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False)
+        guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False, is_trial=True)
         kind = guests.class_of(PLUGIN, args, options.args or shown_file(options.file))
         try:
-            self._plugin: Any = Fence(kind(args, handle), handle)
+            plugin = kind(args, handle)
+            self._plugin: Any = Fence(plugin, handle)
         except Exception as error:
             raise ConfigError(f"{shown_file(options.file)}: {_one_line(error)}") from error
         self.points = {
@@ -137,7 +196,9 @@ class Trial:
         self._framework = Framework(
             PROFILE, self.points, handle, observer=NoObserver(), stopwatch=time.perf_counter, first_on_tie=True
         )
+        self._last_words = _last_words(plugin)
         self._faults: list[str] = []
+        self._log = log
 
     def _engine(self, name: str) -> MeasuredEngine:
         self._engines.append(MeasuredEngine(engine_named(name)))
@@ -153,11 +214,12 @@ class Trial:
 
     def judge(self, pod: PodInfo) -> Document:
         self._faults = []
+        self._log.begin()
         state = CycleState()
         started = time.perf_counter()
         outcome = self._framework.schedule_pod(state, pod)
         cycle_s = time.perf_counter() - started
-        document: Document = {"pod": pod.key, "cycleMs": _ms(cycle_s), "repeatedMs": self._repeated_ms(pod)}
+        document: Document = {"pod": pod.key, "cycleMs": _ms(cycle_s)}
         if isinstance(outcome, Decision):
             document |= {"node": outcome.node_name, "feasible": outcome.feasible, "message": ""}
             document |= self._after(state, pod, outcome.node_name)
@@ -166,6 +228,8 @@ class Trial:
             document |= {"node": None, "feasible": 0, "message": message}
             if code_of(getattr(outcome, "status", None)) is Code.ERROR:
                 self._faults.append(message)
+        document["log"] = self._log.take()
+        document["repeatedMs"] = self._repeated_ms(pod)
         document["nodes"] = self._each_node(pod)
         document["faults"] = list(dict.fromkeys(self._faults))
         return document
@@ -180,16 +244,36 @@ class Trial:
         return _ms(statistics.median(spent))
 
     def _after(self, state: CycleState, pod: PodInfo, node_name: str) -> Document:
-        """Reserve and Permit, taken back again."""
-        answers: Document = {}
-        reserve = self._framework.run_reserve(state, pod, node_name)
+        """The binding cycle, up to the first point that turns the pod down; then one that is taken back."""
+        framework, answers = self._framework, Document()
+        status = framework.run_reserve(state, pod, node_name)
         if "reserve" in self.points:
-            answers["reserve"] = self._status(reserve)
-        if reserve is None and "permit" in self.points:
-            status, waits = self._framework.run_permit(state, pod, node_name)
+            answers["reserve"] = self._status(status)
+        if status is None and "permit" in self.points:
+            status, waits = framework.run_permit(state, pod, node_name)
             answers["permit"] = self._status(status) if not waits else f"Wait, {max(waits.values()):g} s"
-        self._faults += [fault.message for fault in self._framework.run_unreserve(state, pod, node_name)]
+        if status is None and "preBind" in self.points:
+            status = asyncio.run(framework.run_pre_bind(state, pod, node_name))
+            answers["preBind"] = self._status(status)
+        if status is None and "bind" in self.points:
+            status = asyncio.run(self._plugin.bind(state, pod, node_name))
+            answers["bind"] = self._status(status)
+        if code_of(status) in (Code.SUCCESS, Code.SKIP):  # one that skips leaves the pod to the next Bind plugin
+            self._tell("postBind", lambda: framework.run_post_bind(state, pod, node_name), answers)
+            state = CycleState()
+            framework.run_reserve(state, pod, node_name)
+        elif code_of(status) is Code.ERROR:
+            self._faults.append(status.message if status is not None else "")
+        self._tell("unreserve", lambda: framework.run_unreserve(state, pod, node_name), answers)
         return answers
+
+    def _tell(self, point: str, tell: Callable[[], list[Status]], answers: Document) -> None:
+        """A point without an answer: its faults are in the log, or come back."""
+        faults = [fault.message for fault in tell()]
+        faults += self._log.errors_of(f"failed {point.lower()}") + self._log.errors_of("plugin failed")
+        self._faults += faults
+        if faults or point in self._last_words:
+            answers[point] = "; ".join(faults) or "called"
 
     # --- node by node ---
 
@@ -260,6 +344,15 @@ class Trial:
         return code if status is None or not status.message else f"{code}: {status.message}"
 
 
+def _last_words(plugin: Any) -> set[str]:
+    """Which of the points without an answer the guest has itself: its plugin may have them in any case."""
+    if isinstance(plugin, BatchPlugin):
+        own = {point.word for point in plugin.version.description.points}
+    else:
+        own = {"postBind" if export == "postbind" else export for export in plugin.exports}
+    return own & {"unreserve", "postBind"}
+
+
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
     raise InternalError(f"pod {pod.key} was bound to {node_name} while a plugin was tested")
 
@@ -292,7 +385,10 @@ def _pod_lines(pod: Mapping[str, Any], nodes: int) -> list[str]:
     where = f"goes to {pod['node']}" if pod["node"] else f"goes nowhere: {printable(pod['message'], 400)}"
     lines = [f"pod {pod['pod']} {where} ({pod['feasible']} of {nodes} nodes fit)"]
     lines.append(f"  a cycle takes {pod['cycleMs']:g} ms at first, {pod['repeatedMs']:g} ms when repeated")
-    lines += [f"  {point}: {printable(pod[point], 400)}" for point in ("reserve", "permit") if point in pod]
+    lines += [f"  {point}: {printable(pod[point], 400)}" for point in AFTER if point in pod]
+    lines += [f"  log {printable(line, 400)}" for line in pod["log"][:TEXT_LINES]]
+    if len(pod["log"]) > TEXT_LINES:
+        lines.append(f"  and {len(pod['log']) - TEXT_LINES} lines more (all of them: --output json)")
     shown = sorted(pod["nodes"], key=lambda each: -1 if each["score"] is None else each["score"], reverse=True)
     width = max((len(each["node"]) for each in shown), default=0)
     for each in shown[:TEXT_NODES]:

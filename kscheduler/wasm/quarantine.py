@@ -28,6 +28,9 @@ class QuarantineRules:
     well_s: float = 60.0  # admitted for so long, the next quarantine is a first one again
 
 
+NO_QUARANTINE = QuarantineRules(faults_in_a_row=1 << 60)  # where somebody looks at each fault
+
+
 class Quarantine:
     def __init__(self, rules: QuarantineRules | None = None) -> None:
         self._rules = rules or QuarantineRules()

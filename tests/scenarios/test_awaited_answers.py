@@ -1,4 +1,4 @@
-"""A plugin asks elsewhere about each pod, for seconds: the event loop goes on, pods keep their turn, nothing is lost."""
+"""A plugin asks elsewhere about each pod, for seconds: the loop goes on, pods keep their turn, nothing is lost."""
 
 from __future__ import annotations
 

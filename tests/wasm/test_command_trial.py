@@ -11,6 +11,7 @@ import pytest
 import wasmtime
 
 from kscheduler.cli import main
+from tests.wasm.extension.kit import module as kit_module
 from tests.wasm.loading.modules import module
 
 NODES = """
@@ -165,3 +166,46 @@ def test_what_cannot_be_tested_is_an_error_in_one_line(
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_guest_that_always_fails_is_told_with_its_fault_wherever_it_is_asked(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(files, capsys, TRAPS, "-o", "json")
+    (pod,) = json.loads(out)["pods"]
+    assert "quarantined" not in out
+    assert all("unreachable" in node["verdict"] for node in pod["nodes"])
+    assert all("unreachable" in fault for fault in pod["faults"])
+
+
+def test_the_binding_cycle_is_run_to_its_end_and_another_one_is_taken_back(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = {"reserve": ":i", "unreserve": ":", "permit": ":I", "prebind": ":i", "bind": ":i", "postbind": ":"}
+    code, out, _ = run(files, capsys, module(points))
+    assert code == 0
+    assert out.splitlines()[7:13] == [
+        "  reserve: Success",
+        "  permit: Success",
+        "  preBind: Success",
+        "  bind: Success",
+        "  postBind: called",
+        "  unreserve: called",
+    ]
+
+
+@pytest.mark.parametrize("export", ["reserve", "prebind", "bind", "postbind", "unreserve"])
+def test_a_fault_after_the_decision_makes_the_command_fail(
+    export: str, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traps = kit_module(**{"filter": "(i32.const 0)", "reserve": "(i32.const 0)", export: "unreachable"})
+    code, out, _ = run(files, capsys, traps)
+    assert code == 1
+    assert f"wasm: {export} error: wasm `unreachable`" in out
+
+
+def test_what_the_guest_logs_is_shown(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    says = "(call $log (i32.const 0) (i32.const 16) (i32.const 5))"
+    code, out, _ = run(files, capsys, kit_module("log", text="hello", filter=f"{says} (i32.const 0)"))
+    assert code == 0
+    assert out.count("  log info: hello") == 2  # once a node, and not again for each repeat

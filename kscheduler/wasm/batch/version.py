@@ -16,6 +16,7 @@ from kscheduler.wasm.batch.metric_feed import LiveColumns
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import Instance, Limits, Module, Wasi
 from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
+from kscheduler.wasm.quarantine import QuarantineRules
 
 
 class MonotonicClock:
@@ -36,6 +37,7 @@ class Surroundings:
     observer: PoolObserver | None = None
     record: RecordEvent = record_nothing
     metrics: LiveColumns | None = None  # None: those of the scheduler's own sources
+    quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
     threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
 
 
@@ -54,6 +56,7 @@ class BatchVersion:
             wasi=Wasi(args=[arg.reveal() for arg in arguments.args]),
             policy=FailurePolicy(arguments.failure_policy),
             setup=self._set_up,
+            quarantine=around.quarantine,
         )
         self.description = self._describe()
 

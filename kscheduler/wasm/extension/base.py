@@ -104,6 +104,7 @@ class ExtensionPlugin:
             limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
             wasi=Wasi(args=[arg.reveal() for arg in arguments.args]),
             max_instances=MAX_INSTANCES,
+            quarantine=self.surroundings.quarantine,
         )
 
     def _new_pool(self, version: Version) -> Pool:

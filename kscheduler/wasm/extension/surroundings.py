@@ -14,6 +14,7 @@ from kscheduler.clock import Clock
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, ObjectEncoder, WholeObjects
 from kscheduler.wasm.pool import PoolObserver
+from kscheduler.wasm.quarantine import QuarantineRules
 
 
 class Recorder(Protocol):
@@ -42,4 +43,5 @@ class Surroundings:
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
     observer: PoolObserver | None = None
     threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
+    quarantine: QuarantineRules = field(default_factory=QuarantineRules)
     filter_threads: BindingThreads | None = None  # the same, where a guest is asked about many nodes

@@ -24,6 +24,7 @@ from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.pool import PoolObserver
+from kscheduler.wasm.quarantine import QuarantineRules
 
 if TYPE_CHECKING:
     from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
@@ -55,8 +56,15 @@ class Recorder(Protocol):
 class Lender:
     """Clock, observer of pools, recorder of Events, objects whole: a scheduler's, once it has attached itself."""
 
-    def __init__(self, *, has_threads: bool = False, observer: PoolObserver | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        has_threads: bool = False,
+        observer: PoolObserver | None = None,
+        quarantine: QuarantineRules | None = None,
+    ) -> None:
         """`has_threads`: guests may run beside the scheduler's own thread. `observer`: until one is attached."""
+        self.quarantine = quarantine or QuarantineRules()
         self.threads = BindingThreads() if has_threads else None
         # Of their own, for those above may all wait for slow guests that bind. One core is left to the event loop.
         cores = max(1, len(os.sched_getaffinity(0)) - 1)
@@ -175,7 +183,13 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
         from kscheduler.wasm.batch.plugin_class import plugin_class as batch_class
         from kscheduler.wasm.batch.version import Surroundings as BatchSurroundings
 
-        around = BatchSurroundings(clock=lender, observer=lender, record=lender.record_of_pod, threads=lender.threads)
+        around = BatchSurroundings(
+            clock=lender,
+            observer=lender,
+            record=lender.record_of_pod,
+            threads=lender.threads,
+            quarantine=lender.quarantine,
+        )
         return lambda guest: batch_class(guest, around)
     from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
     from kscheduler.wasm.extension.plugin import plugin_class as extension_class
@@ -190,5 +204,6 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
         observer=lender,
         threads=lender.threads,
         filter_threads=lender.filter_threads,
+        quarantine=lender.quarantine,
     )
     return lambda guest: extension_class(guest, surroundings)

@@ -42,17 +42,20 @@ class GuestPlugins:
         engine: Callable[[str], Engine] | None = None,
         limits: DownloadLimits | None = None,
         reloads: bool = True,
+        is_trial: bool = False,
     ) -> None:
         """`cache_dir`: of compiled guests, as in `--plugin-cache-dir`: None for the default place, "" for none.
 
         Hosts, engines and limits are this program's own if they are None. `reloads` False: no guest is ever
-        replaced, nor called on another thread, as in a simulation, which has a time of its own.
+        replaced, nor called on another thread, as in a simulation, which has a time of its own. `is_trial`: nor is
+        any left alone after faults.
         """
         self._cache_dir = cache_dir
         self._hosts = hosts
         self._engine = engine
         self._limits = limits
         self._reloads = reloads
+        self._is_trial = is_trial
         self._lender: Lender | None = None  # made with the first guest
         self._classes: dict[tuple[str, str], tuple[Guest, type[Any]]] = {}  # (plugin name, its arguments) -> made
 
@@ -102,12 +105,14 @@ class GuestPlugins:
 
     def _host(self, guest: Guest) -> PluginClass:
         from kscheduler.wasm.loading.hosts import Lender, host_of
+        from kscheduler.wasm.quarantine import NO_QUARANTINE, QuarantineRules
 
         abi = guest.interface.abi
         assert abi is not None  # a guest without one is refused when it is read
         if self._hosts is not None:
             return self._hosts[abi]
-        self._lender = self._lender or Lender(has_threads=self._reloads)
+        rules = NO_QUARANTINE if self._is_trial else QuarantineRules()
+        self._lender = self._lender or Lender(has_threads=self._reloads, quarantine=rules)
         return host_of(abi, self._lender)
 
     # --- with a scheduler ---
