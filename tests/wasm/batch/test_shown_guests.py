@@ -1,0 +1,77 @@
+"""The plugins that plugins/sdk/README.md shows in AssemblyScript and Rust, compiled in a folder of their author's."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kscheduler.cli import main
+from tests.plugins.documents import blocks
+from tests.skips import package
+
+package("wasmtime")
+
+pytestmark = pytest.mark.slow  # compilers run
+
+SDK = Path(__file__).parents[3] / "plugins" / "sdk"
+PAGE = SDK / "README.md"
+builder = SimpleNamespace(**runpy.run_path(str(SDK / "build_examples.py")))
+
+NODES = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: young, labels: {age: "1"}}, status: {allocatable: {pods: "9"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: old, labels: {age: "4"}}, status: {allocatable: {pods: "9"}}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: collector, namespace: default, labels: {likes: old}}
+spec: {containers: [{name: c, image: i}]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _logging(logging_restored: None) -> None: ...
+
+
+def decided(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The node that the pod of the page goes to."""
+    (folder / "nodes.yaml").write_text(NODES)
+    (folder / "pod.yaml").write_text(POD)
+    files = ["--cluster", str(folder / "nodes.yaml"), "--pod", str(folder / "pod.yaml")]
+    args = folder / "args.yaml"
+    args.write_text("deadline: 10s\n")  # for a machine where compilers run beside the tests
+    assert main(["plugin", "test", str(folder / "guest.wasm"), *files, "--args", str(args), "-o", "json"]) == 0
+    (pod,) = json.loads(capsys.readouterr().out)["pods"]
+    node: str = pod["node"]
+    return node
+
+
+def run(folder: Path, *command: str | Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+
+
+def test_the_one_in_assemblyscript(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (source,) = blocks(PAGE, "ts")
+    library = os.path.relpath(SDK / "assemblyscript", tmp_path)
+    (tmp_path / "guest.ts").write_text(source.replace("../plugins/sdk/assemblyscript", library))
+    run(tmp_path, "node", builder._assemblyscript(), "guest.ts", "-O3", "--outFile", "guest.wasm")
+    assert decided(tmp_path, capsys) == "old"
+
+
+def test_the_one_in_rust(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (source,) = blocks(PAGE, "rust")
+    (tmp_path / "guest.rs").write_text(source)
+    commands = [line.removeprefix("$ ") for each in blocks(PAGE, "console") for line in each.splitlines()]
+    for command in [each for each in commands if each.startswith("rustc ")]:
+        words = command.replace("../plugins/sdk", str(SDK)).replace("prefer_old", "guest").split()
+        run(tmp_path, builder._rustc(), *words[1:])
+    assert decided(tmp_path, capsys) == "old"
