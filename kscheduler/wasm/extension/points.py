@@ -135,7 +135,7 @@ class SearchingFilterPoint(FilterPoint):
         cycle = self.cycle(state, pod)
         search, self._resumed = self._resumed, None
         if search is None or search.cycle is not cycle:
-            search = Search(pod, cycle, self.table, self.pool.module, sees_all_nodes=self._sees_all_nodes)
+            search = Search(pod, cycle, self._world, self.pool.module, sees_all_nodes=self._sees_all_nodes)
         search.begin(rows, enough)
         try:
             while search.fault is None and (asked := search.next_rows()):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.engine import Module
 from kscheduler.wasm.extension.cycles import Cycle
+from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.results import Fault
 from kscheduler.wasm.extension.rows import Answer, Ends
 
@@ -22,7 +22,7 @@ _FITS = (0, "")
 
 
 class Search:
-    def __init__(self, pod: PodInfo, cycle: Cycle, table: NodeTable, version: Module, *, sees_all_nodes: bool) -> None:
+    def __init__(self, pod: PodInfo, cycle: Cycle, world: World, version: Module, *, sees_all_nodes: bool) -> None:
         """`version`: of the guest. `sees_all_nodes`: it may look at other nodes than the one it is asked about."""
         self.pod = pod
         self.cycle = cycle
@@ -30,9 +30,10 @@ class Search:
         self.interruptions = 0
         self.fault: Fault | None = None
         self._is_over = False  # an answer ended the search, and those after it in its call were not given
-        self._table = table
+        self._world = world
         self._sees_all_nodes = sees_all_nodes
-        self._seen = table.node_changes.count
+        self._seen = world.node_changes
+        self._shown: dict[int, object] = {}  # row -> the node object as it was when the guest was asked
         self._said: dict[int, tuple[int, str]] = {}  # row -> what the export returned, and its reason
         self._rows: Sequence[int] = ()
         self._enough = 0
@@ -43,17 +44,13 @@ class Search:
         self._forget_changed()
 
     def _forget_changed(self) -> None:
-        now = self._table.node_changes.count
-        if now == self._seen:
-            return
-        is_partly_new = not self._sees_all_nodes and not self._is_over
-        changed = self._table.node_changes.since(self._seen) if is_partly_new else None
-        if changed is None:
+        changed = [row for row in self._said if self._world.node_object(row) is not self._shown[row]]
+        if (changed and self._is_over) or (self._sees_all_nodes and self._world.node_changes != self._seen):
             self._said.clear()
             self._is_over = False
-        for row in changed or ():
+        for row in changed:
             self._said.pop(row, None)
-        self._seen = now
+        self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
         """Whom to ask about next, as if all of these were to fit; none: enough is known."""
@@ -69,6 +66,7 @@ class Search:
                 fitting += 1
             if fitting + len(found) >= self._enough:
                 break
+        self._shown.update((row, self._world.node_object(row)) for row in found)
         return found
 
     def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:

@@ -77,9 +77,13 @@ class ObjectEncoder:
         uid = source.metadata.uid
         return self._pods.find(uid, source) or self._pods.keep(uid, source, encode("Pod", _document(source)))
 
+    def source(self, node: Node) -> Node | NodeDocument:
+        """What `node` encodes: whole, if somebody keeps it so."""
+        return self._whole.node(node.metadata.name) or node
+
     def node(self, node: Node) -> bytes:
         name = node.metadata.name
-        source = self._whole.node(name) or node
+        source = self.source(node)
         return self._nodes.find(name, source) or self._nodes.keep(name, source, encode("Node", _document(source)))
 
     def node_list(self, nodes: Iterable[Node]) -> bytes:

@@ -31,6 +31,16 @@ class World:
         except DecodeError as error:
             raise GuestFault(FaultKind.HOST, f"pod {pod.key} cannot be shown to the guest: {error}") from error
 
+    @property
+    def node_changes(self) -> int:
+        """How often nodes have changed, as far as decisions read them."""
+        return self._table.node_changes.count
+
+    def node_object(self, row: int) -> object:
+        """What the guest is shown of this node: another object if the node has changed. None if there is none."""
+        info = self._table.find(row)
+        return None if info is None else self._encoder.source(info.node)
+
     def node(self, name: str) -> bytes:
         """b"" for a node that is not there."""
         info = self._table.get(name)
