@@ -47,7 +47,7 @@ PROOF_GRACE_S = 2.0
 # Up to so many objects, a list shows sooner than a watch that nothing was missed: in half a second, not in two.
 SHORT_LIST = 10 * PAGE_SIZE
 # A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
-MAX_FORBIDDEN_DELAY_S = 2.0
+MAX_FORBIDDEN_DELAY_S = 1.0
 # Before the second list in a row that the age of a version asks for; twice as long before each further one.
 RELIST_S = 0.5
 
