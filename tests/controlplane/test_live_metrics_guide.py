@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,5 +122,9 @@ def test_the_trial_goes_as_the_guide_says(workspace: Workspace, trial: Trial) ->
     names = [f"web-{number}" for number in range(1, 5)]
     for name in names:
         workspace.create_pod(name, requests={"cpu": "500m"}, scheduler_name="kscheduler")
-        eventually(lambda name=name: name in workspace.bindings(), f"{name} is bound")
+        eventually(partial(_is_bound, workspace, name), f"{name} is bound")
     assert [workspace.bindings()[name] for name in names] == ["node-a", "node-a", "node-c", "node-a"]
+
+
+def _is_bound(workspace: Workspace, name: str) -> bool:
+    return name in workspace.bindings()
