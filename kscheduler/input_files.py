@@ -11,7 +11,7 @@ import os
 import select
 import stat
 
-PIPE_PATIENCE_S = 10.0  # without a byte: whoever makes a configuration on the way has begun to write it by then
+PIPE_PATIENCE_S = 10.0  # without a byte: a program that makes a configuration has begun to write it by then
 MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
 
 

@@ -91,7 +91,7 @@ class ScheduleBatch:
         return len(popped) - max(len(rest) - 1, 0)
 
     def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """The place of the first pod whose decision is to be told in full; as many as there are if there is none."""
+        """The place of the first pod whose decision is to be explained in full; past the end if there is none."""
         decisions = self._decisions
         if decisions is None:
             return len(batch)

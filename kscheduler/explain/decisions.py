@@ -31,7 +31,7 @@ SHARE = 0.005  # of all time may go into details
 SAVED_S = 0.01  # unspent time is kept up to this: some ten decisions among thousands of nodes
 ANNOTATION = "kscheduler.io/explain"  # of pods
 DETAILS = "details"  # its value
-ASKED_SHARE = 0.05  # of all time, for pods that ask: whoever may create pods must not slow the others down by more
+ASKED_SHARE = 0.05  # of all time, for pods that ask: who may create pods must not slow others down by more
 ASKED_SAVED_S = 0.1
 
 

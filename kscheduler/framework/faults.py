@@ -28,7 +28,7 @@ class CycleFault(Exception):
 
 
 class AnswersToCome(Exception):
-    """A plugin has questions that take long, and whoever runs the cycle may await them: then the pod is tried again.
+    """A plugin has questions that take long, which the caller of the cycle may await: then the pod is tried again.
 
     Raised only where the cycle's state allows it, before the cycle has changed anything.
     """

@@ -1,4 +1,4 @@
-"""Numbers from outside the cluster's objects that a plugin went by on a node: for whoever explains a decision."""
+"""Numbers from outside the cluster's objects that a plugin went by on a node: to explain a decision with."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
 
 
 class GuestLog(logging.Handler):
-    """What a guest logs, whatever else is shown of the program's log; and the faults that only the log is told of."""
+    """What a guest logs, whatever else is shown of the program's log; and the faults that are only logged."""
 
     def __init__(self) -> None:
         super().__init__()

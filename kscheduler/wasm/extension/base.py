@@ -244,7 +244,7 @@ class ExtensionPlugin:
         return found
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
-        """On an instance that is not the attempt's own: it is told what that one was told."""
+        """On an instance that is not the attempt's own, which gets the same calls first."""
         if self._cycles.begins_with is not None:
             invoke(instance, "prefilter", Call(cycle.shown, later=[]))
         if cycle.filtered is not None and "prescore" in self.exports:

@@ -12,7 +12,7 @@ from kscheduler.framework.pod_times import rejected_at, rejection
 from kscheduler.framework.telemetry import PolicyRef, Telemetry
 from kscheduler.snapshot.pod_info import PodInfo
 
-MAX_KEPT = 65_536  # pods; whoever came first is forgotten, and its condition asked
+MAX_KEPT = 65_536  # pods; the first is forgotten beyond that, and its condition is asked
 # Of the messages of a rejection by a policy (see `rules`); other plugins' time of waiting is not the policy's.
 OF_RULE = "didn't satisfy metric rule "
 OF_VALUES = "fresh value of metric "
