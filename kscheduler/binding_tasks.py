@@ -7,15 +7,14 @@ plugins prepare the ground, a preemption may still break it off.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from kscheduler.client.slots import OVERDUE_S
 from kscheduler.framework.status import Status, error_status
-
-T = TypeVar("T")
 
 
 class BackgroundTasks:
@@ -144,8 +143,9 @@ class QuickSteps:
     def __len__(self) -> int:
         return min(self._overdue, self._limit)
 
-    async def run(self, step: Awaitable[T]) -> T:
-        """Whatever `step` returns or raises, however long that takes."""
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """Around a step, however long that takes."""
         is_overdue = False
 
         def note() -> None:
@@ -156,7 +156,7 @@ class QuickSteps:
 
         timer = asyncio.get_running_loop().call_later(OVERDUE_S, note)
         try:
-            return await step
+            yield
         finally:
             timer.cancel()
             self._overdue -= is_overdue

@@ -279,7 +279,8 @@ class ScheduleOne:
             status = await self._bind_outside(cycle.pod, cycle.node_name)
             if code_of(status) is not Code.SKIP:
                 return status
-        return await self._quick_steps.run(cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name))
+        with self._quick_steps.step():
+            return await cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name)
 
     def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
         """The fault of a PreBind plugin, if any; and have they anything to do?"""
@@ -291,7 +292,8 @@ class ScheduleOne:
     async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
         """Nominate the pod, then wait for the plugins that asked for it, if any did."""
         if not cycle.waits:
-            await self._quick_steps.run(self._statuses.nominate(cycle.pod.pod, cycle.node_name))
+            with self._quick_steps.step():
+                await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
             return None
         started = self._clock.now()
         waiting = self._waiting_pods.get(cycle.pod.uid)

@@ -73,8 +73,9 @@ def test_those_that_wait_for_others_take_no_room() -> None:
     run_virtual(scenario())
 
 
-async def forever() -> None:
-    await asyncio.Event().wait()
+async def hang(steps: QuickSteps) -> None:
+    with steps.step():
+        await asyncio.Event().wait()
 
 
 def test_steps_that_hang_take_no_room_once_they_are_overdue_and_again_when_others_would_be_too_many() -> None:
@@ -83,14 +84,14 @@ def test_steps_that_hang_take_no_room_once_they_are_overdue_and_again_when_other
         steps = QuickSteps(2, lambda: changes.append(asyncio.get_running_loop().time()))
         tasks = BindingTasks(2, lambda: None, steps.__len__)
         for _ in range(2):
-            tasks.start(steps.run(forever()))
+            tasks.start(hang(steps))
         await asyncio.sleep(0.9)
         assert (tasks.room, changes) == (0, [])
         await asyncio.sleep(0.2)
         assert (tasks.room, changes) == (2, [1.0, 1.0])
         # As many as the limit are left out of account, no more.
         for _ in range(2):
-            tasks.start(steps.run(forever()))
+            tasks.start(hang(steps))
         await asyncio.sleep(5)
         assert (tasks.room, len(tasks)) == (0, 4)
         await tasks.cancel()
@@ -108,10 +109,11 @@ def test_a_slow_step_counts_again_once_it_has_ended_and_what_it_raises_is_raised
             assert len(steps) == 1
             raise RuntimeError("a bug")
 
-        with pytest.raises(RuntimeError, match="a bug"):
-            await steps.run(fail())
+        with pytest.raises(RuntimeError, match="a bug"), steps.step():
+            await fail()
         assert len(steps) == 0
-        assert await steps.run(asyncio.sleep(0.5, "quick")) == "quick"
+        with steps.step():
+            await asyncio.sleep(0.5)
         await asyncio.sleep(5)
         assert len(steps) == 0
 
