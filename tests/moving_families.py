@@ -41,7 +41,7 @@ OF_A_PROCESS = frozenset(
     }
 )
 
-NOT_A_METRIC = frozenset({"scheduler_perf"})  # Kubernetes' benchmark
+NOT_A_METRIC = frozenset({"scheduler_perf", "kubernetes_sd_configs"})  # Kubernetes' benchmark, a key of Prometheus
 
 _NAME = re.compile(r"\b(?:kscheduler|scheduler|rest_client|leader_election|kubernetes)_[a-z_]*[a-z]\b")
 _SERIES = re.compile(r"_(?:bucket|sum|count)$")

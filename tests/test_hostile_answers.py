@@ -30,7 +30,7 @@ from kscheduler.extenders import wire as extender
 from kscheduler.pod_documents import PodDocuments
 from kscheduler.redaction import SecretURL
 from kscheduler.serving.routing.admission import read_review
-from kscheduler.telemetry.endpoint import Answer
+from kscheduler.telemetry.endpoint import MAX_REASON, Answer
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.source import SourceError
 from kscheduler.telemetry.sources.custom_metrics import CustomMetricsSource
@@ -148,6 +148,9 @@ class Apiserver:
 
     async def ask(self, *asked: Any) -> Answer:
         return Answer(200, self.answer)
+
+    def quoted(self, text: str) -> str:
+        return text[:MAX_REASON]
 
 
 def client_of(answer: bytes) -> KubeClient:

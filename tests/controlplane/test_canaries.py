@@ -19,7 +19,7 @@ from tests.test_wrong_urls import WAYS, is_valid, written
 from tests.wasm.test_hostile import TRAP, batch_guest, scores
 
 PAGES = ("/configz", "/metrics", "/healthz?verbose", "/readyz?verbose")
-METRICS = ("m", "n", "watched", "custom", "external")
+METRICS = ("m", "second", "watched", "custom", "external")
 READER = "kscheduler-canary-reader"
 
 
@@ -58,7 +58,7 @@ def configuration(canaries: Canaries, url: str, directory: Path) -> dict[str, An
         ],
         "metrics": [
             {"name": "m", "source": "p", "query": "up"},
-            {"name": "n", "source": "w", "query": "up"},
+            {"name": "second", "source": "w", "query": "up"},
             {"name": "watched", "source": "l", "metric": "CPU"},
             {"name": "custom", "source": "c", "metric": "temperature"},
             {"name": "external", "source": "e", "metric": "price", "namespace": "default"},

@@ -6,6 +6,7 @@ import functools
 import json
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.decode import convert_object
@@ -16,6 +17,7 @@ from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.evictions import Endings
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
@@ -141,7 +143,7 @@ class _Watched:
     def begin(self, order: Sequence[str]) -> Preempted:
         self._found = self._dry_run.found = Preempted()
         # Pods that were ended for one preemptor are there for the next: nobody must remember them.
-        self._plugin._executor = Executor(self._handle, self.name)
+        self._plugin._executor = Executor(replace(self._handle, endings=Endings()), self.name)
         self._dry_run.order = {name: place for place, name in enumerate(order)}
         return self._found
 
