@@ -28,3 +28,13 @@ def logging_restored() -> Iterator[None]:
     yield
     root.handlers[:], root.level = before[0], before[1]
     own.setLevel(before[2])
+
+
+@pytest.fixture(autouse=True)
+def level_restored() -> Iterator[None]:
+    """A command that a test ran without `logging_restored` must not silence the logs that the next test reads."""
+    own = logging.getLogger(logs.ROOT)
+    before = own.level
+    yield
+    if own.level != before:
+        own.setLevel(before)

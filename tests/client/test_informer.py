@@ -287,7 +287,7 @@ def test_what_was_missed_while_cut_off_is_found(caplog: pytest.LogCaptureFixture
         await asyncio.sleep(60)
         assert world.informer.last_error is None
 
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="kscheduler.client.informer")
     simulate(scenario)
     warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert warnings == ["list or watch failed"]  # once, however often it was tried
