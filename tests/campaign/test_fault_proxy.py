@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import select
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,7 @@ NODES = "/api/v1/nodes"
 BINDING = "/api/v1/namespaces/a/pods/b/binding"
 EVENT = b'{"type":"ADDED","object":{"metadata":{"name":"one"}}}\n'
 BROKEN = (OSError, http.client.HTTPException)
+TURNS = 40
 
 pytestmark = pytest.mark.slow
 
@@ -399,3 +402,33 @@ def test_a_kubeconfig_leads_through_the_proxy(proxy: FaultProxy, tmp_path: Path)
 
 def test_a_fault_says_what_it_is() -> None:
     assert str(Freeze(resource="pods")) == "Freeze(resource='pods')"
+
+
+@pytest.mark.parametrize("clients", [1, 3, 8])
+def test_a_proxy_ends_while_clients_connect(
+    upstream: FakeUpstream, authority: CertificateAuthority, clients: int
+) -> None:
+    """At each point of a handshake, on either side. A transport that stays open keeps the loop from closing."""
+    context = ssl.create_default_context(cafile=str(authority.path))
+    for turn in range(TURNS):
+        with FaultProxy(upstream.url, authority) as proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            connecting = [threading.Thread(target=_ask_until_broken, args=(port, context)) for _ in range(clients)]
+            for thread in connecting:
+                thread.start()
+            while len(proxy.journal) < clients * turn // TURNS:
+                pass
+        for thread in connecting:
+            thread.join()
+
+
+def _ask_until_broken(port: int, context: ssl.SSLContext) -> None:
+    with (
+        contextlib.suppress(OSError),
+        # Wrapped before it is connected: Python 3.11 leaves it open when it finds it reset while it wraps it.
+        context.wrap_socket(socket.socket(), server_hostname="127.0.0.1") as connection,
+    ):
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(b"GET /api/v1/pods HTTP/1.1\r\n\r\n")
+        while connection.recv(1):
+            pass

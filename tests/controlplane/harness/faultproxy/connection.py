@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tests.controlplane.harness.faultproxy import http1
 from tests.controlplane.harness.faultproxy.faults import (
@@ -35,16 +35,33 @@ class Ended(Exception):
     """A fault ended the connection."""
 
 
-class _Side(asyncio.StreamReaderProtocol):
-    """A stream that says at once when its connection is lost, also while nobody reads."""
+class Side(asyncio.StreamReaderProtocol):
+    """A stream that says at once when its connection is lost, also while nobody reads.
 
-    def __init__(self, reader: asyncio.StreamReader, on_lost: Callable[[], None]) -> None:
+    It is among `open_sides` as long as its transport is open, also where the task that waited for it was cancelled
+    before it got it: then the transport says goodbye by TLS, for half a minute at most, and nobody else knows of it.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, on_lost: Callable[[], None], open_sides: set[Side]) -> None:
         super().__init__(reader)
+        self.transport: asyncio.WriteTransport | None = None
         self._on_lost = on_lost
+        self._open_sides = open_sides
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's has its methods without being one
+        self._open_sides.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._open_sides.discard(self)
         super().connection_lost(exc)
         self._on_lost()
+
+    def abort(self) -> None:
+        """Close the transport without a goodbye."""
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class Connection:
@@ -106,7 +123,7 @@ class Connection:
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         self._reader = asyncio.StreamReader(limit=http1.LIMIT_BYTES)
-        protocol = _Side(self._reader, self._client_lost)
+        protocol = Side(self._reader, self._client_lost, self._proxy.open_sides)
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, self._socket, ssl=self._proxy.server_tls)
         self._writer = asyncio.StreamWriter(transport, protocol, self._reader, loop)
 
@@ -179,7 +196,7 @@ class Connection:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=http1.LIMIT_BYTES)
-        protocol = _Side(reader, self._upstream_lost)
+        protocol = Side(reader, self._upstream_lost, self._proxy.open_sides)
         host, port = self._proxy.upstream
         transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=self._proxy.client_tls)
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)

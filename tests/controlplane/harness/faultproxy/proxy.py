@@ -21,7 +21,7 @@ from typing import TypeVar
 import uvloop
 
 from tests.controlplane.harness.certificates import CertificateAuthority
-from tests.controlplane.harness.faultproxy.connection import Connection, Stream
+from tests.controlplane.harness.faultproxy.connection import Connection, Side, Stream
 from tests.controlplane.harness.faultproxy.faults import (
     ConnectionFault,
     Fault,
@@ -124,6 +124,7 @@ class FaultProxy:
         self.url = f"https://127.0.0.1:{self._port}"
         self.journal: list[Exchange] = []
         self.streams: set[Stream] = set()  # open watches
+        self.open_sides: set[Side] = set()
         self._backends = backends
         self._random = random.Random(seed)
         self._numbers = itertools.count()
@@ -288,9 +289,11 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
         for connection in connections:
             connection.reset()
+        for side in list(self.open_sides):
+            side.abort()
         # A transport closes its socket some turns of the loop after it was aborted, one in a handshake perhaps never.
         for _ in range(TURNS_TO_CLOSE):
-            if all(connection.is_closed for connection in connections):
+            if not self.open_sides and all(connection.is_closed for connection in connections):
                 break
             await asyncio.sleep(0)
         for connection in connections:
