@@ -49,6 +49,9 @@ def auth_library() -> AuthLibrary:
 
 
 def _collect() -> AuthLibrary:
+    # Its log repeats what plugins write to stderr, which may hold credentials; all that it logs it raises as well,
+    # but for an answer of a plugin without a token or certificate, which the caller looks for.
+    logging.getLogger(_PACKAGE).setLevel(logging.CRITICAL + 1)
     configuration = importlib.import_module(f"{_PACKAGE}.client.configuration")
     if isinstance(shell := sys.modules[f"{_PACKAGE}.client"], _Shell):
         shell.Configuration, shell.ApiClient = configuration.Configuration, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from kscheduler.redaction import SecretURL, hide_parts, hide_urls
 log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HEADER = re.compile(r"[\t -~]*")  # Go's client takes more, but a token is ASCII (RFC 6750, 2.1)
 REFRESH_PERIOD_S = 60.0  # client-go reads token files again after a minute
 REFRESH_TIMEOUT_S = 30.0  # an exec plugin or an OIDC issuer that takes longer counts as unreachable
 
@@ -155,7 +157,14 @@ def checked_server(server: str, *, is_tls: bool) -> SecretURL:
         is_good = False
     if not is_good:
         raise ConfigError(f"--master: expected a URL such as https://host:6443, got {url.shown!r}")
+    if not _is_host(parts.hostname or ""):  # perhaps a token, so it is not shown
+        raise ConfigError("--master: expected a URL such as https://host:6443, got a text that is no host's name")
     return url
+
+
+def _is_host(name: str) -> bool:
+    """By the lengths that DNS sets (RFC 1035, 2.3.4): tokens are longer."""
+    return len(name) <= 253 and all(len(label) <= 63 for label in name.split("."))
 
 
 async def in_cluster(
@@ -171,7 +180,7 @@ async def in_cluster(
             loader.load_and_set(configuration)
         except (library.error, OSError) as error:
             raise ConfigError(f"in-cluster credentials in {directory}: {error}") from error
-        return _header_of(configuration)
+        return _header_of(configuration, f"in-cluster credentials in {directory / 'token'}")
 
     header = await reload(False)
     context = _ssl_context(configuration, f"in-cluster credentials: {directory / 'ca.crt'}")
@@ -189,11 +198,11 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         if force:
             loader.__dict__.pop("exec_plugin_expiry", None)  # an exec plugin's token is kept until then
         elif "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__ and hasattr(loader, "token"):
-            return _header_of(configuration)  # no expiry: good until refused, as in client-go
+            return _header_of(configuration, checked.where(""))  # no expiry: good until refused, as in client-go
         await _load(loader, configuration, checked)
         if tls is not None:
             _load_client_certificate(tls, configuration, checked.where("client-certificate"))
-        return _header_of(configuration)
+        return _header_of(configuration, checked.where(""))
 
     tls: ssl.SSLContext | None = None
     await _load(loader, configuration, checked)
@@ -205,7 +214,8 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         _proxy(configuration, checked),
     )
     changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
-    credentials = Credentials(endpoint, clock, header=_header_of(configuration), reload=reload if changes else None)
+    header = _header_of(configuration, checked.where(""))
+    credentials = Credentials(endpoint, clock, header=header, reload=reload if changes else None)
     credentials.reach(SecretURL(configuration.host))
     return credentials
 
@@ -227,6 +237,8 @@ def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
 
 async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
     """Run the library's authentication; whatever it raises about the file becomes a ConfigError."""
+    if "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__:
+        loader.__dict__.pop("token", None)  # so that an answer without one is seen
     try:
         await within(REFRESH_TIMEOUT_S, loader.load_and_set(configuration))
     except asyncio.TimeoutError as error:
@@ -234,11 +246,17 @@ async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
     except Exception as error:  # the library raises ConfigException, ValueError, OSError, KeyError, aiohttp's, ...
         # Without the library's error as a cause: its text may hold what a plugin wrote, or what was sent.
         raise ConfigError(f"{checked.where('')}: {_reason(error, checked)}") from None
+    if "exec" in checked.user and not hasattr(loader, "token") and not getattr(loader, "cert_file", ""):
+        raise ConfigError(f"{checked.where('')}: exec: the plugin answered without a token, and without a certificate")
 
 
-def _header_of(configuration: Any) -> str:
+def _header_of(configuration: Any, where: str) -> str:
+    """The Authorization header. Raises ConfigError for a token that would not stay within its line."""
     # A token file usually ends with a newline, which no header may hold.
-    return str(configuration.api_key.get("BearerToken") or "").strip()
+    header = str(configuration.api_key.get("BearerToken") or "").strip()
+    if not _HEADER.fullmatch(header):
+        raise ConfigError(f"{where}: the token holds a line end or another character that no token has")
+    return header
 
 
 def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "") -> ssl.SSLContext | None:

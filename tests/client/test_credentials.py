@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.client.credentials import Credentials, Endpoint, from_kubeconfig, in_cluster, load_credentials
+from kscheduler.client.credentials import (
+    Credentials,
+    Endpoint,
+    checked_server,
+    from_kubeconfig,
+    in_cluster,
+    load_credentials,
+)
 from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError
 from kscheduler.redaction import SecretURL
@@ -161,6 +168,42 @@ async def test_a_token_file_is_read_again_after_a_minute(write: Write, tmp_path:
     assert await credentials.authorization() == "Bearer two"
 
 
+@pytest.mark.parametrize("scheme", ["", "https://"])
+def test_a_token_in_the_place_of_the_masters_address_is_not_shown(scheme: str) -> None:
+    token = f"eyJhbGciOiJSUzI1NiJ9.{'eyJpc3MiOiJrdWJlcm5ldGVz' * 20}.c2lnbmF0dXJl"
+    with pytest.raises(ConfigError, match=r"got a text that is no host's name$"):
+        checked_server(f"{scheme}{token}", is_tls=True)
+
+
+LINES = ["one\nX-Remote-User: admin", "one\r\n\r\nGET / HTTP/1.1", "one\x00", "one\x7f", "t\u00f6ken"]
+
+
+@pytest.mark.parametrize("token", LINES)
+async def test_a_token_that_would_not_stay_in_its_line_is_refused_and_not_shown(
+    write: Write, tmp_path: Path, token: str
+) -> None:
+    (tmp_path / "token").write_text(token)
+    with pytest.raises(ConfigError, match=r"context here: the token holds a line end or another") as caught:
+        await from_kubeconfig(CLOCK, write(kubeconfig(user={"tokenFile": "token"})))
+    assert "one" not in str(caught.value)
+    with pytest.raises(ConfigError, match=r"in-cluster credentials in .*/token: the token holds a line end"):
+        await in_cluster(CLOCK, environ=service_account(tmp_path, token), directory=tmp_path)
+
+
+@pytest.mark.parametrize("token", LINES)
+async def test_a_token_that_is_spoilt_later_leaves_the_old_one_in_use(
+    write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture, token: str
+) -> None:
+    clock = ManualClock()
+    (tmp_path / "token").write_text("0ld")
+    credentials = await from_kubeconfig(clock, write(kubeconfig(user={"tokenFile": "token"})))
+    (tmp_path / "token").write_text(token)
+    clock.advance(61)
+    assert await credentials.authorization() == "Bearer 0ld"
+    assert "the token holds a line end" in str(caplog.records[0].__dict__["error"])
+    assert not await credentials.refused("Bearer 0ld")
+
+
 PLUGIN = """#!/bin/sh
 echo x >> "$(dirname "$0")/calls"
 n=$(wc -l < "$(dirname "$0")/calls")
@@ -190,6 +233,28 @@ async def test_an_exec_plugin_that_fails_is_a_config_error(write: Write, tmp_pat
     with pytest.raises(ConfigError, match=r"context here: exec: process returned 3; what it wrote to stderr") as caught:
         await from_kubeconfig(CLOCK, write(kubeconfig(user=broken)))
     assert "t0k3n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", ["{}", '{"clientCertificateData": "x"}'])
+async def test_an_exec_plugin_without_credentials_is_a_config_error(write: Write, tmp_path: Path, status: str) -> None:
+    answer = f'{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {status}}}'
+    with pytest.raises(ConfigError, match=r"context here: exec: the plugin answered without a token, and without"):
+        await from_kubeconfig(CLOCK, write(kubeconfig(user=plugin(tmp_path, f"#!/bin/sh\necho '{answer}'\n"))))
+
+
+async def test_an_exec_plugin_that_fails_later_leaves_the_old_token_and_is_quoted_nowhere(
+    write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    credentials = await from_kubeconfig(CLOCK, write(kubeconfig(user=plugin(tmp_path))))
+    plugin(tmp_path, "#!/bin/sh\necho no login for t0k3n >&2\nexit 3\n")
+    assert not await credentials.refused("Bearer t1")
+    assert credentials.header == "Bearer t1"
+    assert "exec: process returned 3" in str([record.__dict__ for record in caplog.records])
+    assert "t0k3n" not in str([record.__dict__ for record in caplog.records])
+    plugin(tmp_path)
+    assert await credentials.refused("Bearer t1")
+    assert credentials.header == "Bearer t2"
 
 
 def service_account(directory: Path, token: str = "one") -> dict[str, str]:

@@ -6,14 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.canaries import Canaries, web_server
+from tests.canaries import MARK, Canaries, web_server
 from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.patience import eventually
+from tests.controlplane.harness.process import Process
 from tests.controlplane.harness.workspace import Workspace
 from tests.test_wrong_urls import WAYS, is_valid, written
 from tests.wasm.test_hostile import TRAP, batch_guest, scores
@@ -224,3 +226,63 @@ def test_a_guest_by_url_gives_no_secret_away(workspace: Workspace) -> None:
         assert "<hidden>" in emitted["/configz"]
         assert {name: seen for name, text in emitted.items() if (seen := canaries.seen_in(text))} == {}
         assert {name: seen for name, text in emitted.items() if (seen := server.repeated_in(text))} == {}
+
+
+PLUGIN = """#!/bin/sh
+here=$(dirname "$0")
+if [ -e "$here/failing" ]; then cat "$here/failing" >&2; cat "$here/failing"; exit 3; fi
+if [ -e "$here/answer" ]; then cat "$here/answer"; exit 0; fi
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "'$1'"}}'
+"""
+
+
+def kubeconfig_of(user: dict[str, Any], server: str, path: Path) -> Path:
+    document = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["plugin", "file"])
+def test_credentials_that_go_bad_are_not_given_away(kind: str, tmp_path: Path) -> None:
+    """A plugin whose answer is none, and that fails and says why; a token file that gets a second line."""
+    canaries = Canaries()
+    plugin, token = tmp_path / "plugin", tmp_path / "token"
+    plugin.write_text(PLUGIN)
+    plugin.chmod(0o755)
+    token.write_text(f"{canaries.new('the token file')}\n")
+    command = {"command": str(plugin), "args": [canaries.new("the plugin's argument, its token")]}
+    cases: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+        "plugin": (
+            {"exec": {**command, "apiVersion": "client.authentication.k8s.io/v1"}},
+            {"answer": canaries.new("the plugin's answer, no JSON"), "failing": canaries.new("its last words")},
+        ),
+        "file": (
+            {"tokenFile": str(token)},
+            {"token": f"{canaries.new('the first line')}\n{canaries.new('the second line')}"},
+        ),
+    }
+    user, spoilt = cases[kind]
+    with web_server() as server:
+        server.as_apiserver = "unauthorized"
+        kubeconfig = kubeconfig_of(user, server.url, tmp_path / "kubeconfig")
+        flags = ["--leader-elect=false", "--secure-port=0", "-v=10", f"--kubeconfig={kubeconfig}"]
+        process = Process(kind, [sys.executable, "-m", "kscheduler", "run", *flags], log=tmp_path / "log")
+        process.start()
+
+        def complains_again(before: int) -> bool:
+            return process.log_text().count("cannot be read again") > before
+
+        eventually(lambda: bool(server.logins), "the apiserver was asked", state=process.log_tail)
+        for name, text in spoilt.items():
+            is_seen = partial(complains_again, process.log_text().count("cannot be read again"))
+            (tmp_path / name).write_text(text)
+            eventually(is_seen, f"{name} is complained of", state=process.log_tail)
+        process.stop()
+    assert server.logins[0].startswith(f"Bearer {MARK}")
+    assert canaries.seen_in(process.log_text()) == []
+    assert server.repeated_in(process.log_text()) == []
