@@ -384,6 +384,30 @@ async def test_a_new_leader_gives_nodes_the_points_that_the_old_one_gave_them() 
     await late.end()
 
 
+PLAN_B = "planB: {afterFailures: 3, action: Drop}"
+WAITING = POLICY.replace("fallback: Neutral", "fallback: Requeue").replace(PLAN_B, "decisionDeadline: 60s")
+
+
+@in_virtual_time
+async def test_a_change_of_leader_makes_no_pod_wait_longer_for_metrics() -> None:
+    """Its deadline is a minute; the leader changes after half of it."""
+    old = Bench(WAITING, failing)
+    await asyncio.sleep(5)
+    old.lead()
+    await asyncio.sleep(5)
+    old.cluster.create_pod(make_pod("p").req(cpu="100m").obj())
+    await asyncio.sleep(30)
+    assert old.node_of("p") == ""
+    await old.end()
+    new = Bench(WAITING, failing, beside=old)
+    new.lead()
+    await asyncio.sleep(27)
+    assert new.node_of("p") == ""
+    await asyncio.sleep(4)
+    assert new.node_of("p") != ""
+    await new.end()
+
+
 @in_virtual_time
 async def test_an_explanation_has_the_values_of_the_best_nodes_and_of_those_that_a_rule_left_out() -> None:
     bench = Bench(BURST)
