@@ -24,7 +24,7 @@ from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.compiled_lane import Placement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
-from kscheduler.framework.faults import not_bound
+from kscheduler.framework.faults import not_allowed, not_bound
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.log_levels import OUTCOME
@@ -246,7 +246,7 @@ class ScheduleOne:
             elif isinstance(outcome, Status):
                 self._not_bound(cycle, outcome)
             else:
-                self._not_bound(cycle, not_bound(cycle.pod, cycle.node_name, outcome).of("DefaultBinder"))
+                self._not_bound(cycle, not_bound(outcome))
         except MemoryError:
             raise
         except Exception:
@@ -303,7 +303,7 @@ class ScheduleOne:
         status = await waiting.wait()
         self._waiting_pods.remove(cycle.pod.uid)
         self._measure.permit_waited(STATUS_LABELS[code_of(status)], self._clock.now() - started)
-        return status
+        return None if status is None else not_allowed(status)
 
     def _bound(self, cycle: BindingCycle) -> None:
         pod, now = cycle.pod, self._clock.now()

@@ -307,7 +307,7 @@ async def test_a_binding_that_fails_gives_the_room_back_and_the_pod_to_the_queue
     assert bench.cache.get("uid-default-p") is None
     assert bench.queue.counts().backoff == 1
     assert bench.attempts("error") == 1
-    assert bench.events.said[0].note == f"binding default/p to n1: {error}"
+    assert bench.events.said[0].note == f'running Bind plugin "DefaultBinder": {error}'
     assert bench.metrics.bind_conflicts_total.value == isinstance(error, Conflict)
     bench.queue.check()
     bench.cache.check()
@@ -533,6 +533,19 @@ async def test_a_fault_before_pre_bind_ends_the_binding_before_anybody_waits() -
     ((_, condition),) = bench.conditions.patched
     assert condition.message == 'running PreBindPreFlight "Before": out of order'
     assert not bench.cache.is_assumed("uid-default-p")
+
+
+async def test_a_pod_whose_room_is_needed_can_be_stopped_while_it_waits_for_permit_plugins() -> None:
+    bench = Bench({"permit": [Steps(permit=Status(Code.WAIT))]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    (waiting,) = bench.waiting
+    assert waiting.preempt("Steps", "preempted")
+    await binding
+    assert bench.bound == []
+    ((_, condition),) = bench.conditions.patched
+    assert (condition.reason, condition.message) == ("SchedulerError", "waiting on permit for pod: preempted")
 
 
 async def test_a_pod_whose_room_is_needed_can_be_stopped_in_pre_bind() -> None:

@@ -433,7 +433,7 @@ class Algorithm:
             if status is None or status.code is Code.SUCCESS:
                 continue
             if not status.is_rejected:
-                raise CycleFault(status.of(plugin.name))
+                raise CycleFault(running("Filter", plugin, status))
             detail = detail_of.get(status)
             if detail is None:
                 detail = detail_of[status] = len(statuses)
@@ -548,17 +548,19 @@ class Algorithm:
             if plugin.name in state.skip_score:
                 continue
             started = self._begin(plugin, "Score")
+            point = "Score"
             try:
                 if by_table:
                     cast(TableScorePlugin, plugin).score_table(state, pod, table, verdicts, scores)
                     if normalizes:
+                        point = "NormalizeScore"
                         cast(TableNormalizeScore, plugin).normalize_table(state, pod, table, verdicts, scores)
                 else:
                     self._score_by_node(plugin, state, pod)
             except CycleFault:
                 raise
             except Exception as error:
-                raise CycleFault(raised(plugin, "Score", error)) from error
+                raise CycleFault(raised(plugin, point, error)) from error
             self._end(plugin, "Score", started, None)
             bad_row = accumulate(verdicts, scores, weight)
             if bad_row >= 0:
@@ -573,9 +575,13 @@ class Algorithm:
                 raise CycleFault(not_scored(plugin, status))
             raw[node.name] = value
         if isinstance(plugin, NormalizeScore):
-            status = plugin.normalize_score(state, pod, raw)
-            if status is not None and status.code is not Code.SUCCESS:
-                raise CycleFault(not_scored(plugin, status))
+            try:
+                status = plugin.normalize_score(state, pod, raw)
+                code = code_of(status)
+            except Exception as error:
+                raise CycleFault(raised(plugin, "NormalizeScore", error)) from error
+            if status is not None and code is not Code.SUCCESS:
+                raise CycleFault(running("NormalizeScore", plugin, status))
         clear_raw(self._verdicts, self._scores)
         for row, node in nodes.items():
             self._scores.set_raw(row, raw[node.name])

@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable
 
 from kscheduler.errors import APIError, PluginError
 from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
-from kscheduler.framework.status import Code, Status, error_status
-from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.framework.status import STATUS_LABELS, Code, Status
 
-# How kube-scheduler names a plugin that failed, by the point.
-_USUAL_FORM = '{point} plugin "{plugin}"'
+# The texts in which kube-scheduler names a plugin that failed, by the point.
+_USUAL_FORM = 'running {point} plugin "{plugin}": {fault}'
 _FORMS = {
-    "Filter": '"{plugin}" filter plugin',
-    "AddPod": '{point} on PreFilter plugin "{plugin}"',
-    "RemovePod": '{point} on PreFilter plugin "{plugin}"',
-    "PreBindPreFlight": '{point} "{plugin}"',
+    "Filter": 'running "{plugin}" filter plugin: {fault}',
+    "AddPod": 'running AddPod on PreFilter plugin "{plugin}": {fault}',
+    "RemovePod": 'running RemovePod on PreFilter plugin "{plugin}": {fault}',
+    "Score": 'running Score plugins: plugin "{plugin}" failed with: {fault}',
+    "NormalizeScore": 'running Normalize on Score plugins: plugin "{plugin}" failed with: {fault}',
+    "PreBindPreFlight": 'running PreBindPreFlight "{plugin}": {fault}',
 }
 
 
@@ -42,19 +43,32 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
     """The plugin let an exception escape."""
     if isinstance(error, CycleFault):
         return error.status
-    fault = PluginError(_text(point, plugin, f"{type(error).__name__}: {error}"))
+    fault = PluginError(_text(point, plugin.name, f"{type(error).__name__}: {error}"))
     fault.__cause__ = error
     return Status(Code.ERROR, (str(fault),), plugin.name, fault)
 
 
 def running(point: str, plugin: Plugin, status: Status) -> Status:
     """The plugin answered with a code that ends the cycle at this point."""
-    return Status(Code.ERROR, (_text(point, plugin, status.message),), plugin.name, status.error)
+    return Status(Code.ERROR, (_text(point, plugin.name, status.message),), plugin.name, status.error)
 
 
-def _text(point: str, plugin: Plugin, fault: str) -> str:
-    form = _FORMS.get(point, _USUAL_FORM)
-    return f"running {form.format(point=point, plugin=plugin.name)}: {fault}"
+def unsuccessful(point: str, plugin: Plugin, status: Status) -> Status:
+    """An answer other than success: a rejection in the plugin's own words, or a fault with its name and the point."""
+    return status.of(plugin.name) if status.is_rejected else running(point, plugin, status)
+
+
+def _text(point: str, plugin: str, fault: str) -> str:
+    return _FORMS.get(point, _USUAL_FORM).format(point=point, plugin=plugin, fault=fault)
+
+
+def no_pre_flight(plugin: Plugin, status: Status) -> Status:
+    """Whether there is work at PreBind is answered with success, Skip or an error; this was none of them."""
+    message = (
+        f'PreBindPreFlight {plugin.name} returned "{STATUS_LABELS[status.code]}", which is unsupported. '
+        "It is supposed to return Success, Skip, or Error status"
+    )
+    return Status(Code.ERROR, (message,), plugin.name)
 
 
 def not_scored(plugin: Plugin, status: Status) -> Status:
@@ -63,12 +77,19 @@ def not_scored(plugin: Plugin, status: Status) -> Status:
 
 def invalid_score(plugin: Plugin, score: int) -> Status:
     message = (
-        f'plugin "{plugin.name}" returns an invalid score {score}, '
+        f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {score}, '
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )
     return Status(Code.ERROR, (message,), plugin.name)
 
 
-def not_bound(pod: PodInfo, node_name: str, error: APIError) -> Status:
-    """The apiserver's answer, when the pod certainly is not bound."""
-    return error_status(f"binding {pod.key} to {node_name}: {error}", error)
+def not_bound(error: APIError) -> Status:
+    """The apiserver's answer to a default binding that went without plugins, when the pod certainly is not bound."""
+    return Status(Code.ERROR, (_text("Bind", "DefaultBinder", str(error)),), "DefaultBinder", error)
+
+
+def not_allowed(status: Status) -> Status:
+    """How a wait for Permit plugins ended that none of them allowed."""
+    if status.is_rejected:
+        return status
+    return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin, status.error)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
-from kscheduler.framework.faults import raised, running
+from kscheduler.framework.faults import raised, running, unsuccessful
 from kscheduler.framework.interface import (
     DemandingFilterPlugin,
     FilterPlugin,
@@ -124,7 +124,7 @@ class NodeFilters:
             except Exception as error:
                 return raised(plugin, "Filter", error)
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name) if status.is_rejected else running("Filter", plugin, status)
+                return unsuccessful("Filter", plugin, status)
         return None
 
 

@@ -15,7 +15,7 @@ from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.faults import raised, running
+from kscheduler.framework.faults import no_pre_flight, raised, running, unsuccessful
 from kscheduler.framework.interface import (
     EXTENSION_POINTS,
     BindPlugin,
@@ -204,7 +204,7 @@ class Framework:
             except Exception as error:
                 return raised(plugin, "Reserve", error)
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name)
+                return unsuccessful("Reserve", plugin, status)
         return None
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
@@ -231,7 +231,7 @@ class Framework:
             if code is Code.WAIT:
                 continue
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name), {}
+                return unsuccessful("Permit", plugin, status), {}
         return None, waits
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -250,8 +250,10 @@ class Framework:
                 idle.append(plugin.name)
             elif status is None or code is Code.SUCCESS:
                 answer = None
-            else:  # a rejection is none of its answers either
+            elif code is Code.ERROR:
                 return running("PreBindPreFlight", plugin, status)
+            else:
+                return no_pre_flight(plugin, status)
         state.skip_pre_bind = frozenset(idle)
         return answer
 
@@ -266,7 +268,7 @@ class Framework:
             except Exception as error:
                 return raised(plugin, "PreBind", error)
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name) if status.is_rejected else running("PreBind", plugin, status)
+                return unsuccessful("PreBind", plugin, status)
         return None
 
     def only_binds(self, pod: PodInfo) -> bool:
@@ -282,7 +284,7 @@ class Framework:
             except Exception as error:
                 return raised(plugin, "Bind", error)
             if code is not Code.SKIP:
-                return None if status is None or code is Code.SUCCESS else status.of(plugin.name)
+                return None if status is None or code is Code.SUCCESS else unsuccessful("Bind", plugin, status)
         return error_status(f"no Bind plugin took pod {pod.key}: all of them skipped")
 
     def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:

@@ -285,10 +285,10 @@ class Broken:
 
 
 POINTS = {  # as kube-scheduler names them
-    "preFilter": 'PreFilter plugin "Broken"',
-    "filter": '"Broken" filter plugin',
-    "preScore": 'PreScore plugin "Broken"',
-    "score": 'Score plugin "Broken"',
+    "preFilter": 'running PreFilter plugin "Broken": ',
+    "filter": 'running "Broken" filter plugin: ',
+    "preScore": 'running PreScore plugin "Broken": ',
+    "score": 'running Score plugins: plugin "Broken" failed with: ',
 }
 
 
@@ -298,7 +298,7 @@ def test_a_plugin_that_raises_ends_the_cycle_of_its_pod_with_its_name_and_point(
     bench.nodes("n1", "n2")
     status = bench.reject().status
     assert status.code is Code.ERROR
-    assert status.message == f"running {POINTS[point]}: ZeroDivisionError: division by zero"
+    assert status.message == f"{POINTS[point]}ZeroDivisionError: division by zero"
     assert isinstance(status.error, PluginError)
     assert isinstance(status.error.__cause__, ZeroDivisionError)
 
@@ -310,7 +310,7 @@ def test_a_plugin_that_answers_nonsense_ends_the_cycle_of_its_pod_with_its_name(
     bench.nodes("n1", "n2")
     status = bench.reject().status
     assert status.code is Code.ERROR
-    assert status.message.startswith(f"running {POINTS[point]}: ")
+    assert status.message.startswith(POINTS[point])
 
 
 @pytest.mark.parametrize(("point", "answer"), [
@@ -325,8 +325,32 @@ def test_a_code_that_a_point_does_not_know_is_a_fault(point: str, answer: Any) -
     bench.nodes("n1", "n2")
     status = bench.reject().status
     assert status.code is Code.ERROR
-    assert "out of order" in status.message
+    assert status.message == f"{POINTS[point]}out of order"
     assert status.plugin == "Broken"
+
+
+@pytest.mark.parametrize("answer", [Status(Code.ERROR, ("out of order",)), RuntimeError("out of order"), "yes"])
+@pytest.mark.parametrize("by_table", [False, True])
+def test_a_plugin_that_fails_to_normalize_is_named_as_by_kube_scheduler(answer: Any, *, by_table: bool) -> None:
+    class Normalizing(Broken):
+        def score(self, *args: Any) -> tuple[int, Status | None]:
+            return 1, None
+
+        def normalize_score(self, *args: Any) -> Any:
+            return self._do()
+
+    class NormalizingTable(Normalizing):
+        def score_table(self, *args: Any) -> None:
+            pass
+
+        def normalize_table(self, *args: Any) -> None:
+            raise RuntimeError("out of order")
+
+    bench = Bench({"score": [(NormalizingTable if by_table else Normalizing)(answer)]})
+    bench.nodes("n1", "n2")
+    status = bench.reject().status
+    assert (status.code, status.plugin) == (Code.ERROR, "Broken")
+    assert status.message.startswith('running Normalize on Score plugins: plugin "Broken" failed with: ')
 
 
 @pytest.mark.parametrize("score", [-1, 101])
@@ -335,7 +359,10 @@ def test_a_score_out_of_bounds_is_a_fault_in_kube_schedulers_words(score: int) -
     bench.nodes("n1", "n2")
     assert bench.reject().status == Status(
         Code.ERROR,
-        (f'plugin "Table" returns an invalid score {score}, it should in the range of [0, 100] after normalizing',),
+        (
+            f'applying score defaultWeights on Score plugins: plugin "Table" returns an invalid score {score}, '
+            "it should in the range of [0, 100] after normalizing",
+        ),
         "Table",
     )
 

@@ -121,7 +121,13 @@ def test_before_binding_a_plugin_says_whether_it_has_work_and_nothing_else(answe
     status = made.framework.run_pre_bind_pre_flights(CycleState(), POD, "n1")
     assert status is not None
     assert (status.code, status.plugin) == (Code.ERROR, "rogue")
-    assert status.message.startswith('running PreBindPreFlight "rogue": ')
+    if isinstance(answer, Status) and answer.is_rejected:
+        assert status.message == (
+            'PreBindPreFlight rogue returned "Unschedulable", which is unsupported. '
+            "It is supposed to return Success, Skip, or Error status"
+        )
+    else:
+        assert status.message.startswith('running PreBindPreFlight "rogue": ')
 
 
 async def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
@@ -168,6 +174,17 @@ async def test_plugins_that_raise_or_answer_nonsense_are_named_with_their_point(
     assert status is not None
     assert (status.code, status.plugin) == (Code.ERROR, "rogue")
     assert status.message.startswith(f'running {point[0].upper()}{point[1:]} plugin "rogue": ')
+
+
+@pytest.mark.parametrize("point", POINTS[1:])
+async def test_errors_name_the_plugin_and_rejections_stay_as_they_are(point: str) -> None:
+    cause = RuntimeError("boom")
+    for answer in (Status(Code.ERROR, ("out of order",), error=cause), Status(Code.ERROR, ("out of order",), "other")):
+        made, _ = bench(point, ("rogue", (answer, 0.0) if point == "permit" else answer))
+        text = f'running {point[0].upper()}{point[1:]} plugin "rogue": out of order'
+        assert await run(made, point) == Status(Code.ERROR, (text,), "rogue", answer.error)
+    made, _ = bench(point, ("rogue", (NO, 0.0) if point == "permit" else NO))
+    assert await run(made, point) == NO.of("rogue")
 
 
 @pytest.mark.parametrize("point", POINTS)

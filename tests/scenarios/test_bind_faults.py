@@ -49,7 +49,7 @@ def test_a_refused_binding_gives_its_room_back_at_once_and_the_pod_tries_again(k
             condition = world.condition("first")
             assert condition is not None
             assert condition.reason == "SchedulerError"
-            assert condition.message.startswith("binding default/first to n1: ")
+            assert condition.message.startswith('running Bind plugin "DefaultBinder": ')
             await world.until(world.all_bound, within_s=3)
             assert world.judge.decisions[world.pod("first").metadata.uid] == 2
 

@@ -115,7 +115,7 @@ async def test_a_plugin_of_a_profile_decides_with_its_arguments() -> None:
 
 
 FAULTS = {
-    OddName: 'running Score plugin "OddName": WrongAnswer: expected an integer as score, got nan',
+    OddName: 'running Score plugins: plugin "OddName" failed with: WrongAnswer: expected an integer as score, got nan',
     Sluggish: 'running PreBind plugin "Sluggish": TookTooLong: no answer within 20 s',
     Leaver: 'running "Leaver" filter plugin: Exited: called exit(enough)',
 }

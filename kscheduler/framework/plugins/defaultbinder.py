@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kscheduler.errors import APIError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import not_bound
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "DefaultBinder"
@@ -23,5 +22,5 @@ class DefaultBinder:
         try:
             await self._bind(pod, node_name)
         except APIError as error:
-            return not_bound(pod, node_name, error).of(NAME)
+            return error_status(str(error), error)
         return None

@@ -268,7 +268,7 @@ class ScorePoint(ExtensionPlugin):
         by_name = {name: scores.raw(row) for name, row in zip(names, rows, strict=True)}
         status = self.normalize_score(state, pod, by_name)
         if status is not None and status.code is not Code.SUCCESS:
-            raise CycleFault(not_scored(self, status))
+            raise CycleFault(running("NormalizeScore", self, status))
         for name, row in zip(names, rows, strict=True):
             scores.set_raw(row, by_name[name])
 

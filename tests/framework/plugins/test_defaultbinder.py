@@ -33,13 +33,13 @@ async def test_it_binds() -> None:
     assert bound == [("default/p", "n1")]
 
 
-async def test_what_the_apiserver_says_is_a_fault_with_pod_and_node() -> None:
+async def test_what_the_apiserver_answers_is_a_fault_that_keeps_its_kind() -> None:
     error: APIError = Conflict("already assigned", status=409)
     plugin, _ = binder(error)
     status = await plugin.bind(CycleState(), POD, "n1")
     assert status is not None
     assert (status.code, status.error) == (Code.ERROR, error)
-    assert status.message == "binding default/p to n1: already assigned"
+    assert status.message == "already assigned"
 
 
 async def test_a_bug_is_not_hidden() -> None:

@@ -22,7 +22,7 @@ from kscheduler.api.objects import (
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
@@ -181,7 +181,8 @@ def compare(world: World, plugin: Any, pod: PodInfo) -> None:
     expected: dict[str, Status | None] = {node.name: plugin.filter(state, pod, node) for node in table}
     verdicts = Verdicts()
     verdicts.reset(table.columns)
-    faults = {answer.reasons for answer in expected.values() if answer is not None and answer.code is Code.ERROR}
+    answers = expected.values()
+    faults = {running("Filter", plugin, answer).reasons for answer in answers if answer and answer.code is Code.ERROR}
     if faults:
         event(f"{plugin.name}: error")
         with pytest.raises(CycleFault) as raised:

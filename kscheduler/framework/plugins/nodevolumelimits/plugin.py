@@ -13,7 +13,7 @@ from kscheduler._fast import FEASIBLE, Verdicts
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.nodevolumelimits import hints
 from kscheduler.framework.plugins.nodevolumelimits.attached import AttachedVolumes, read_node
@@ -60,12 +60,12 @@ class NodeVolumeLimits:
         new = self._new_volumes(pod, migrates=False)
         if isinstance(new, Status):
             rows = [row for row in verdicts.feasible_rows() if row not in self._attached.with_csi_node]
-            _refuse(state, rows, verdicts, code, new)
+            self._refuse(state, rows, verdicts, code, new)
         # 2. Nodes with one, where in-tree volumes count too.
         new = self._new_volumes(pod, migrates=True)
         if isinstance(new, Status):
             rows = [row for row in verdicts.feasible_rows() if row in self._attached.with_csi_node]
-            _refuse(state, rows, verdicts, code, new)
+            self._refuse(state, rows, verdicts, code, new)
         elif new:
             self._raise_faults(verdicts)
             verdicts.reject_rows(self._attached.rows_without_room(new), code, _NO_ROOM)
@@ -80,7 +80,19 @@ class NodeVolumeLimits:
         for row in sorted(self._attached.faulty):
             there = self._attached.of(row)
             if there is not None and there.fault is not None and verdicts.code(row) == FEASIBLE:
-                raise CycleFault(there.fault.of(NAME))
+                raise CycleFault(running("Filter", self, there.fault))
+
+    def _refuse(self, state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
+        """The pod's volumes alone decide: reject the rows, or end the cycle with the error, if there are any rows.
+
+        There is one refusal at most in a cycle: the first claim that is missing is the same with and without a CSINode.
+        """
+        if not rows:
+            return
+        if not status.is_rejected:
+            raise CycleFault(running("Filter", self, status))
+        state.write(_REFUSAL, status)
+        verdicts.reject_rows(rows, code, _REFUSED)
 
     # --- the compiled lane: for pods without such volumes ---
 
@@ -108,16 +120,3 @@ class NodeVolumeLimits:
                 hints.BY_DRIVERS,
             ),
         )
-
-
-def _refuse(state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
-    """The pod's volumes alone decide: reject the rows, or end the cycle with the error, if there are any rows.
-
-    There is one refusal at most in a cycle: the first claim that is missing is the same with and without a CSINode.
-    """
-    if not rows:
-        return
-    if not status.is_rejected:
-        raise CycleFault(status.of(NAME))
-    state.write(_REFUSAL, status)
-    verdicts.reject_rows(rows, code, _REFUSED)

@@ -14,7 +14,7 @@ from kscheduler.errors import APIError, DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.volumebinding import hints
 from kscheduler.framework.plugins.volumebinding.assumption import Assumption, assume
@@ -72,13 +72,18 @@ class VolumeBinding:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         try:
-            obstacles = _obstacles(state.read(_QUESTION, Question), node)
-        except CycleFault as fault:
-            return fault.status
+            obstacles = state.read(_QUESTION, Question).obstacles(node.labels, node.name)
+        except NotTranslatable as error:
+            return error_status(str(error), error)
         return status_of(obstacles) if obstacles else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        question = state.read(_QUESTION, Question)
+        try:
+            self._filter_table(state.read(_QUESTION, Question), table, verdicts, code)
+        except NotTranslatable as error:
+            raise CycleFault(running("Filter", self, error_status(str(error), error))) from error
+
+    def _filter_table(self, question: Question, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         # 1. Bound volumes that few nodes reach: put out all others, and judge those few.
         few = _rows_in_reach(question, table)
         if few is not None:
@@ -186,19 +191,15 @@ class VolumeBinding:
 # --- judging ----------------------------------------------------------------------------------------------------
 
 
-def _obstacles(question: Question, node: NodeInfo) -> int:
-    """Raises CycleFault for a volume that nobody can judge."""
-    try:
-        return question.obstacles(node.labels, node.name)
-    except NotTranslatable as error:
-        raise CycleFault(error_status(str(error)).of(NAME)) from error
-
-
 def _judge_one_by_one(
     question: Question, table: NodeTable, verdicts: Verdicts, rows: Collection[int], code: int
 ) -> None:
     for row in rows:
-        if verdicts.code(row) == FEASIBLE and (obstacles := _obstacles(question, table.at(row))):
+        if verdicts.code(row) != FEASIBLE:
+            continue
+        node = table.at(row)
+        obstacles = question.obstacles(node.labels, node.name)
+        if obstacles:
             verdicts.reject(row, code, obstacles)
 
 

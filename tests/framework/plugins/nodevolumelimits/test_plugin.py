@@ -31,6 +31,7 @@ from tests.framework.plugins.storage import (
 )
 
 OTHER = "other.example.com"
+FAULT = 'running "NodeVolumeLimits" filter plugin: '  # how kube-scheduler names the plugin of an error
 
 
 def ebs(volume_id: str) -> Volume:
@@ -223,7 +224,7 @@ def test_a_volume_whose_handle_cannot_be_told_is_not_counted_behind_a_claim_and_
     rejection = made.reject(with_volumes(make_pod("p"), ebs("aws://zone/x")))
     assert rejection.status.code is Code.ERROR
     assert rejection.message == (
-        "converting volume(v0) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID "
+        f"{FAULT}converting volume(v0) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID "
         "Invalid format for AWS volume (aws://zone/x)"
     )
     made.cache.remove_node("n1")  # without a CSINode nothing is translated
@@ -248,7 +249,7 @@ def test_a_claim_that_has_the_name_by_chance_is_an_error() -> None:
     rejection = made.reject(with_volumes(make_pod("p"), ephemeral("scratch")))
     assert rejection.status.code is Code.ERROR
     assert rejection.status.plugin == "NodeVolumeLimits"
-    assert rejection.message == "PVC default/p-scratch was not created for pod default/p (pod is not owner)"
+    assert rejection.message == f"{FAULT}PVC default/p-scratch was not created for pod default/p (pod is not owner)"
 
 
 @pytest.mark.parametrize("volume", [ephemeral("scratch"), of_claim("p-scratch")])
@@ -264,7 +265,7 @@ def test_a_claim_that_is_missing_keeps_the_pod_off_all_nodes(volume: Volume) -> 
 
 def test_a_claim_without_a_name_is_an_error() -> None:
     rejection = bench().reject(pod(""))
-    assert (rejection.status.code, rejection.message) == (Code.ERROR, "PersistentVolumeClaim had no name")
+    assert (rejection.status.code, rejection.message) == (Code.ERROR, f"{FAULT}PersistentVolumeClaim had no name")
 
 
 # --- pods on nodes that cannot be counted -------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def test_a_pod_on_a_node_with_limits_that_cannot_be_counted_is_an_error_of_new_p
     made.handle.volumes.set_claim(claim("old-scratch", "v-b"))
     rejection = made.reject(pod("a"))
     assert rejection.status.code is Code.ERROR
-    assert rejection.message == "PVC default/old-scratch was not created for pod default/old (pod is not owner)"
+    assert rejection.message == f"{FAULT}PVC default/old-scratch was not created for pod default/old (pod is not owner)"
     made.handle.volumes.set_claim(claim("uncounted"))
     assert made.feasible(pod("uncounted")) == ["n1", "n2"]
     made.handle.volumes.set_csi_node(csi_node("n1", {}))
