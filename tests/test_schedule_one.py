@@ -268,7 +268,8 @@ def test_a_fault_of_a_plugin_is_an_error_with_its_backoff() -> None:
     assert bench.attempts("error") == 1
     assert bench.queue.counts().backoff == 1
     ((_, condition),) = bench.conditions.patched
-    assert (condition.reason, condition.message) == ("SchedulerError", "out of order")
+    assert condition.reason == "SchedulerError"
+    assert condition.message == 'running Reserve plugin "Steps": out of order'
 
 
 # --- the binding cycle --------------------------------------------------------------------------------------------

@@ -105,7 +105,12 @@ def test_a_plugin_that_misbehaves_costs_its_own_pod_and_nobody_else(point: str, 
             assert condition is not None
             assert condition.reason == "SchedulerError"
             # kube-scheduler's words where it has some for the point, else ours.
-            expected = ("out of order", 'plugin "Rogue": ', 'running "Rogue" filter plugin: ')
+            expected = (
+                "out of order",
+                'plugin "Rogue": ',
+                'running "Rogue" filter plugin: ',
+                'plugin "Rogue" failed with: ',
+            )
             assert any(text in condition.message for text in expected)
             await world.sleep(30)
 

@@ -278,7 +278,7 @@ def test_a_score_has_a_sign(score: int) -> None:
 
 def test_a_score_with_an_error_ends_the_cycle() -> None:
     room = Room(module("reason", text="bad", score=reason("bad") + f"(i64.const {pair(5, 1)})"))
-    with pytest.raises(CycleFault, match='^running Score plugins: plugin "guest" failed with: bad$'):
+    with pytest.raises(CycleFault, match=r'^running Score plugins: plugin "guest" failed with: bad$'):
         score_all(room, CycleState(), info())
 
 
