@@ -53,6 +53,11 @@ class Endpoint:
         """Host and port, without a user: the `host` label of rest_client metrics, and the Host header."""
         return urlsplit(self.host).netloc.rpartition("@")[2]
 
+    @property
+    def path(self) -> str:
+        """What comes before the path of every request, as behind a proxy for several clusters: "/k8s/clusters/c"."""
+        return urlsplit(self.host).path.rstrip("/")
+
 
 class Credentials:
     """A header that is read again every minute, and at once when the apiserver answers 401."""

@@ -86,6 +86,7 @@ class Transport:
         self._credentials = credentials
         self._endpoint = credentials.endpoint
         self._host = credentials.endpoint.authority
+        self._prefix = credentials.endpoint.path
         self._clock = clock
         self._observer = observer or NoObserver()
         self._user_agent = user_agent
@@ -273,6 +274,7 @@ class Transport:
             lines = {"Host": self.host, "User-Agent": self._user_agent, **_headers(header, accept, content_type)}
             fixed = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             self._fixed_heads[key] = fixed
+        path = self._prefix + path
         if length is None:
             return f"{verb} {path} HTTP/1.1\r\n{fixed}\r\n".encode("latin-1")
         return f"{verb} {path} HTTP/1.1\r\n{fixed}Content-Length: {length}\r\n\r\n".encode("latin-1")

@@ -77,6 +77,23 @@ async def watch_pods(client: KubeClient, timeout_s: float = 300.0) -> list[list[
     return [events async for events in client.watch(PODS, resource_version="7", timeout_s=timeout_s)]
 
 
+async def test_the_path_of_the_apiservers_url_comes_before_that_of_every_request(server: FakeAPIServer) -> None:
+    """Behind a proxy for several clusters, with connections of our own and with the library's."""
+    client = KubeClient(Credentials(Endpoint(f"{server.url}/k8s/clusters/c-1", None), CLOCK), CLOCK, qps=-1)
+    server.fail("POST", "/k8s/clusters/c-1/api/v1/namespaces/default/pods/web-1/binding", body=b"{}", status=201)
+    server.watches = [WatchScript([])]
+    await client.bind(BINDING)
+    await watch_pods(client)
+    with contextlib.suppress(APIError):
+        await list_pods(client)
+    assert [request.path for request in server.requests] == [
+        "/k8s/clusters/c-1/api/v1/namespaces/default/pods/web-1/binding",
+        "/k8s/clusters/c-1/api/v1/pods",
+        "/k8s/clusters/c-1/api/v1/pods",
+    ]
+    await client.close()
+
+
 # --- APIs behind the apiserver ---------------------------------------------------------------------------------
 
 
