@@ -68,15 +68,19 @@ class Report:
 
     def table(self) -> str:
         """A summary for people."""
-        longest = {
-            after: max(p.seconds for p in self.pauses if p.after == after) for after in {p.after for p in self.pauses}
-        }
+        longest: dict[str, Pause] = {}
+        for pause in sorted(self.pauses, key=lambda pause: pause.seconds):
+            longest[pause.after] = pause
+        pauses = (
+            f"{pause.seconds:.1f} s after {after or 'nothing'} (allowed {pause.limit_s:.1f})"
+            for after, pause in sorted(longest.items())
+        )
         lines = [
             f"seed {self.seed}: {len(self.faults)} faults in {self.seconds:.0f} s, {self.bound} pods bound,"
             f" {self.leaders} terms of leadership, {self.second_requests} requests for a second node",
             "  ends: "
             + (", ".join(f"{n} × {code}" for code, n in Counter(e.exit_code for e in self.ends).items()) or "none"),
-            "  longest pauses: " + ", ".join(f"{s:.1f} s after {a or 'nothing'}" for a, s in sorted(longest.items())),
+            "  longest pauses: " + ", ".join(pauses),
         ]
         lines += [f"  {count} × {kind}" for kind, count in Counter(v.kind for v in self.violations).items()]
         for violation in self.violations:
