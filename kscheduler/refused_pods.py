@@ -2,9 +2,9 @@
 
 One that has just started refuses everything with 403 until its RBAC objects are loaded; one in trouble answers 401 or
 500. kube-scheduler lets each pod wait out a backoff that doubles up to 10 s, and binds nothing for so long after the
-apiserver has recovered. Here the pod that was refused first is tried a second after any request succeeds, and all of
-them when a binding is carried out. None is tried within a second of its refusal: an apiserver that goes on refusing is
-sent one binding more in a second.
+apiserver has recovered. Here the pod that was refused first is tried half a second after any request succeeds, and
+all of them when a binding is carried out. None is tried within half a second of its refusal: an apiserver that goes on
+refusing is sent two bindings more in a second.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
 # An apiserver that opens a watch at all does so at once, events or not. After each time it did not, twice as long.
-WATCH_OPENS_S = 2.0
+WATCH_OPENS_S = 1.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0

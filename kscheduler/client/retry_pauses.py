@@ -2,7 +2,7 @@
 
 Each repeater has a backoff of its own, and half a minute of it is right while nothing answers. It is wrong once
 something does: so every success of any request ends all pauses, and while nothing succeeds one of the sleepers is let
-try every second, in turn, instead of all of them. A pause never ends within a second of the failure, so that an
+try every second, in turn, instead of all of them. A pause never ends within half a second of the failure, so that an
 apiserver that answers one request in two is asked no more often than after a first failure.
 """
 
@@ -13,7 +13,7 @@ import random
 
 from kscheduler.client.transport import RequestObserver
 
-SOONEST_S = 1.0  # after a failure, whatever succeeds elsewhere
+SOONEST_S = 0.5  # after a failure, whatever succeeds elsewhere; an informer's shortest first pause
 PROBE_PERIOD_S = 1.0  # one sleeper tries, while nothing succeeds
 _JITTER = (0.75, 1.25)  # so that the replicas do not probe in step
 
