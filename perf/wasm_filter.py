@@ -125,7 +125,7 @@ class Scene:
                     await waiting.ask()
             wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
             loop_s = time.thread_time() - loop
-            await asyncio.sleep(0)
+            await asyncio.sleep(2 * TICK_S)  # until the timer that was held up has been seen
         finally:
             noting.end()
             if way == ONE_BY_ONE:
