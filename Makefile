@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ demo-wasm: build ## compile a plugin in C, serve it by http, and schedule with i
 guests: build ## compile the example plugins into build/guests: C, Go, AssemblyScript, Rust
 	$(BIN)/python plugins/build_guests.py
 	$(BIN)/python plugins/sdk/build_examples.py
+
+wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 11 minutes of CPU, once (needs Rust 1.95)
+	$(BIN)/python -m kscheduler.wasm.wasmer.build
 
 # The same order of sets in each run; a hunt draws it.
 test test-fast: export PYTHONHASHSEED := 0

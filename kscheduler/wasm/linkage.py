@@ -3,11 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from kscheduler.wasm import faults
+from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, HostFunction, Import
 
 MAX_NUMBERS = 16  # parameters of a function that the host calls
+
+# How a call of calls.pyx failed: by a trap or a host function, by a range outside the memory, because the instance is
+# broken already, because its CPU time is used up, or because it waited too long.
+NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED = -1, -2, -3, -4, -5
+
+
+class Link:
+    """What a guest of calls.pyx asks of its instance: how it starts, and what a failure means."""
+
+    def __init__(self, exports: Mapping[str, ExternType]) -> None:
+        self.exports = exports
+        self._first_fault: FaultKind | None = None
+
+    def function_type(self, export: str) -> tuple[str, str]:
+        """(parameters, results) of an exported function that the host can call."""
+        kind = callable_type(self.exports, export)
+        return kind.params, kind.results
+
+    def start(self, guest: Any) -> None:
+        export = start_export(self.exports)
+        if export is not None:
+            self._run(guest, export)
+
+    def _run(self, guest: Any, export: str) -> None:
+        usual, guest.deadline_s = guest.deadline_s, guest.limits.start_deadline_s
+        try:
+            guest.call(export)
+        except GuestFault as fault:
+            raised = fault.__cause__
+            if not isinstance(raised, wasi_functions.ProcessExit) or raised.status != 0:
+                raise
+            # main returned: the functions it leaves behind are what it was started for.
+            guest.set_broken(False)
+            self._first_fault = None
+        finally:
+            guest.deadline_s = usual
+
+    def fail(self, guest: Any, where: str, code: int, text: str, pending: BaseException | None) -> NoReturn:
+        output = guest.output.text()
+        if pending is not None:
+            if not isinstance(pending, Exception):
+                raise pending  # the program is being stopped, not the guest
+            fault = faults.from_host(where, pending, output)
+        elif code == OUTSIDE:
+            fault = GuestFault(FaultKind.MEMORY, f"{where}: {text}", output)
+        elif code == UNUSABLE:
+            fault = GuestFault(self._first_fault or FaultKind.TRAP, f"{where}: {text}", output)
+        elif code == OVERDUE:
+            fault = faults.overdue(where, guest.deadline_s, output)
+        elif code == STALLED:
+            fault = faults.stalled(where, guest.deadline_s, output)
+        else:
+            fault = faults.from_trap(where, text, output)
+        self._first_fault = self._first_fault or fault.kind
+        raise fault from pending
 
 
 def resolve(imports: Sequence[Import], offered: Iterable[HostFunction]) -> list[HostFunction]:

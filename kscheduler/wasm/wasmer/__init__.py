@@ -1,12 +1,7 @@
-"""wasmer: for CPython 3.10, where its wheels exist. Elsewhere pip installs a stub, so only an import can tell.
-
-It holds the GIL, binds its objects to a thread, cannot be interrupted and may crash over bytes it dislikes: so it
-never runs in this process. Each instance has a child process, which is killed when a deadline passes.
-"""
+"""wasmer, called through the C API of WebAssembly: libwasmer is built by `make wasmer`, since no package ships it."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from kscheduler.wasm.engine import EngineUnavailable
@@ -16,9 +11,11 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmerEngine:
-    if sys.version_info[:2] != (3, 10):
-        here = ".".join(map(str, sys.version_info[:2]))
-        raise EngineUnavailable(f"engine wasmer needs CPython 3.10; this is {here}: use wasmtime")
-    from kscheduler.wasm.wasmer.modules import WasmerEngine
+    """EngineUnavailable without the compiled calls, or without a library that they fit."""
+    try:
+        from kscheduler.wasm.wasmer.modules import WasmerEngine
+    except ImportError as error:
+        raise EngineUnavailable(f"engine wasmer needs the compiled kernels: {error}") from error
+    from kscheduler.wasm.wasmer.library import bind_library
 
-    return WasmerEngine()
+    return WasmerEngine(bind_library())

@@ -1,21 +1,20 @@
-"""wasmer's engine and modules, as the parent sees them: compiling is a child's work too."""
+"""wasmer's engine and modules: compiling, what a module declares, and its code as bytes."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
-import importlib
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
 from kscheduler.decoding import msgpack_decoder
 from kscheduler.errors import DecodeError
-from kscheduler.wasm import faults
-from kscheduler.wasm import wasi as wasi_functions
+from kscheduler.wasm import faults, stored
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
-    EngineUnavailable,
     ExternType,
     FaultKind,
     GuestFault,
@@ -25,92 +24,93 @@ from kscheduler.wasm.engine import (
     Limits,
     Wasi,
 )
-from kscheduler.wasm.linkage import resolve
-from kscheduler.wasm.loading.sections import BadModule, read_sections
-from kscheduler.wasm.wasmer.instances import ChildProcess, WasmerInstance
-from kscheduler.wasm.wasmer.memory_cap import with_cap
+from kscheduler.wasm.loading.sections import BadModule, Sections, read_sections
+from kscheduler.wasm.wasmer import calls, linking
+from kscheduler.wasm.wasmer.instrumentation import Unsupported, instrumented, table_minimums
 
-COMPILE_DEADLINE_S = 30.0
+# A deadline is met within two ticks, as with wasmtime.
+TICK_S = 0.002
 _DIGEST_BYTES = 32
 
-_Stored = tuple[bytes, dict[int, bytes]]  # wasm, memory cap -> code
-_decode = msgpack_decoder(_Stored)
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What an instance begins with, to be held against its limits."""
+
+    memory_pages: int
+    table_entries: int  # of the largest
+    has_start: bool  # a function that runs when the module is instantiated
+
+
+_decode = msgpack_decoder(tuple[Needs, bytes])
 
 
 class WasmerEngine:
     name = "wasmer"
 
-    def __init__(self) -> None:
-        try:
-            importlib.import_module("wasmer_compiler_cranelift")
-            importlib.import_module("wasmer").Store  # noqa: B018 (a stub has none, where it does not raise)
-        except (ImportError, AttributeError) as error:
-            raise EngineUnavailable(
-                "engine wasmer needs the packages wasmer==1.1.0 and wasmer-compiler-cranelift==1.1.0"
-            ) from error
-        self.version = f"{metadata.version('wasmer')}-1"  # the number of our configuration
+    def __init__(self, library_version: str) -> None:
+        """`library_version` is what library.bind_library returned."""
+        self.version = f"{library_version}-1"  # the number of our instrumentation
+        self.watch = calls.Watch(TICK_S)
+        self._compiler = calls.Compiler()
+        atexit.register(self.watch.stop)
+        os.register_at_fork(after_in_child=self.watch.forget)
 
     def compile(self, wasm: bytes) -> WasmerModule:
-        module = WasmerModule(bytes(wasm), {})
-        module.code(DEFAULT_LIMITS.memory_bytes, is_first=True)
-        return module
+        wasm = bytes(wasm)
+        try:
+            declared = read_sections(wasm)
+            # The instrumentation relies on a valid module, and on one that names nothing beyond its own.
+            self._compiler.check(wasm)
+            rewritten = instrumented(wasm, declared.imports, declared.memories)
+            needs = _needs(wasm, declared)
+            code = self._compiler.compile(rewritten)
+        except (calls.LibraryError, BadModule, Unsupported) as error:
+            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
+        return WasmerModule(self, code, needs, dict(declared.exports), list(declared.imports))
 
     def load(self, serialized: bytes) -> WasmerModule:
-        # A child that loads damaged code would crash, or worse.
-        digest, stored = serialized[:_DIGEST_BYTES], serialized[_DIGEST_BYTES:]
-        if hashlib.sha256(stored).digest() != digest:
+        # The library trusts the bytes, and ends the process over damaged ones.
+        digest, kept = serialized[:_DIGEST_BYTES], serialized[_DIGEST_BYTES:]
+        if hashlib.sha256(kept).digest() != digest:
             raise GuestFault(FaultKind.BAD_MODULE, "cannot be loaded: its digest is not that of its bytes")
         try:
-            return WasmerModule(*_decode(stored))
-        except DecodeError as error:
-            raise GuestFault(FaultKind.BAD_MODULE, f"cannot be loaded: {error}") from None
+            needs, packed = _decode(kept)
+            exports, imports, code = stored.unpack(packed)
+            return WasmerModule(self, self._compiler.load(code), needs, exports, imports)
+        except (DecodeError, calls.LibraryError) as error:
+            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be loaded: {error}")) from None
 
 
 class WasmerModule:
-    def __init__(self, wasm: bytes, codes: dict[int, bytes]) -> None:
-        try:
-            declared = read_sections(wasm)
-        except BadModule as error:
-            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
-        self.exports: Mapping[str, ExternType] = declared.exports
-        self.imports: Sequence[Import] = declared.imports
-        self._wasm = wasm
-        self._codes = codes  # memory cap in bytes -> compiled code
+    def __init__(
+        self,
+        engine: WasmerEngine,
+        code: calls.Code,
+        needs: Needs,
+        exports: dict[str, ExternType],
+        imports: list[Import],
+    ) -> None:
+        self.engine = engine
+        self.code = code
+        self.needs = needs
+        self.exports = exports
+        self.imports = imports
 
     def serialize(self) -> bytes:
-        stored = msgspec.msgpack.encode((self._wasm, self._codes))
-        return hashlib.sha256(stored).digest() + stored
-
-    def code(self, memory_bytes: int, *, is_first: bool = False) -> bytes:
-        """Compiled with this cap; the first time only to see whether it compiles, whatever memory it begins with."""
-        found = self._codes.get(memory_bytes)
-        if found is None:
-            try:
-                capped = with_cap(self._wasm, memory_bytes)
-            except GuestFault as fault:
-                if not is_first or fault.kind is not FaultKind.MEMORY:
-                    raise
-                return self._compiled(self._wasm, memory_bytes)
-            found = self._codes[memory_bytes] = self._compiled(capped, memory_bytes)
-        return found
-
-    def _compiled(self, wasm: bytes, memory_bytes: int) -> bytes:
-        child = ChildProcess(memory_bytes)
-        try:
-            said, given = child.ask(["compile", wasm], COMPILE_DEADLINE_S)
-        except (TimeoutError, EOFError) as error:
-            raise GuestFault(
-                FaultKind.BAD_MODULE, f"cannot be compiled: {faults.one_line(str(error) or 'it takes too long')}"
-            ) from None
-        finally:
-            child.kill()
-        if said != "ok" or not isinstance(given, bytes):
-            raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {given}"))
-        return given
+        packed = stored.pack(self.exports, self.imports, self.code.serialized())
+        kept = msgspec.msgpack.encode((self.needs, packed))
+        return hashlib.sha256(kept).digest() + kept
 
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
-        offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
-        wanted = resolve(self.imports, offered)
-        return WasmerInstance(self.code(limits.memory_bytes), self.exports, wanted, limits)
+        return linking.instantiate(self, functions, limits, wasi)
+
+
+def _needs(wasm: bytes, declared: Sections) -> Needs:
+    return Needs(
+        max((each.minimum_pages for each in declared.memories), default=0),
+        max(table_minimums(wasm), default=0),
+        declared.has_start,
+    )

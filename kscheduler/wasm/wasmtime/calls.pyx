@@ -21,44 +21,22 @@ from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-cdef extern from *:
-    """
-    #include <dlfcn.h>
-    #include <errno.h>
-    #include <semaphore.h>
-    #include <time.h>
+from kscheduler.wasm.clocks cimport (
+    ks_add,
+    ks_cpu_ns,
+    ks_load,
+    ks_now_ns,
+    ks_sleep_until_ns,
+    ks_swap,
+    ks_wait,
+    sem_destroy,
+    sem_init,
+    sem_post,
+    sem_t,
+)
 
-    static long long ks_clock_ns(clockid_t clock) {
-        struct timespec t;
-        clock_gettime(clock, &t);
-        return t.tv_sec * 1000000000LL + t.tv_nsec;
-    }
-    static long long ks_now_ns(void) { return ks_clock_ns(CLOCK_MONOTONIC); }
-    static long long ks_cpu_ns(void) { return ks_clock_ns(CLOCK_THREAD_CPUTIME_ID); }
-    static void ks_sleep_until_ns(long long when) {
-        struct timespec t = {when / 1000000000LL, when % 1000000000LL};
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
-    }
-    static void ks_wait(sem_t *semaphore) {
-        while (sem_wait(semaphore) != 0 && errno == EINTR) {}
-    }
-    static int ks_add(int *number, int by) { return __atomic_add_fetch(number, by, __ATOMIC_SEQ_CST); }
-    static int ks_load(int *number) { return __atomic_load_n(number, __ATOMIC_SEQ_CST); }
-    static int ks_swap(int *number, int value) { return __atomic_exchange_n(number, value, __ATOMIC_SEQ_CST); }
-    """
-    ctypedef struct sem_t:
-        pass
+cdef extern from "<dlfcn.h>":
     void* dlsym(void* handle, const char* name) nogil
-    int sem_init(sem_t* semaphore, int shared, unsigned int value) nogil
-    int sem_post(sem_t* semaphore) nogil
-    int sem_destroy(sem_t* semaphore) nogil
-    long long ks_now_ns() nogil
-    long long ks_cpu_ns() nogil
-    void ks_sleep_until_ns(long long when) nogil
-    void ks_wait(sem_t* semaphore) nogil
-    int ks_add(int* number, int by) nogil
-    int ks_load(int* number) nogil
-    int ks_swap(int* number, int value) nogil
 
 cdef enum:
     MAX_NUMBERS = 16  # parameters of one function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
@@ -20,7 +20,7 @@ from kscheduler.wasm.engine import (
     Output,
     Wasi,
 )
-from kscheduler.wasm.linkage import callable_type, resolve, start_export
+from kscheduler.wasm.linkage import NO_CODE, Link, resolve
 from kscheduler.wasm.wasmtime import library
 from kscheduler.wasm.wasmtime.library import Code, Store
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 _EXTERN_BYTES, _STRUCT_AT, _FUNC_BYTES, _MEMORY_BYTES = 32, 8, 16, 24
 _EXTERN_FUNC, _EXTERN_MEMORY = 0, 3
 
-# calls.pyx's codes
-_NO_CODE, _OUTSIDE, _UNUSABLE, _OVERDUE, _STALLED = -1, -2, -3, -4, -5
-
 
 def instantiate(
     module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
@@ -43,7 +40,7 @@ def instantiate(
     wanted = resolve(module.imports, offered)
     # 2. A store with its limits.
     engine = module.engine
-    link = Link(Store(engine.address), module.exports)
+    link = StoreLink(Store(engine.address), module.exports)
     link.store.limit(limits.memory_bytes)
     guest: Any = engine.calls.Guest(
         engine.epoch, link.store.context, link, limits, Output(limits.output_bytes), engine.may_move(limits)
@@ -70,14 +67,13 @@ def instantiate(
     return instance
 
 
-class Link:
-    """What a guest of calls.pyx asks of its instance: exports by name, and what a failure means."""
+class StoreLink(Link):
+    """An instance in its store: its exports by name."""
 
     def __init__(self, store: Store, exports: Mapping[str, ExternType]) -> None:
+        super().__init__(exports)
         self.store = store
-        self._exports = exports
         self._instance = ctypes.create_string_buffer(16)
-        self._first_fault: FaultKind | None = None
 
     def instantiate(self, guest: Any, code: Code, externs: ctypes.Array[ctypes.c_char], count: int) -> None:
         trap = ctypes.c_void_p()
@@ -95,7 +91,7 @@ class Link:
             if error and pending is None and not verdict:
                 # Linking was checked before: what is left is a limit of the store.
                 raise GuestFault(FaultKind.MEMORY, faults.one_line(f"cannot be instantiated: {text}"))
-            self.fail(guest, "start section", verdict or _NO_CODE, text, pending)
+            self.fail(guest, "start section", verdict or NO_CODE, text, pending)
         guest.deadline_s = guest.limits.deadline_s
 
     def export(self, name: str, kind: int, size: int) -> bytes:
@@ -109,43 +105,5 @@ class Link:
 
     def find(self, guest: Any, export: str) -> tuple[bytes, str, str]:
         """(struct, parameters, results) of an exported function that the host can call."""
-        kind = callable_type(self._exports, export)
-        return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), kind.params, kind.results
-
-    def start(self, guest: Any) -> None:
-        export = start_export(self._exports)
-        if export is not None:
-            self._run(guest, export)
-
-    def _run(self, guest: Any, export: str) -> None:
-        usual, guest.deadline_s = guest.deadline_s, guest.limits.start_deadline_s
-        try:
-            guest.call(export)
-        except GuestFault as fault:
-            raised = fault.__cause__
-            if not isinstance(raised, wasi_functions.ProcessExit) or raised.status != 0:
-                raise
-            # main returned: the functions it leaves behind are what it was started for.
-            guest.set_broken(False)
-            self._first_fault = None
-        finally:
-            guest.deadline_s = usual
-
-    def fail(self, guest: Any, where: str, code: int, text: str, pending: BaseException | None) -> NoReturn:
-        output = guest.output.text()
-        if pending is not None:
-            if not isinstance(pending, Exception):
-                raise pending  # the program is being stopped, not the guest
-            fault = faults.from_host(where, pending, output)
-        elif code == _OUTSIDE:
-            fault = GuestFault(FaultKind.MEMORY, f"{where}: {text}", output)
-        elif code == _UNUSABLE:
-            fault = GuestFault(self._first_fault or FaultKind.TRAP, f"{where}: {text}", output)
-        elif code == _OVERDUE:
-            fault = faults.overdue(where, guest.deadline_s, output)
-        elif code == _STALLED:
-            fault = faults.stalled(where, guest.deadline_s, output)
-        else:
-            fault = faults.from_trap(where, text, output)
-        self._first_fault = self._first_fault or fault.kind
-        raise fault from pending
+        params, results = self.function_type(export)
+        return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), params, results

@@ -9,7 +9,7 @@ from typing import Any
 
 import wasmtime
 
-from kscheduler.wasm import faults
+from kscheduler.wasm import faults, stored
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
     MEBIBYTE,
@@ -25,7 +25,7 @@ from kscheduler.wasm.engine import (
     Wasi,
 )
 from kscheduler.wasm.loading.sections import BadModule, read_sections
-from kscheduler.wasm.wasmtime import layout, library, linking, stored
+from kscheduler.wasm.wasmtime import layout, library, linking
 from kscheduler.wasm.wasmtime.library import Code, LibraryError
 
 # A deadline is met within two ticks, the first of which is that before time counts; a GIL holder may take 5 ms anyway.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -24,19 +23,8 @@ from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
 ENGINES: dict[str, Callable[[], Engine]] = {
     "wasmtime": lambda: WasmtimeEngine(calls),
     "wasmtime-ctypes": lambda: WasmtimeEngine(calls_ctypes),
+    "wasmer": lambda: engine_named("wasmer"),
 }
-
-
-def _wasmer_is_here() -> bool:
-    try:
-        engine_named("wasmer")
-    except EngineUnavailable:
-        return False
-    return True
-
-
-if sys.version_info[:2] == (3, 10) and _wasmer_is_here():
-    ENGINES["wasmer"] = lambda: engine_named("wasmer")
 
 # For guests of which the deadline is not the matter.
 PATIENT = Limits(deadline_s=5.0)
@@ -70,18 +58,21 @@ class Guests:
             instance.close()
 
 
-def skip_in_processes(guests: Guests, reason: str) -> None:
-    """For what an engine in processes of its own cannot do."""
-    if guests.engine.name == "wasmer":
-        pytest.skip(f"wasmer: {reason}")
+def made_engine(name: str) -> Engine:
+    """The engine of this process; the test is skipped without libwasmer, which takes minutes to build."""
+    if name not in _MADE:
+        try:
+            _MADE[name] = ENGINES[name]()
+        except EngineUnavailable as error:
+            if name != "wasmer":
+                raise
+            pytest.skip(f"wasmer: {error}")
+    return _MADE[name]
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    name: str = request.param
-    if name not in _MADE:
-        _MADE[name] = ENGINES[name]()
-    return _MADE[name]
+    return made_engine(request.param)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits
-from tests.wasm.conformance.conftest import Guests, skip_in_processes
+from tests.wasm.conformance.conftest import Guests
 
 NUMBERS = """
 (module
@@ -141,7 +141,6 @@ def test_a_deadline_can_be_changed_between_calls(guests: Guests) -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), 1e7])
 def test_a_deadline_without_sense_is_refused(guests: Guests, seconds: float) -> None:
-    skip_in_processes(guests, "it needs no ticks")
     guest = guests("(module)")
     with pytest.raises(ValueError, match="a deadline is above 0"):
         guest.deadline_s = seconds

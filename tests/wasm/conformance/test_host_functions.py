@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance
-from tests.wasm.conformance.conftest import Guests, skip_in_processes
+from tests.wasm.conformance.conftest import Guests
 
 CALLER = """
 (module
@@ -109,7 +109,6 @@ def test_a_host_function_that_returns_something_unasked_is_a_fault_of_the_host(g
 
 
 def test_a_start_section_may_use_the_memory_through_a_host_function(guests: Guests) -> None:
-    skip_in_processes(guests, "the memory is there when the instance is")
     heard: list[bytes] = []
 
     def say(instance: Instance, address: int, size: int) -> None:

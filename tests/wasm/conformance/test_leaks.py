@@ -73,10 +73,9 @@ def test_memory_stays_bounded_over_bad_calls(engine: Engine, guests: Guests) -> 
             bad_call(module, functions, exports[number % len(exports)])
         gc.collect()
 
-    calls = 100 if engine.name == "wasmer" else CALLS  # each a process
-    rounds(calls // 10)
+    rounds(CALLS // 10)
     before = resident_bytes()
-    rounds(calls - calls // 10)
+    rounds(CALLS - CALLS // 10)
     assert resident_bytes() - before < MOST_BYTES * CALLS
 
 
@@ -92,8 +91,7 @@ def test_memory_stays_bounded_over_bad_modules_and_imports(engine: Engine, guest
                 lacking.instantiate()
         gc.collect()
 
-    times = 20 if engine.name == "wasmer" else 6000
-    rounds(times // 6)
+    rounds(1000)
     before = resident_bytes()
-    rounds(times - times // 6)
+    rounds(5000)
     assert resident_bytes() - before < 2_000_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.wasm.engine import MEBIBYTE, FaultKind, GuestFault, Limits
-from tests.wasm.conformance.conftest import Guests, skip_in_processes
+from tests.wasm.conformance.conftest import Guests
 
 MEMORY = """
 (module
@@ -36,7 +36,6 @@ def test_any_buffer_can_be_written(guests: Guests, data: bytes | bytearray | mem
 
 
 def test_a_view_is_the_memory_itself(guests: Guests) -> None:
-    skip_in_processes(guests, "a view is a copy")
     guest = guests(MEMORY)
     with guest.view(100, 4) as view:
         view[1] = 65
@@ -118,16 +117,20 @@ def test_a_cap_above_the_reserved_address_space_can_be_used(guests: Guests) -> N
 
 
 def test_a_call_is_refused_while_a_view_is_held_of_a_memory_that_may_move(guests: Guests) -> None:
-    skip_in_processes(guests, "a view is a copy")
     guest = guests(MEMORY, limits=Limits(memory_bytes=96 * MEBIBYTE))
     load = guest.prepare("load")
+    if guests.engine.name == "wasmer":  # its memories have room to grow where they are
+        with guest.view(0, 4) as view:
+            assert guest.call("grow", 80 * 16) == 1
+            view[0] = 9
+            assert load(0) == 9
+        return
     with guest.view(0, 4), pytest.raises(RuntimeError, match="a view of the instance's memory is still held"):
         load(0)
     assert load(0) == 0
 
 
 def test_a_view_may_be_kept_over_calls_of_a_memory_that_stays(guests: Guests) -> None:
-    skip_in_processes(guests, "a view is a copy")
     guest = guests(MEMORY)
     with guest.view(0, 4) as view:
         assert guest.call("grow", 100) == 1
@@ -142,7 +145,6 @@ def test_a_module_that_begins_above_its_cap_is_refused(guests: Guests) -> None:
 
 
 def test_a_giant_table_is_refused(guests: Guests) -> None:
-    skip_in_processes(guests, "its process has a limit, a table has none")
     with pytest.raises(GuestFault) as caught:
         guests("(module (table 10000000 funcref))")
     assert caught.value.kind is FaultKind.MEMORY

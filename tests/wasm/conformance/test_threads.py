@@ -57,7 +57,7 @@ def test_what_host_functions_raise_stays_with_its_thread(guests: Guests) -> None
         raise ValueError(number)
 
     functions = [HostFunction("host", "raise", "i", "", fail)]
-    rounds = 20 if guests.engine.name == "wasmer" else 300  # each a process
+    rounds = 300
 
     def calls(first: int) -> list[int]:
         mixed_up = []
