@@ -12,8 +12,8 @@ from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, 
 MAX_NUMBERS = 16  # parameters of a function that the host calls
 
 # How a call of calls.pyx failed: by a trap or a host function, by a range outside the memory, because the instance is
-# broken already, because its CPU time is used up, or because it waited too long.
-NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED = -1, -2, -3, -4, -5
+# broken already, because its CPU time is used up, because it waited too long, or because the program ends.
+NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED, ENDING = -1, -2, -3, -4, -5, -6
 
 
 class Link:
@@ -48,6 +48,8 @@ class Link:
             guest.deadline_s = usual
 
     def fail(self, guest: Any, where: str, code: int, text: str, pending: BaseException | None) -> NoReturn:
+        if code == ENDING:
+            raise RuntimeError(f"{where}: the program is ending")
         output = guest.output.text()
         if pending is not None:
             if not isinstance(pending, Exception):

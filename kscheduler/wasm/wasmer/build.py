@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kscheduler.wasm.wasmer import calls
-from kscheduler.wasm.wasmer.library import VERSION, cached_library
+from kscheduler.wasm.wasmer.library import MAJOR, VERSION, cached_library
 
 RUST = (1, 95)  # that wasmer-c-api 7.4.2 asks for; libwasmer/Cargo.toml has it too
 CRATE = Path(__file__).parent / "libwasmer"
@@ -114,7 +114,7 @@ def _run_cargo(rust: Rust, folder: Path, environment: Mapping[str, str]) -> Path
 def _check(library: Path) -> None:
     """A library that lacks a function must not take the place of one that works."""
     try:
-        calls.bind(str(library))
+        calls.bind(str(library), MAJOR)
     except calls.LibraryError as error:
         raise BuildError(f"what cargo built cannot be used: {error}") from error
 

@@ -45,11 +45,16 @@ from kscheduler.wasm.clocks cimport (
     sem_t,
 )
 
+cdef extern from "<link.h>":
+    ctypedef struct LinkMapC "struct link_map":
+        char* l_name
+
 cdef extern from "<dlfcn.h>":
-    int RTLD_NOW, RTLD_LOCAL
+    int RTLD_NOW, RTLD_LOCAL, RTLD_DI_LINKMAP
     void* dlopen(const char* path, int flags) nogil
     void* dlsym(void* handle, const char* name) nogil
     char* dlerror() nogil
+    int dlinfo(void* handle, int request, void* answer) nogil
 
 cdef enum:
     MAX_NUMBERS = 16  # parameters of one function
@@ -60,6 +65,7 @@ cdef enum:
     _UNUSABLE = -3
     _OVERDUE = -4
     _STALLED = -5
+    _ENDING = -6
 
 # --- the library ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +138,7 @@ cdef struct LibraryC:
 cdef LibraryC library
 
 # In the order of LibraryC, whose fields are all pointers.
-_SYMBOLS = (
+SYMBOLS = (
     b"wasmer_version", b"wasmer_last_error_length", b"wasmer_last_error_message", b"wasm_byte_vec_delete",
     b"wasm_engine_new", b"wasm_engine_delete", b"wasm_store_new", b"wasm_store_delete",
     b"wasm_module_validate", b"wasm_module_new", b"wasm_module_serialize", b"wasm_module_deserialize",
@@ -145,29 +151,43 @@ _SYMBOLS = (
 )
 
 
+cdef object _bound = None  # the path of what `library` came from
+
+
 class LibraryError(Exception):
     """The library cannot be used, or does not take the bytes it was given; the text is its own."""
 
 
-def bind(str path not None):
-    """Load the library (a path, or a name for the system's loader) and take its functions; returns its version.
+def bind(str path not None, int major):
+    """Load the library (a path, or a name for the system's loader) and take its functions.
 
-    LibraryError for what is no libwasmer. A library that was loaded stays for the life of the process.
+    Returns its version, and the path of its file. LibraryError for what is no libwasmer, for one of another major
+    version, and for a second one: objects of the first would be given to the functions of the second. A library that
+    was loaded stays for the life of the process.
     """
     cdef bytes encoded = path.encode()
     cdef const char* file = encoded
     cdef void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)
     cdef LibraryC found
+    cdef LinkMapC* place = NULL
     cdef int index
+    global library, _bound
     if handle == NULL:
-        raise LibraryError(dlerror().decode("utf-8", "replace"))
-    for index, name in enumerate(_SYMBOLS):
+        raise LibraryError(dlerror().decode("utf-8", "replace").removeprefix(f"{path}: "))
+    for index, name in enumerate(SYMBOLS):
         (<void**>&found)[index] = dlsym(handle, name)
         if (<void**>&found)[index] == NULL:
-            raise LibraryError(f"{path} has no function {name.decode()}")
-    global library
-    library = found
-    return library.version().decode()
+            raise LibraryError(f"it has no function {name.decode()}")
+    cdef const char* answer = found.version()
+    version = answer.decode("utf-8", "replace") if answer != NULL else ""
+    if version.split(".")[0] != str(major):
+        raise LibraryError(f"it is version {version or 'unknown'}, expected {major}.*")
+    if _bound is not None and found.version != library.version:
+        raise LibraryError(f"it cannot be used beside {_bound}, which this process has loaded")
+    if dlinfo(handle, RTLD_DI_LINKMAP, &place) == 0 and place.l_name != NULL:
+        path = place.l_name.decode("utf-8", "surrogateescape")
+    library, _bound = found, path
+    return version, path
 
 
 cdef str _last_error():
@@ -204,10 +224,14 @@ cdef str _trap_text(void* trap):
 
 @cython.final
 cdef class Code:
-    """A compiled module; any thread may use it."""
+    """A compiled module; any thread may use it.
 
+    It has an engine of its own: the library frees native code with its engine, not with its module, and a scheduler
+    that loads plugins again and again would keep the code of each.
+    """
+
+    cdef void* _engine
     cdef void* _module
-    cdef object _compiler
 
     def serialized(self) -> bytes:
         cdef TextC text
@@ -223,61 +247,58 @@ cdef class Code:
     def __dealloc__(self):
         if self._module != NULL:
             library.module_delete(self._module)
-
-
-@cython.final
-cdef class Compiler:
-    """The library's engine. One a process is enough; any thread may use it."""
-
-    cdef void* _engine
-
-    def __init__(self):
-        self._engine = library.engine_new()
-        if self._engine == NULL:
-            raise LibraryError(_last_error())
-
-    def __dealloc__(self):
         if self._engine != NULL:
             library.engine_delete(self._engine)
 
-    def check(self, bytes wasm not None) -> None:
-        """LibraryError for what is no valid module."""
-        cdef TextC given
-        cdef void* store
-        cdef bint is_valid
-        given.size = len(wasm)
-        given.data = <char*>wasm
-        with nogil:
-            store = library.store_new(self._engine)
-            is_valid = library.module_validate(store, &given)
-            library.store_delete(store)
-        if not is_valid:
-            raise LibraryError("it is no valid module")
 
-    def compile(self, bytes wasm not None) -> Code:
-        return self._made(wasm, False)
+def compiled(bytes wasm not None) -> Code:
+    """LibraryError for what is no valid module."""
+    return _made(wasm, False)
 
-    def load(self, bytes code not None) -> Code:
-        """What `serialized` gave: native code, which is taken on trust."""
-        return self._made(code, True)
 
-    cdef Code _made(self, bytes data, bint is_code):
-        cdef TextC given
-        cdef void* store
-        cdef Code made = Code.__new__(Code)
-        made._compiler = self
-        given.size = len(data)
-        given.data = <char*>data
-        with nogil:
-            store = library.store_new(self._engine)
-            if is_code:
-                made._module = library.module_deserialize(store, &given)
-            else:
-                made._module = library.module_new(store, &given)
-            library.store_delete(store)
-        if made._module == NULL:
-            raise LibraryError(_last_error())
-        return made
+def loaded(bytes code not None) -> Code:
+    """What `serialized` gave: native code, which is taken on trust."""
+    return _made(code, True)
+
+
+cdef Code _made(bytes data, bint is_code):
+    cdef TextC given
+    cdef void* store
+    cdef Code made = Code.__new__(Code)
+    given.size = len(data)
+    given.data = <char*>data
+    made._engine = library.engine_new()
+    if made._engine == NULL:
+        raise LibraryError(_last_error())
+    with nogil:
+        store = library.store_new(made._engine)
+        if is_code:
+            made._module = library.module_deserialize(store, &given)
+        else:
+            made._module = library.module_new(store, &given)
+        library.store_delete(store)
+    if made._module == NULL:
+        raise LibraryError(_last_error())
+    return made
+
+
+def check(bytes wasm not None) -> None:
+    """LibraryError for what is no valid module."""
+    cdef TextC given
+    cdef void* engine = library.engine_new()
+    cdef void* store
+    cdef bint is_valid
+    if engine == NULL:
+        raise LibraryError(_last_error())
+    given.size = len(wasm)
+    given.data = <char*>wasm
+    with nogil:
+        store = library.store_new(engine)
+        is_valid = library.module_validate(store, &given)
+        library.store_delete(store)
+        library.engine_delete(engine)
+    if not is_valid:
+        raise LibraryError("it is no valid module")
 
 
 # --- deadlines --------------------------------------------------------------------------------------------------------
@@ -290,7 +311,7 @@ cdef struct SpentC:
     int* page  # the host's: whether to stop, the memory cap in pages
     long long deadline_ns  # of CPU time
     long long patience_ns  # of time on the wall
-    int verdict  # _OVERDUE or _STALLED of the call that was ended
+    int verdict  # _OVERDUE, _STALLED or _ENDING of the call that was ended
     # The watch's own: what it saw of the present call, and when it saw it first.
     long long seen
     long long cpu_ns
@@ -308,6 +329,7 @@ cdef class Watch:
     cdef int _parked  # the thread sleeps until woken
     cdef int _stopping
     cdef bint _started
+    cdef bint _closed
     cdef bint _is_frozen  # for tests: the clocks stand at the two times below
     cdef long long _cpu_ns
     cdef long long _wall_ns
@@ -357,9 +379,15 @@ cdef class Watch:
             spent.before = spent.after = NULL
             pthread_mutex_unlock(&self._lock)
 
-    cdef int enter(self) except -1:
+    cdef int start(self) except -1:
+        """To be called before `enter`; other Python threads may run meanwhile."""
+        if self._closed:
+            raise RuntimeError("the program is ending")
         if not self._started and not self._is_frozen:
             self._start()
+        return 0
+
+    cdef int enter(self) except -1:
         ks_add(&self._active, 1)
         if ks_load(&self._parked) and ks_swap(&self._parked, 0):
             sem_post(&self._wake)
@@ -368,7 +396,11 @@ cdef class Watch:
     cdef int _start(self) except -1:
         self._started = True
         self._thread = threading.Thread(target=self.run, name="wasm-watch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self.forget()  # no call may run without it
+            raise
         return 0
 
     def run(self) -> None:
@@ -420,17 +452,49 @@ cdef class Watch:
         is_overdue = cpu_ns - spent.cpu_ns >= spent.deadline_ns
         if not is_overdue and wall_ns - spent.wall_ns < spent.patience_ns:
             return
-        # Only this call: another one may have begun since.
+        self._end(spent, call, _OVERDUE if is_overdue else _STALLED)
+
+    cdef void _end(self, SpentC* spent, long long call, int verdict) noexcept nogil:
+        """Only this call: another one may have begun since."""
         if ks_replace_long(&spent.call, call, -call):
-            spent.verdict = _OVERDUE if is_overdue else _STALLED
+            spent.verdict = verdict
             ks_swap(&spent.page[0], 1)
+
+    cdef void _end_all(self) noexcept nogil:
+        cdef SpentC* spent
+        cdef long long call
+        pthread_mutex_lock(&self._lock)
+        spent = self._first.after
+        while spent != &self._first:
+            call = ks_load_long(&spent.call)
+            if call > 0 and call % 2:
+                self._end(spent, call, _ENDING)
+            spent = spent.after
+        pthread_mutex_unlock(&self._lock)
+
+    def close(self) -> None:
+        """End the calls of daemon threads as the program ends, then the watch.
+
+        Python ends such a thread where it asks for the GIL. Within a guest that takes the whole process along, since
+        the library's stack cannot be unwound. So for a second this waits for those in host functions too.
+        """
+        cdef int turn
+        self._closed = True
+        with nogil:
+            for turn in range(1000):
+                self._end_all()  # again, for a call that just began
+                if ks_load(&self._active) <= 0:
+                    break
+                ks_sleep_until_ns(ks_now_ns() + 1_000_000)
+        self.stop()
 
     def stop(self) -> None:
         """End the thread and wait for it; a later call starts it again."""
         if self._started:
             ks_swap(&self._stopping, 1)
             sem_post(&self._wake)
-            self._thread.join()
+            if self._thread.is_alive():  # a daemon thread may just be starting it
+                self._thread.join()
             self.forget()
 
     def forget(self) -> None:
@@ -462,6 +526,7 @@ cdef inline void _end(SpentC* spent) noexcept nogil:
 
 
 @cython.final
+@cython.no_gc_clear  # the code goes after what runs it
 cdef class Linked:
     """What the library made for one instance; freed with the last reference, which may be a view's."""
 
@@ -481,6 +546,7 @@ cdef class Linked:
 
 
 @cython.final
+@cython.no_gc_clear  # one that was never closed needs its watch until the end, to leave its list
 cdef class Guest:
     """One instance: its calls, its memory, and what its host functions left behind."""
 
@@ -527,7 +593,7 @@ cdef class Guest:
         cdef void* trap = NULL
         cdef size_t index
         cdef void* found
-        linked.store = library.store_new((<Compiler>linked.code._compiler)._engine)
+        linked.store = library.store_new(linked.code._engine)
         imports.size = len(functions)
         imports.data = <void**>calloc(imports.size + 1, 2 * sizeof(void*))
         if imports.data == NULL:
@@ -722,15 +788,17 @@ cdef object _call(Function function, tuple args):
     cdef ValueC answer
     cdef ValuesC params, results
     cdef void* trap
-    if guest._running or guest._broken:
-        guest._check_usable(function.name)
     params.size, params.data = len(function.params), given
     results.size, results.data = 1 if function.result else 0, &answer
     if <size_t>len(args) != params.size:
         raise TypeError(f"{function.name} takes {params.size} numbers, got {len(args)}")
     _fill(given, function.params, args)
-    guest.watch.enter()
+    guest.watch.start()
+    # From here on no other Python thread runs until the guest does, which so belongs to this one.
+    if guest._running or guest._broken:
+        guest._check_usable(function.name)
     guest._running = True
+    guest.watch.enter()
     with nogil:
         _begin(&guest._spent)
         trap = library.func_call(function.func, &params, &results)

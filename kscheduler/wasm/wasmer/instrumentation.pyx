@@ -7,12 +7,15 @@ before it is compiled, after the engine found it valid:
     memory, exported      a page of the host's own beside the guest's memory: at 0 whether to stop, at 4 the memory cap
     each function, loop   i32.const 0; i32.atomic.load $page; if; unreachable; end
     memory.grow           a call of one more function, which answers -1 beyond the cap
-    tables                a maximum of MAX_TABLE_ENTRIES
+    tables                a maximum, MAX_TABLE_ENTRIES for all of them together
     start section         an export, so that the host calls it when the cap is set and a deadline runs
 
 Everything is appended, so no number of a function, type or memory changes, and names of functions stay right. A guest
 cannot touch the page: its own code was found valid without it. The load is atomic since the host stores at any time;
 of another one a compiler may assume that it need not be repeated in a loop.
+
+A loop that is read as something else would have no check. So each operand is read as the engine reads it, and what has
+more than one encoding is taken in the usual one alone.
 """
 
 from kscheduler.wasm.engine import FuncType
@@ -23,7 +26,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 # Names of exports; a module that has one itself is refused as a duplicate.
 PAGE_EXPORT = "\0kscheduler.page"
 START_EXPORT = "\0kscheduler.start"
-MAX_TABLE_ENTRIES = 100_000  # more than any toolchain makes
+MAX_TABLE_ENTRIES = 100_000  # of all tables of a guest, more than any toolchain makes
 
 cdef enum:
     CUSTOM = 0
@@ -149,11 +152,15 @@ cdef list _read_tables(body):
 
 
 cdef bytes _tables(body):
-    """With the maximum that bounds them; one that begins above it is refused when it is instantiated."""
+    """With maxima that bound them; those that begin above MAX_TABLE_ENTRIES are refused when they are instantiated.
+
+    Each may grow by its share of what the beginnings leave.
+    """
     tables = _read_tables(body)
+    share = max(0, MAX_TABLE_ENTRIES - sum(minimum for _, minimum, _ in tables)) // max(1, len(tables))
     parts = [_leb(len(tables))]
     for kind, minimum, maximum in tables:
-        bound = max(minimum, MAX_TABLE_ENTRIES)
+        bound = minimum + share
         if maximum is not None:
             bound = min(maximum, bound)
         parts.append(bytes([kind, HAS_MAXIMUM]) + _leb(minimum) + _leb(bound))
@@ -250,7 +257,7 @@ cdef bytearray _function(const uint8_t[::1] body, bytes check, bytes grow):
         place = reader.at
         code = reader.byte()
         if code == OP_LOOP:
-            reader.skip_signed()
+            reader.skip_block_type()
             out += body[copied : reader.at]
             out += check
             copied = reader.at
@@ -320,17 +327,33 @@ cdef class Reader:
         return 0
 
     cdef int skip_memory_argument(self) except -1:
-        self.skip_signed()
+        """The alignment, whose bit 6 says that the number of a memory follows, and the offset."""
+        if self.number() > 0x3F:
+            raise Unsupported("a memory argument that names its memory")
         return self.skip_signed()
+
+    cdef int skip_block_type(self) except -1:
+        """Empty, one value, or the number of a type."""
+        cdef int first = self.byte()
+        if first >= 0x80:
+            return self.skip_signed()
+        if first > 0x40:
+            self.at -= 1
+            return self.skip_value_type()
+        return 0
+
+    cdef int skip_value_type(self) except -1:
+        """A number, a vector, a function or an external reference: those of one byte."""
+        cdef int code = self.byte()
+        if code not in (0x6F, 0x70) and not 0x7B <= code <= 0x7F:
+            raise Unsupported(f"the type {code:02x}")
+        return 0
 
     cdef int skip_locals(self) except -1:
         cdef uint32_t index
-        cdef int kind
         for index in range(self.number()):
             self.number()
-            kind = self.byte()
-            if kind < 0x7B and kind != 0x70 and kind != 0x6F or kind > 0x7F:
-                raise Unsupported(f"a local variable of type {kind:02x}")
+            self.skip_value_type()
         return 0
 
     cdef int skip_operands(self, int code) except -1:
@@ -342,8 +365,12 @@ cdef class Reader:
             return self.skip_memory_argument()
         if code in (0x0C, 0x0D, 0x10, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x3F, 0xD2):
             return self.skip_numbers(1)
-        if code in (OP_BLOCK, OP_IF, 0x41, 0x42, 0xD0):
+        if code in (0x41, 0x42):
             return self.skip_signed()
+        if code == 0xD0:  # ref.null
+            return self.skip_value_type()
+        if code in (OP_BLOCK, OP_IF):
+            return self.skip_block_type()
         if code == 0x11:
             return self.skip_numbers(2)
         if code == 0x43:
@@ -354,8 +381,10 @@ cdef class Reader:
             for index in range(self.number()):
                 self.number()
             return self.skip_numbers(1)
-        if code == 0x1C:  # select with types, one byte each
-            return self.skip(self.number())
+        if code == 0x1C:  # select with types
+            for index in range(self.number()):
+                self.skip_value_type()
+            return 0
         if code == 0xFC:
             return self._skip_bulk()
         if code == 0xFD:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,22 +18,19 @@ FILE = "libwasmer.so"
 
 
 def bind_library() -> str:
-    """Load the first library there is; returns its version, with what else makes compiled code its own."""
+    """Load the first library that fits; returns its version, with what else makes compiled code its own."""
     tried = []
     for path in candidates(os.environ):
         try:
-            version = calls.bind(path)
+            _check_is_whole(path)
+            version, file = calls.bind(path, MAJOR)
         except calls.LibraryError as error:
             tried.append(f"{path}: {error}")
-            if os.environ.get(VARIABLE):
-                break
-            continue
-        if version.split(".")[0] != str(MAJOR):
-            raise EngineUnavailable(f"engine wasmer needs libwasmer {MAJOR}.*: {path} is version {version}")
-        return f"{version}-{_identity(path)}"
+        else:
+            return f"{version}-{_identity(file)}"
     raise EngineUnavailable(
-        "engine wasmer needs libwasmer: run `make wasmer` (or `python -m kscheduler.wasm.wasmer.build`), or name the "
-        f"file in {VARIABLE}; tried {'; '.join(tried)}"
+        f"engine wasmer needs libwasmer {MAJOR}.*: run `make wasmer` (or `python -m kscheduler.wasm.wasmer.build`), or "
+        f"name the file in {VARIABLE}; tried {'; '.join(tried)}"
     )
 
 
@@ -54,8 +52,25 @@ def cached_library(environment: Mapping[str, str]) -> Path:
     return cache / "kscheduler" / "wasmer" / f"{VERSION}-{platform.machine()}" / FILE
 
 
+def _check_is_whole(path: str) -> None:
+    """LibraryError for an ELF file that was cut: the system's loader maps what is not there, and the process ends."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(64)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return  # a name, or the loader's to explain
+    if len(header) < 64 or header[:5] != b"\x7fELF\x02":
+        return
+    order = "<" if header[5] == 1 else ">"
+    (sections,) = struct.unpack_from(f"{order}Q", header, 40)  # their headers come last in the file
+    entry, count = struct.unpack_from(f"{order}HH", header, 58)
+    if sections + entry * count > size:
+        raise calls.LibraryError(f"the file was cut: {size} bytes, expected at least {sections + entry * count}")
+
+
 def _identity(path: str) -> str:
-    """Two builds of one version may lay out their code differently; "" for what the system's loader found."""
+    """Two builds of one version may lay out their code differently."""
     try:
         found = os.stat(path)
     except OSError:

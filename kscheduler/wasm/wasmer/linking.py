@@ -67,5 +67,5 @@ def _check_limits(needs: Needs, limits: Limits) -> None:
     if needs.table_entries > MAX_TABLE_ENTRIES:
         raise GuestFault(
             FaultKind.MEMORY,
-            f"cannot be instantiated: table of {needs.table_entries} entries, expected at most {MAX_TABLE_ENTRIES}",
+            f"cannot be instantiated: tables of {needs.table_entries} entries, expected at most {MAX_TABLE_ENTRIES}",
         )

@@ -38,7 +38,7 @@ class Needs:
     """What an instance begins with, to be held against its limits."""
 
     memory_pages: int
-    table_entries: int  # of the largest
+    table_entries: int  # of all tables
     has_start: bool  # a function that runs when the module is instantiated
 
 
@@ -50,10 +50,9 @@ class WasmerEngine:
 
     def __init__(self, library_version: str) -> None:
         """`library_version` is what library.bind_library returned."""
-        self.version = f"{library_version}-1"  # the number of our instrumentation
+        self.version = f"{library_version}-2"  # the number of our instrumentation
         self.watch = calls.Watch(TICK_S)
-        self._compiler = calls.Compiler()
-        atexit.register(self.watch.stop)
+        atexit.register(self.watch.close)
         os.register_at_fork(after_in_child=self.watch.forget)
 
     def compile(self, wasm: bytes) -> WasmerModule:
@@ -61,10 +60,10 @@ class WasmerEngine:
         try:
             declared = read_sections(wasm)
             # The instrumentation relies on a valid module, and on one that names nothing beyond its own.
-            self._compiler.check(wasm)
+            calls.check(wasm)
             rewritten = instrumented(wasm, declared.imports, declared.memories)
             needs = _needs(wasm, declared)
-            code = self._compiler.compile(rewritten)
+            code = calls.compiled(rewritten)
         except (calls.LibraryError, BadModule, Unsupported) as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be compiled: {error}")) from None
         return WasmerModule(self, code, needs, dict(declared.exports), list(declared.imports))
@@ -77,7 +76,7 @@ class WasmerEngine:
         try:
             needs, packed = _decode(kept)
             exports, imports, code = stored.unpack(packed)
-            return WasmerModule(self, self._compiler.load(code), needs, exports, imports)
+            return WasmerModule(self, calls.loaded(code), needs, exports, imports)
         except (DecodeError, calls.LibraryError) as error:
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"cannot be loaded: {error}")) from None
 
@@ -111,6 +110,6 @@ class WasmerModule:
 def _needs(wasm: bytes, declared: Sections) -> Needs:
     return Needs(
         max((each.minimum_pages for each in declared.memories), default=0),
-        max(table_minimums(wasm), default=0),
+        sum(table_minimums(wasm)),
         declared.has_start,
     )

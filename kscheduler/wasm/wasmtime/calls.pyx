@@ -172,9 +172,13 @@ cdef class Epoch:
         """One tick."""
         library.increment_epoch(self._engine)
 
-    cdef int _enter(self) except -1:
+    cdef int _ready(self) except -1:
+        """To be called before `_enter`; other Python threads may run meanwhile."""
         if not self._started and not self._times.is_frozen:
             self._start()
+        return 0
+
+    cdef int _enter(self) except -1:
         ks_add(&self._active, 1)
         if ks_load(&self._parked) and ks_swap(&self._parked, 0):
             sem_post(&self._wake)
@@ -183,7 +187,11 @@ cdef class Epoch:
     cdef int _start(self) except -1:
         self._started = True
         self._thread = threading.Thread(target=self.run, name="wasm-epoch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self.forget()  # no call may run without it
+            raise
         return 0
 
     def run(self):
@@ -279,6 +287,7 @@ cdef class Guest:
 
     def begin(self):
         """A call begins that is made from elsewhere."""
+        self.epoch._ready()
         self._begin()
 
     def end(self):
@@ -438,14 +447,16 @@ cdef object _call(Function function, tuple args):
     cdef void* error
     cdef size_t count = len(function.params)
     cdef size_t slots = count if count else 1
-    if guest._running or guest._broken or guest._views:
-        guest._check_usable(function.name)
     if <size_t>len(args) != count:
         raise TypeError(f"{function.name} takes {count} numbers, got {len(args)}")
     memset(numbers, 0, slots * sizeof(NumberC))
     _fill(numbers, function.params, args)
-    guest._begin()
+    guest.epoch._ready()
+    # From here on no other Python thread runs until the guest does, which so belongs to this one.
+    if guest._running or guest._broken or guest._views:
+        guest._check_usable(function.name)
     guest._running = True
+    guest._begin()
     with nogil:
         error = library.func_call_unchecked(guest._context, &function.func, numbers, slots, &trap)
     guest._running = False
@@ -596,6 +607,7 @@ cdef int _find_memory(Guest guest, void* caller) except -1:
 
 
 @cython.final
+@cython.no_gc_clear  # its memoryview may be cleared after it, and then counts itself out
 cdef class View:
     """A range of a guest's memory as a buffer; counts itself, and keeps the store."""
 

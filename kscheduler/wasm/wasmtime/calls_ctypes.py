@@ -98,7 +98,11 @@ class Epoch:
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self.run, name="wasm-epoch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None  # no call may run without it
+            raise
 
     def run(self) -> None:
         idle = 0
@@ -346,15 +350,19 @@ class Function:
             guest.check_usable(self._name)
         if len(args) != len(self._cells):
             raise TypeError(f"{self._name} takes {len(self._cells)} numbers, got {len(args)}")
-        for cell, number in zip(self._cells, args):  # noqa: B905 (just compared)
-            cell.value = number
-        guest.begin()
         guest.running = True
         try:
-            error = _func_call_unchecked(guest.context, self._struct, self._address, self._slots, self._trap_address)
+            for cell, number in zip(self._cells, args):  # noqa: B905 (just compared)
+                cell.value = number
+            guest.begin()
+            try:
+                error = _func_call_unchecked(
+                    guest.context, self._struct, self._address, self._slots, self._trap_address
+                )
+            finally:
+                guest.end()
         finally:
             guest.running = False
-            guest.end()
         if error or self._trap.value:
             guest.broken = True
             trap, self._trap.value = self._trap.value, None

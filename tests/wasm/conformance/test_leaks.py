@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Module, Wasi
+from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Limits, Module, Wasi
 from tests.seeds import sampled
 from tests.wasm.conformance.conftest import PATIENT, Guests
 
@@ -79,6 +79,25 @@ def test_memory_stays_bounded_over_bad_calls(engine: Engine, guests: Guests) -> 
     assert resident_bytes() - before < MOST_BYTES * CALLS
 
 
+def test_guests_that_nobody_closed_do_no_harm_once_they_are_collected(engine: Engine, guests: Guests) -> None:
+    """Each is part of a cycle, by its host function, with which the collector takes it apart piece by piece."""
+    module = guests.module(
+        '(module (import "host" "f" (func $f)) (memory (export "memory") 1)'
+        ' (func (export "call") (call $f)) (func (export "spin") (loop br 0)))'
+    )
+    for number in range(100):
+        guest = module.instantiate([HostFunction("host", "f", "", "", lambda _: None)], Limits(deadline_s=0.002))
+        guest.call("call")
+        guest.data = [guest, guest.view(0, 8)]
+        del guest
+        if number % 10 == 9:
+            gc.collect()
+            last = module.instantiate([HostFunction("host", "f", "", "", lambda _: None)], Limits(deadline_s=0.002))
+            with pytest.raises(GuestFault, match="ran longer than 2 ms"):
+                last.call("spin")
+            last.close()
+
+
 @pytest.mark.slow
 def test_memory_stays_bounded_over_bad_modules_and_imports(engine: Engine, guests: Guests) -> None:
     lacking = guests.module('(module (import "host" "absent" (func)))')
@@ -95,3 +114,22 @@ def test_memory_stays_bounded_over_bad_modules_and_imports(engine: Engine, guest
     before = resident_bytes()
     rounds(5000)
     assert resident_bytes() - before < 2_000_000
+
+
+def test_the_code_of_a_module_that_is_loaded_again_and_again_is_freed(engine: Engine, guests: Guests) -> None:
+    """A scheduler loads a plugin each time its file changes."""
+    body = "(local.set 0 (i64.mul (i64.add (local.get 0) (i64.const 3)) (local.get 0)))" * 200
+    functions = "".join(f'(func (export "f{n}") (param i64) (result i64) {body} (local.get 0))' for n in range(50))
+    code = guests.module(f"(module {functions})").serialize()
+
+    def rounds(times: int) -> None:
+        for _ in range(times):
+            guest = engine.load(code).instantiate((), PATIENT)
+            assert guest.call("f0", 1) != 0
+            guest.close()
+        gc.collect()
+
+    rounds(20)
+    before = resident_bytes()
+    rounds(100)
+    assert resident_bytes() - before < 25 * len(code)

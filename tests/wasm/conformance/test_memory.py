@@ -144,7 +144,8 @@ def test_a_module_that_begins_above_its_cap_is_refused(guests: Guests) -> None:
     assert caught.value.kind is FaultKind.MEMORY
 
 
-def test_a_giant_table_is_refused(guests: Guests) -> None:
+@pytest.mark.parametrize("tables", ["(table 10000000 funcref)", "(table 90000 funcref)" * 5], ids=["one", "five"])
+def test_giant_tables_are_refused(guests: Guests, tables: str) -> None:
     with pytest.raises(GuestFault) as caught:
-        guests("(module (table 10000000 funcref))")
+        guests(f"(module {tables})")
     assert caught.value.kind is FaultKind.MEMORY

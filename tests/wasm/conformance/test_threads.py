@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -103,3 +103,38 @@ def test_an_instance_may_change_threads(guests: Guests) -> None:
     with ThreadPoolExecutor(1) as executor:
         assert executor.submit(guest.call, "one").result() == 1
     assert guest.call("one") == 1
+
+
+def test_of_two_calls_that_begin_at_once_one_is_refused(guests: Guests) -> None:
+    """A number may be anything that has an index, and asking for that is Python, where another thread may go on."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def wait(_instance: Instance) -> None:
+        begun.set()
+        ended.wait()
+
+    text = """(module (import "host" "wait" (func $wait))
+      (func (export "wait") (call $wait)) (func (export "take") (param i32)))"""
+    guest = guests(text, [HostFunction("host", "wait", "", "", wait)])
+    others: list[Future[object]] = []
+
+    class Number:
+        def __index__(self) -> int:
+            others.append(executor.submit(guest.call, "wait"))
+            others[0].add_done_callback(lambda _: begun.set())
+            begun.wait()
+            return 1
+
+    faults: list[BaseException | None] = []
+    with ThreadPoolExecutor(1) as executor:
+        try:
+            guest.call("take", Number())  # type: ignore[arg-type]
+        except RuntimeError as error:
+            faults.append(error)
+        ended.set()
+    faults += [each.exception() for each in others]
+    assert [str(each) for each in faults if each] in (
+        ["take: the instance is in a call already"],
+        ["wait: the instance is in a call already"],
+    )
+    guest.call("take", 1)

@@ -129,3 +129,21 @@ def test_the_watch_ends_and_begins_again(scene: Scene) -> None:
         assert "wasm-watch" in {each.name for each in threading.enumerate()}
         guest.close()
         engine.watch.stop()
+
+
+def test_a_call_that_cannot_be_watched_is_not_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    engine = WasmerEngine(scene.library_version)
+    module = engine.compile(bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)))')))
+    guest = module.instantiate((), Limits(deadline_s=0.005))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                guest.call("spin")
+    with pytest.raises(GuestFault, match="spin: ran longer than 5 ms"):
+        guest.call("spin")
+    guest.close()
+    engine.watch.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -84,3 +85,15 @@ def test_a_forked_child_has_deadlines_of_its_own(engine: WasmtimeEngine) -> None
             os.kill(child, 9)
             os.waitpid(child, 0)
     assert ended == [0]
+
+
+def test_a_call_that_cannot_be_watched_is_not_made(engine: WasmtimeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                kind_of_spin(engine)
+    assert kind_of_spin(engine) is FaultKind.DEADLINE
