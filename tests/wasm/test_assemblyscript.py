@@ -9,8 +9,8 @@ import wasmtime
 
 from kscheduler.wasm.assemblyscript import abort_function
 from kscheduler.wasm.engine import FaultKind, GuestFault
-from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.loading.compiling import read_interface
+from tests.wasm.conformance.conftest import made_engine
 from tests.wasm.extension.kit import Room
 
 
@@ -34,8 +34,9 @@ def guest(message: int, file: int) -> bytes:
         (-1, 65_534, "abort: aborted"),
     ],
 )
-def test_a_guest_that_aborts_says_why_and_where(message: int, file: int, shown: str) -> None:
-    module = engine_named("wasmtime").compile(guest(message, file))
+@pytest.mark.parametrize("engine", ["wasmtime", "wasmer"])
+def test_a_guest_that_aborts_says_why_and_where(engine: str, message: int, file: int, shown: str) -> None:
+    module = made_engine(engine).compile(guest(message, file))
     instance = module.instantiate([abort_function()])
     with pytest.raises(GuestFault) as caught:
         instance.call("filter")

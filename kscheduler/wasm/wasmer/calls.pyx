@@ -11,7 +11,7 @@ stores in the host's page of a guest whose time is over, where the guest's own c
 
 import threading
 
-from kscheduler.wasm.engine import PAGE_BYTES, patience_s
+from kscheduler.wasm.engine import PAGE_BYTES as _PAGE_BYTES, patience_s
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -618,7 +618,7 @@ cdef class Guest:
         self._exports = {name: place for place, name in enumerate(exports)}
         found = self._export(page, EXTERN_MEMORY)
         self._spent.page = <int*>library.memory_data(library.extern_as_memory(found))
-        self._spent.page[1] = <int>(self.limits.memory_bytes // PAGE_BYTES)
+        self._spent.page[1] = <int>(self.limits.memory_bytes // _PAGE_BYTES)
         if memory is not None:
             linked.memory = library.extern_as_memory(self._export(memory, EXTERN_MEMORY))
         self.watch.add(&self._spent)

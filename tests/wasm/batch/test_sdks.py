@@ -26,10 +26,10 @@ from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.answers import PodAnswer, read_answers
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import Module
-from kscheduler.wasm.engines import engine_named
 from tests.skips import package
 from tests.wasm.batch.fake_guest import pack
 from tests.wasm.batch.plugins import URL, Made, info, make_table
+from tests.wasm.conformance.conftest import made_engine
 
 package("wasmtime")
 package("ziglang")
@@ -78,13 +78,15 @@ def wasm_of(language: str, name: str) -> Path:
 
 
 @functools.cache
-def compiled(language: str, name: str) -> Module:
-    return engine_named("wasmtime").compile(wasm_of(language, name).read_bytes())
+def compiled(language: str, name: str, engine: str = "wasmtime") -> Module:
+    return made_engine(engine).compile(wasm_of(language, name).read_bytes())
 
 
-def load(language: str, name: str, table: NodeTable, config: str = "", **more: Any) -> Made:
+def load(
+    language: str, name: str, table: NodeTable, config: str = "", *, engine: str = "wasmtime", **more: Any
+) -> Made:
     arguments = WasmArguments(guest_url=SecretURL(URL), guest_config=Secret(config), deadline=PATIENCE, **more)
-    return Made(compiled(language, name), table, arguments)
+    return Made(compiled(language, name, engine), table, arguments)
 
 
 def a_node(chance: random.Random, name: str) -> NodeBuilder:
@@ -152,8 +154,20 @@ def of_living(answers: list[Any], made: Made, rows: bytes | None) -> list[Any]:
 
 @pytest.mark.parametrize(("name", "config", "points"), CASES)
 def test_an_example_decides_as_its_twin_in_c(language: str, name: str, config: str, points: tuple[Point, ...]) -> None:
+    decide_alike(language, "wasmtime", name, config, points)
+
+
+@pytest.mark.parametrize(("name", "config", "points"), CASES)
+@pytest.mark.parametrize("language", ["c", *sdk_builder.LANGUAGES])
+def test_an_example_by_wasmer_decides_as_its_twin_in_c_by_wasmtime(
+    language: str, name: str, config: str, points: tuple[Point, ...]
+) -> None:
+    decide_alike(language, "wasmer", name, config, points)
+
+
+def decide_alike(language: str, engine: str, name: str, config: str, points: tuple[Point, ...]) -> None:
     chance, table = random.Random(f"{name} {config}"), NodeTable()
-    made, twin = load(language, name, table, config), load("c", name, table, config)
+    made, twin = load(language, name, table, config, engine=engine), load("c", name, table, config)
     for number in range(120):
         change(table, chance, number)
         if chance.random() < 0.5:

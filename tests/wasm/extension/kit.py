@@ -91,7 +91,7 @@ class Guest:
     def __init__(self, data: bytes, name: str = "guest", **arguments: Any) -> None:
         self.name = name
         self.arguments = read_arguments({"guestURL": "file:///guest.wasm", "deadline": "200ms", **arguments}, "args")
-        self.version = compiled(data)
+        self.version = compiled(data, self.arguments.engine)
         self.followers: list[Follower] = []
 
     def follow(self, follower: Follower) -> None:
@@ -99,9 +99,9 @@ class Guest:
 
 
 @functools.lru_cache(maxsize=16)
-def compiled(data: bytes) -> Version:
+def compiled(data: bytes, engine: str = "wasmtime") -> Version:
     """A large guest takes seconds, and what is compiled has no state."""
-    return compile_version(data, "", engine_named("wasmtime"), None)
+    return compile_version(data, "", engine_named(engine), None)
 
 
 class Recorded:
