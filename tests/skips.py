@@ -3,7 +3,7 @@
 A tool that is missing is named by `missing_tool`, or by any exception whose class is called MissingTool: the harness of
 the control plane raises one, and so do the scripts under plugins/, which are loaded by their path. A test or fixture
 lets it pass, and `SkipRule`, a plugin of pytest that conftest.py registers, makes a skip of it. With CI=true
-that rule turns *every* skip into a failure, whatever its reason, except those of `ALLOWED_IN_CI`.
+that rule turns *every* skip into a failure, whatever its reason.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from collections.abc import Generator
 from typing import Any, NoReturn
 
 import pytest
-
-# Reasons of skips that are right on CI's machine too, as they begin. Keep this list short.
-ALLOWED_IN_CI = ("wasmer: engine wasmer needs libwasmer",)  # 11 minutes of CPU; `make wasmer` keeps it for later runs
 
 NOT_BUILT = "the extensions are not built: run `make build`"
 
@@ -89,8 +86,7 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
-    if not reason.startswith(ALLOWED_IN_CI):
-        report.outcome = "failed"
-        if isinstance(report, pytest.TestReport):
-            report.when = "call"  # or pytest would count an error, which is for tests that are broken
-        report.longrepr = f"CI must run this test, which was skipped: {reason}"
+    report.outcome = "failed"
+    if isinstance(report, pytest.TestReport):
+        report.when = "call"  # or pytest would count an error, which is for tests that are broken
+    report.longrepr = f"CI must run this test, which was skipped: {reason}"

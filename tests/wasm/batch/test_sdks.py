@@ -157,14 +157,6 @@ def test_an_example_decides_as_its_twin_in_c(language: str, name: str, config: s
     decide_alike(language, "wasmtime", name, config, points)
 
 
-@pytest.mark.parametrize(("name", "config", "points"), CASES)
-@pytest.mark.parametrize("language", ["c", *sdk_builder.LANGUAGES])
-def test_an_example_by_wasmer_decides_as_its_twin_in_c_by_wasmtime(
-    language: str, name: str, config: str, points: tuple[Point, ...]
-) -> None:
-    decide_alike(language, "wasmer", name, config, points)
-
-
 def decide_alike(language: str, engine: str, name: str, config: str, points: tuple[Point, ...]) -> None:
     chance, table = random.Random(f"{name} {config}"), NodeTable()
     made, twin = load(language, name, table, config, engine=engine), load("c", name, table, config)

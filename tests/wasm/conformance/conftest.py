@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -17,8 +18,11 @@ from kscheduler.wasm.engine import (
     Wasi,
 )
 from kscheduler.wasm.engines import engine_named
+from kscheduler.wasm.wasmer import build
+from kscheduler.wasm.wasmer.library import cached_library
 from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
+from tests.skips import is_ci, missing_tool
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "wasmtime": lambda: WasmtimeEngine(calls),
@@ -29,7 +33,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 # For guests of which the deadline is not the matter.
 PATIENT = Limits(deadline_s=5.0)
 
-_MADE: dict[str, Engine] = {}  # name -> the one of this process
+_MADE: dict[str, Engine | EngineUnavailable] = {}  # name -> the one of this process, or why there is none
 
 
 class Guests:
@@ -59,15 +63,32 @@ class Guests:
 
 
 def made_engine(name: str) -> Engine:
-    """The engine of this process; the test is skipped without libwasmer, which takes minutes to build."""
+    """The engine of this process. Without libwasmer, which takes minutes to build, the test is skipped."""
     if name not in _MADE:
         try:
-            _MADE[name] = ENGINES[name]()
+            _MADE[name] = _new_wasmer() if name == "wasmer" else ENGINES[name]()
         except EngineUnavailable as error:
-            if name != "wasmer":
-                raise
-            pytest.skip(f"wasmer: {error}")
-    return _MADE[name]
+            _MADE[name] = error
+    found = _MADE[name]
+    if not isinstance(found, EngineUnavailable):
+        return found
+    if name != "wasmer":
+        raise found
+    missing_tool(str(found))
+
+
+def _new_wasmer() -> Engine:
+    """CI builds it beside other tests (.ci/run), and here it is waited for, or built if that was left out or failed."""
+    try:
+        return engine_named("wasmer")
+    except EngineUnavailable as error:
+        if not is_ci():
+            raise
+        try:
+            build.build(cached_library(os.environ), os.environ)
+        except build.BuildError as failed:
+            raise EngineUnavailable(f"{error}; {failed}") from None
+        return engine_named("wasmer")
 
 
 @pytest.fixture(params=ENGINES)

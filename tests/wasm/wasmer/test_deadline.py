@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 import wasmtime
 
-from kscheduler.wasm.engine import EngineUnavailable, FaultKind, GuestFault, HostFunction, Instance, Limits
+from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits
 from kscheduler.wasm.wasmer.library import bind_library
 from kscheduler.wasm.wasmer.modules import TICK_S, WasmerEngine
+from tests.wasm.conformance.conftest import made_engine
 
 TURNING = """
 (module
@@ -30,10 +31,8 @@ class Scene:
     """A guest with a deadline of 20 ms; each turn of its loop takes what the test says, and a tick of the watch."""
 
     def __init__(self) -> None:
-        try:
-            self.library_version = bind_library()
-        except EngineUnavailable as error:
-            pytest.skip(f"wasmer: {error}")
+        made_engine("wasmer")
+        self.library_version = bind_library()
         self.engine = WasmerEngine(self.library_version)
         self.cpu_s = self.wall_s = 1000.0
         self.takes = (0.0, 0.0)  # CPU time and time on the wall, of each turn
