@@ -201,6 +201,10 @@ cdef str _last_error():
     return text.rstrip(b"\0").decode("utf-8", "replace")
 
 
+# Why a guest trapped: wasmtime's text, where wasmer has another one.
+_WASMTIMES = {"unreachable": "wasm `unreachable` instruction executed"}
+
+
 cdef str _trap_text(void* trap):
     """Frees it. In the form that faults.from_trap understands: a reason, and the function in which it happened."""
     cdef TextC text
@@ -210,6 +214,7 @@ cdef str _trap_text(void* trap):
     text.data = NULL
     library.trap_message(trap, &text)
     message = text.data[: text.size].decode("utf-8", "replace").rstrip("\0") if text.data != NULL else ""
+    message = _WASMTIMES.get(message, message)
     library.text_delete(&text)
     frame = library.trap_origin(trap)
     if frame != NULL:

@@ -35,12 +35,12 @@ def faulty(guests: Guests, limits: Limits = PATIENT) -> Instance:
 @pytest.mark.parametrize(
     ("export", "says"),
     [
-        ("unreachable", "unreachable"),
-        ("divide", "divide by zero"),
-        ("outside", "out of bounds"),
-        ("far_outside", "out of bounds"),
-        ("null", "uninitialized|null|undefined"),
-        ("deep", "stack"),
+        ("unreachable", "wasm `unreachable` instruction executed"),
+        ("divide", "integer divide by zero"),
+        ("outside", "out of bounds memory access"),
+        ("far_outside", "out of bounds memory access"),
+        ("null", "uninitialized element"),
+        ("deep", "call stack exhausted"),
     ],
 )
 def test_a_trap_ends_the_call_and_the_instance(guests: Guests, export: str, says: str) -> None:
