@@ -3,7 +3,7 @@
 A tool that is missing is named by `missing_tool`, or by any exception whose class is called MissingTool: the harness of
 the control plane raises one, and so do the scripts under plugins/, which are loaded by their path. A test or fixture
 lets it pass, and `SkipRule`, a plugin of pytest that conftest.py registers, makes a skip of it. With CI=true
-that rule turns *every* skip into a failure, whatever its reason.
+that rule turns *every* skip into a failure, whatever its reason, except those of `ALLOWED_IN_CI`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Generator
 from typing import Any, NoReturn
 
 import pytest
+
+# Reasons of skips that are right on CI's machine too, as they begin. Keep this list short.
+ALLOWED_IN_CI = ("wasmer cannot be built here: ",)  # neither Rust 1.95 nor a network for its crates can be installed
 
 NOT_BUILT = "the extensions are not built: run `make build`"
 
@@ -86,6 +89,8 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
+    if reason.startswith(ALLOWED_IN_CI):
+        return
     report.outcome = "failed"
     if isinstance(report, pytest.TestReport):
         report.when = "call"  # or pytest would count an error, which is for tests that are broken

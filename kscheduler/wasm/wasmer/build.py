@@ -41,6 +41,10 @@ class BuildError(Exception):
     """The library cannot be built; the text says what is missing."""
 
 
+class NothingToBuildWith(BuildError):
+    """This machine has no Rust that is new enough, or the crates cannot be fetched."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kscheduler.wasm.wasmer.build", description="Build libwasmer with cargo.")
     parser.add_argument("--force", action="store_true", help="build it even if it is there")
@@ -81,7 +85,7 @@ def find_rust(environment: Mapping[str, str]) -> Rust:
         if version >= RUST:
             return Rust(str(cargo), compiler)
         found.append(f"{compiler} {version[0]}.{version[1]}" if version > (0, 0) else f"no {compiler}")
-    raise BuildError(
+    raise NothingToBuildWith(
         f"libwasmer needs cargo and rustc {RUST[0]}.{RUST[1]} or later, found {', '.join(found) or 'no cargo'}: "
         "install Rust with rustup, or a distribution's packages of it (Debian: cargo-web, rustc-web); CARGO names a "
         "cargo that is not on PATH"
@@ -101,13 +105,13 @@ def _version_of(compiler: str) -> tuple[int, int]:
 def _run_cargo(rust: Rust, folder: Path, environment: Mapping[str, str]) -> Path:
     print(f"building libwasmer {VERSION} with {rust.cargo}: some 11 minutes of CPU", file=sys.stderr)
     target = folder / "target"  # wasmer's build script goes by this name
-    done = subprocess.run(
-        [rust.cargo, "build", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")],
-        env={**environment, "RUSTC": rust.compiler, "CARGO_TARGET_DIR": str(target)},
-        check=False,
-    )
+    environment = {**environment, "RUSTC": rust.compiler, "CARGO_TARGET_DIR": str(target)}
+    where = ["--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
+    if subprocess.run([rust.cargo, "fetch", *where], env=environment, check=False).returncode != 0:
+        raise NothingToBuildWith("cargo could not fetch the crates that libwasmer is built of")
+    done = subprocess.run([rust.cargo, "build", "--release", *where], env=environment, check=False)
     if done.returncode != 0:
-        raise BuildError(f"cargo ended with status {done.returncode}; what it needs beside Rust: a C compiler, crates")
+        raise BuildError(f"cargo ended with status {done.returncode}; what it needs beside Rust: a C compiler")
     return target / "release" / _BUILT
 
 

@@ -86,6 +86,8 @@ def _new_wasmer() -> Engine:
             raise
         try:
             build.build(cached_library(os.environ), os.environ)
+        except build.NothingToBuildWith as failed:
+            missing_tool(f"wasmer cannot be built here: {failed}")
         except build.BuildError as failed:
             raise EngineUnavailable(f"{error}; {failed}") from None
         return engine_named("wasmer")

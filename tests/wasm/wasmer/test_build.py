@@ -50,6 +50,15 @@ def test_without_a_new_one_the_error_names_what_is_needed_and_what_is_there(tmp_
         build.find_rust({"PATH": str(tmp_path / "none")})
 
 
+def test_a_machine_without_crates_is_known_from_one_where_the_build_fails(tmp_path: Path) -> None:
+    for script, kind in (('[ "$1" != fetch ]', build.NothingToBuildWith), ('[ "$1" = fetch ]', build.BuildError)):
+        rust(tmp_path, "1.95.0", f"{script}\n")
+        with pytest.raises(build.BuildError) as caught:
+            build.build(tmp_path / "library.so", path_of(tmp_path))
+        assert caught.type is kind
+        assert not (tmp_path / "library.so").exists()
+
+
 def test_a_rust_that_the_environment_names_is_the_only_one(tmp_path: Path) -> None:
     new, old = rust(tmp_path / "new", "1.100.1"), rust(tmp_path / "old", "1.94.0")
     assert build.find_rust({"CARGO": new.cargo, "PATH": ""}) == new
@@ -85,7 +94,10 @@ def test_a_library_that_is_there_is_built_again_only_by_force(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("script", "says"),
-    [("exit 101\n", "cargo ended with status 101"), (MAKES, "what cargo built cannot be used: file too short")],
+    [
+        ('[ "$1" = fetch ] || exit 101\n', "cargo ended with status 101"),
+        (MAKES, "what cargo built cannot be used: file too short"),
+    ],
     ids=["fails", "makes what is no library"],
 )
 def test_a_build_that_fails_leaves_the_library_that_was_there(tmp_path: Path, script: str, says: str) -> None:
