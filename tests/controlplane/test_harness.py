@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -213,6 +214,29 @@ def test_foreground_control_plane_ends_in_order_on_sigterm(binaries: object) -> 
         assert parent.stdout.read().endswith("stopped\n")
     assert parent.returncode == 0
     assert not Path(directory).exists()
+
+
+def test_signals_that_arrive_at_any_step_of_a_wait_leave_it_going() -> None:
+    waiting = """
+import sys, select
+from tests.controlplane.harness.stop_signal import StopSignal
+stopped, received = StopSignal(), 0
+print("waiting", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    received += stopped.wait(0.0001)
+print("received" if received else "nothing received")
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", waiting], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        for _ in range(5000):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.0001)
+        process.stdin.close()
+        assert process.stdout.read() == "received\n"
 
 
 def test_process_that_ends_before_it_is_ready_is_reported_with_its_log(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import time
 
 from tests.controlplane.harness.apiserver import ApiserverOptions
@@ -20,6 +18,7 @@ from tests.controlplane.harness.cluster import ControlPlane
 from tests.controlplane.harness.faults import HarnessError
 from tests.controlplane.harness.kubescheduler import KubeScheduler
 from tests.controlplane.harness.kwok import Kwok
+from tests.controlplane.harness.stop_signal import StopSignal
 
 POLL_S = 0.5
 
@@ -39,9 +38,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+    stopped = StopSignal()
     began = time.monotonic()
     with ControlPlane(ApiserverOptions(audit=arguments.audit)) as control_plane:
         if arguments.kwok:
@@ -52,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"logs:       {control_plane.directory}")
         print(f"kubeconfig: {control_plane.admin_kubeconfig}")
         print(f"try:        kubectl get nodes --kubeconfig {control_plane.admin_kubeconfig}", flush=True)
-        while not ended.wait(POLL_S):
+        while not stopped.wait(POLL_S):
             for process in (control_plane.etcd.process, control_plane.apiserver.process, *control_plane.processes):
                 if not process.is_running:
                     raise HarnessError(f"{process.name} ended by itself with exit code {process.exit_code}")
