@@ -48,8 +48,11 @@ PROOF_GRACE_S = 2.0
 SHORT_LIST = 10 * PAGE_SIZE
 # A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
 MAX_FORBIDDEN_DELAY_S = 1.0
-# Before the second list in a row that the age of a version asks for; twice as long before each further one.
+# Before the second list in a row that the age of a version asks for; twice as long before each further one,
 RELIST_S = 0.5
+# but no longer than makes lists a twentieth of the time, so that a short list is not waited for like a long one.
+LONGEST_RELIST_S = 1.0
+RELIST_TIMES_TOOK = 20.0
 
 
 class Handler(Protocol[T_contra]):
@@ -144,6 +147,7 @@ class Informer(Generic[T]):
         self._observer: InformerObserver = observer or NoInformerObserver()
         self._list_reason = "start"
         self._relists = Backoff(rng, initial_s=RELIST_S)  # of watches that were refused for the age of their version
+        self._list_took_s = 0.0  # the last complete one
         self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
@@ -237,13 +241,14 @@ class Informer(Generic[T]):
             for key in [key for key in self.store if key not in seen and key not in unread]:
                 self._remove(key)
         self._unread = unread
+        self._list_took_s = self._clock.now() - start
         self.resource_version = page.resource_version
         log.info(
             "list complete",
             extra={
                 "resource": self.resource.plural,
                 "objects": len(self.store),
-                "seconds": round(self._clock.now() - start, 3),
+                "seconds": round(self._list_took_s, 3),
                 "resource_version": page.resource_version,
             },
         )
@@ -442,7 +447,7 @@ class Informer(Generic[T]):
     def _relist_delay_s(self) -> float:
         """An apiserver that answers so works, and earlier failures are over: the first list is made at once."""
         is_first = self._relists.failures == 0
-        delay_s = self._relists.next_s()
+        delay_s = min(self._relists.next_s(), max(LONGEST_RELIST_S, RELIST_TIMES_TOOK * self._list_took_s))
         return 0.0 if is_first else delay_s
 
     async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
