@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kscheduler.api.objects import Pod
-from kscheduler.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
-from kscheduler.bindings import Bindings
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
@@ -30,9 +28,15 @@ from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.clock import Clock
 from kscheduler.config.feature_gates import FEATURE_GATES
 from kscheduler.config.types import Profile, SchedulerConfig
+from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
+from kscheduler.cycle.bindings import Bindings
+from kscheduler.cycle.evictions import SchedulerEvictions
+from kscheduler.cycle.pod_timers import PodTimers
+from kscheduler.cycle.refused_pods import RefusedPods
+from kscheduler.cycle.schedule_batch import ScheduleBatch
+from kscheduler.cycle.schedule_one import ScheduleOne
+from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import InternalError
-from kscheduler.eventhandlers import NodeDocuments
-from kscheduler.evictions import SchedulerEvictions
 from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
@@ -60,16 +64,10 @@ from kscheduler.framework.ruling import EXTENDER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import NoTelemetry
-from kscheduler.measurements import Measurements
-from kscheduler.metrics import Metrics
-from kscheduler.past_bindings import PastBindings
-from kscheduler.pod_documents import PodDocuments
-from kscheduler.pod_timers import PodTimers
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.refused_pods import RefusedPods
-from kscheduler.schedule_batch import ScheduleBatch
-from kscheduler.schedule_one import ScheduleOne
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -77,8 +75,10 @@ from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
 from kscheduler.telemetry.settings import telemetry_settings
-from kscheduler.waiting_pods import WaitingPods
-from kscheduler.watches import Listeners, Watches
+from kscheduler.watch.eventhandlers import NodeDocuments
+from kscheduler.watch.past_bindings import PastBindings
+from kscheduler.watch.pod_documents import PodDocuments
+from kscheduler.watch.watches import Listeners, Watches
 
 if TYPE_CHECKING:
     from kscheduler.telemetry.live_metrics import LiveMetrics

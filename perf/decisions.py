@@ -30,11 +30,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
+from kscheduler.command.memory import Collections
 from kscheduler.config import default_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.logs import QUIET, configure
-from kscheduler.memory import Collections
-from kscheduler.metrics import Metrics
+from kscheduler.observability.logs import QUIET, configure
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.telemetry.source import MakeSource

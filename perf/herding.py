@@ -34,8 +34,8 @@ from kscheduler.config import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
-from kscheduler.logs import QUIET, configure
-from kscheduler.metrics import Metrics
+from kscheduler.observability.logs import QUIET, configure
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual

@@ -23,8 +23,8 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.measurements import Measurements
-from kscheduler.metrics import Metrics
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod

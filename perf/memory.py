@@ -107,9 +107,9 @@ def in_a_process(directory: Path, pods: int, types: bool) -> Result:
 
 async def measure(directory: Path, pods: int, types: bool) -> Result:
     import kscheduler.client.kube  # a real client's imports count, though its place is taken  # noqa: F401
+    from kscheduler.command.memory import Collections
     from kscheduler.config.load import default_config
-    from kscheduler.memory import Collections
-    from kscheduler.metrics import Metrics
+    from kscheduler.observability.metrics import Metrics
     from kscheduler.scheduler import Scheduler
 
     scheduler = Scheduler(

@@ -23,7 +23,7 @@ from kscheduler.config import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
-from kscheduler.logs import QUIET, configure
+from kscheduler.observability.logs import QUIET, configure
 from kscheduler.telemetry.readings import Reading, Readings, Sample
 from perf.decisions import SHAPES, Result, run
 

@@ -22,10 +22,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kscheduler.api.objects import Pod
+from kscheduler.command.memory import Collections
 from kscheduler.config import default_config
-from kscheduler.logs import configure
-from kscheduler.memory import Collections
-from kscheduler.metrics import Metrics
+from kscheduler.observability.logs import configure
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node

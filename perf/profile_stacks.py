@@ -25,29 +25,30 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("garbage collector", r"^gc_collect|^_?PyGC_Collect"),
         (
             "decode, informer",
-            r"kscheduler/(api/(decode|sharing|documents|defaults)|watches"
+            r"kscheduler/(api/(decode|sharing|documents|defaults)|watch/watches|input/decoding"
             r"|client/(informer|wire|line_streams|http_lines|repeats))\b",
         ),
-        ("event handlers", r"kscheduler/(eventhandlers|volume_events)\b"),
+        ("event handlers", r"kscheduler/watch/(eventhandlers|volume_events)\b"),
         ("events", r"kscheduler/client/recorder\b|^ScheduleOne\._tell|^_tell(_event)? "),
-        ("metrics", r"kscheduler/(metrics|measurements)\b|\(prometheus_client/"),
+        ("metrics", r"kscheduler/observability/(metrics|measurements)\b|\(prometheus_client/"),
         ("queue", r"kscheduler/queue/"),
         ("assume", r"^(Cache\.)?(assume|finish_binding|forget) \(kscheduler/cache/|^(ScheduleOne\.)?_hold "),
         (
             "bind",
-            r"kscheduler/(client/(binder|bind_lane|binding_writer|slots|adaptive_limit|concurrency)|binding_tasks|bindings)\b"
+            r"kscheduler/client/(binder|bind_lane|binding_writer|slots|adaptive_limit|concurrency)\b"
+            r"|kscheduler/cycle/(binding_tasks|bindings)\b"
             r"|/defaultbinder\b"
             r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|binds_directly|about_to_bind|answered|_prepare_and_bind"
-            r"|_pre_flight|_wait_on_permit|settle|settle_placed) \(kscheduler/schedule_one"
+            r"|_pre_flight|_wait_on_permit|settle|settle_placed) \(kscheduler/cycle/schedule_one"
             r"|^(Scheduler\.)?(_dispatch|_bind) \(kscheduler/scheduler",
         ),
         ("explanations", r"kscheduler/explain/"),
         (
             "decide",
-            r"kscheduler/(framework|extenders)/|kscheduler/(schedule_one|schedule_batch|scheduler)\b"
+            r"kscheduler/(framework|extenders)/|kscheduler/(cycle/(schedule_one|schedule_batch)|scheduler)\b"
             r"|kscheduler/_fast/(?!columns)",
         ),
-        ("logs", r"kscheduler/logs\b|\(logging/"),
+        ("logs", r"kscheduler/observability/logs\b|\(logging/"),
         ("simulated cluster", r"kscheduler/(simulator|testing)/"),
         ("measuring", r"\((perf|tests)/(?!profile_load)|_in_profile \("),
     )

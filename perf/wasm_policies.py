@@ -56,8 +56,8 @@ from kscheduler.config.load import parse_config
 from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.logs import QUIET, configure
-from kscheduler.metrics import Metrics
+from kscheduler.observability.logs import QUIET, configure
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.node_table import NodeTable

@@ -38,8 +38,8 @@ import wasmtime
 from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.config.load import parse_config
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.logs import QUIET, configure
-from kscheduler.metrics import Metrics
+from kscheduler.observability.logs import QUIET, configure
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 MARK = "C4n4ry"
 

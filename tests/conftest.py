@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kscheduler import logs
+from kscheduler.observability import logs
 from tests.order import LongestFirst
 from tests.seeds import load_hypothesis_profile
 from tests.skips import SkipRule

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # What people read and what Prometheus evaluates.

@@ -25,7 +25,7 @@ SECONDS: dict[str, int] = {
     "controlplane/test_stale_standby.py": 70,
     "controlplane/test_scheduling.py": 70,
     "fast/test_debug_build.py": 70,
-    "test_batch_faults.py": 65,
+    "cycle/test_batch_faults.py": 65,
     "wasm/batch/test_sdks.py": 60,
     "perf/workloads/test_control_plane_site.py": 50,
     "controlplane/test_harness.py": 40,

@@ -17,10 +17,9 @@ import msgspec
 import pytest
 import yaml
 
-from kscheduler import logs
-from kscheduler.cli import main
 from kscheduler.client.kube import KubeClient
 from kscheduler.clock import ManualClock
+from kscheduler.command.cli import main
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import decode_config, parse_config
 from kscheduler.config.plugin_args import OWN_ARGS
@@ -30,7 +29,8 @@ from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.extenders.webhook import Webhook
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
+from kscheduler.observability import logs
 from kscheduler.scheduler import Options
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.testing import make_pod

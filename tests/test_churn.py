@@ -10,7 +10,7 @@ import tracemalloc
 from msgspec.structs import replace
 
 from kscheduler.config.load import default_config
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual

@@ -27,8 +27,7 @@ from kscheduler.config.metric_policy import Endpoint as MetricEndpoint
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import APIError, DecodeError, PluginError
 from kscheduler.extenders import wire as extender
-from kscheduler.pod_documents import PodDocuments
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.serving.routing.admission import read_review
 from kscheduler.telemetry.endpoint import MAX_REASON, Answer
 from kscheduler.telemetry.limits import AnswerLimits
@@ -39,6 +38,7 @@ from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
 from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.extension.results import normalized_scores
+from kscheduler.watch.pod_documents import PodDocuments
 
 OURS = (APIError, DecodeError, PluginError, SourceError, WatchError, GuestFault)
 

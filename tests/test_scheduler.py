@@ -13,7 +13,7 @@ import pytest
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.scheduler import Options, Scheduler, check_supported
 from kscheduler.simulator.cluster import Cluster

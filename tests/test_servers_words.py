@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.cli import main
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import PODS
 from kscheduler.clock import ManualClock
+from kscheduler.command.cli import main
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
 from kscheduler.config.types import Extender
 from kscheduler.errors import KSchedulerError
 from kscheduler.extenders.webhook import Webhook
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
@@ -181,4 +181,4 @@ async def test_the_words_of_a_server_would_be_shown_if_nobody_looked(
     assert shown, "nothing that a server says is in an error of this client: nothing is tested"
 
 
-HIDING = ("client.credentials", "telemetry.endpoint", "redaction")
+HIDING = ("client.credentials", "telemetry.endpoint", "input.redaction")

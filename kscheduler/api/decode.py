@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from kscheduler import decoding
 from kscheduler.api.labels import (
     REQUIRED_PATH,
     compile_label_selector,
@@ -24,6 +23,7 @@ from kscheduler.api.labels import (
 from kscheduler.api.objects import Affinity, APIStruct, Node, NodeAffinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.resources import node_allocatable, pod_resources
 from kscheduler.errors import DecodeError
+from kscheduler.input import decoding
 
 T = TypeVar("T")
 OnBad = Callable[[str, str], None]  # ("namespace/name" of an object that cannot be read, what is wrong with it)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kscheduler.api.objects import APIStruct, Node, ObjectMeta, OwnerReference, Pod
-from kscheduler.decoding import convert
+from kscheduler.input.decoding import convert
 
 _EMPTY = msgspec.Raw(b"{}")
 

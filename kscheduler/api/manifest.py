@@ -30,10 +30,10 @@ from kscheduler.api.storage import (
     check_claim,
     check_volume,
 )
-from kscheduler.decoding import decode_document
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.input_files import read_input
-from kscheduler.yaml_documents import read_yaml
+from kscheduler.input.decoding import decode_document
+from kscheduler.input.input_files import read_input
+from kscheduler.input.yaml_documents import read_yaml
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from kscheduler.client.loopback import is_loopback
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 
 def address_of(url: SecretURL) -> str:

@@ -25,7 +25,7 @@ from kscheduler.client.kubeconfig import Kubeconfig
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
-from kscheduler.redaction import SecretURL, hide_parts, hide_urls
+from kscheduler.input.redaction import SecretURL, hide_parts, hide_urls
 
 log = logging.getLogger(__name__)
 

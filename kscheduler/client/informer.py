@@ -25,7 +25,7 @@ from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchE
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
-from kscheduler.metrics import Counter
+from kscheduler.observability.metrics import Counter
 
 log = logging.getLogger(__name__)
 

@@ -55,8 +55,8 @@ from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, Conflict, DecodeError, Unreachable
+from kscheduler.input.decoding import json_decoder
 
 T = TypeVar("T")
 

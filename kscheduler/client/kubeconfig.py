@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.input_files import read_file
-from kscheduler.redaction import SecretURL, hide_parts, hide_urls
-from kscheduler.yaml_documents import read_one_yaml
+from kscheduler.input.input_files import read_file
+from kscheduler.input.redaction import SecretURL, hide_parts, hide_urls
+from kscheduler.input.yaml_documents import read_one_yaml
 
 MAX_BYTES = 1 << 24  # kubectl writes some hundred bytes for each cluster
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # section -> what each entry holds

@@ -25,8 +25,8 @@ import msgspec
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import APIStruct, Node, Pod
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import json_decoder
 
 _MODIFIED: Final = b'{"type":"MODIFIED"'  # the order in which Go writes its fields
 _DELETED: Final = b'{"type":"DELETED"'

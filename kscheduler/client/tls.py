@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from kscheduler.input_files import check_regular
+from kscheduler.input.input_files import check_regular
 
 
 def verifying_context(ca_file: str | None = None, ca_data: str | None = None) -> ssl.SSLContext:

@@ -27,8 +27,8 @@ from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
 from kscheduler.clock import Clock
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+from kscheduler.input.decoding import json_decoder
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0

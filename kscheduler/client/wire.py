@@ -28,8 +28,8 @@ from kscheduler.api.decode import (
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.repeats import repeats_of
-from kscheduler.decoding import check_utf8, json_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import check_utf8, json_decoder
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from msgspec import inspect
 
 from kscheduler.config.duration import Duration
-from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError, InternalError
-from kscheduler.redaction import Secret, hide_urls
+from kscheduler.input.decoding import convert
+from kscheduler.input.redaction import Secret, hide_urls
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from kscheduler.config.decode import describe_kind, strict_error
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.input_files import read_input
-from kscheduler.yaml_documents import read_one_yaml
+from kscheduler.input.input_files import read_input
+from kscheduler.input.yaml_documents import read_one_yaml
 
 MAX_BYTES = 1 << 20  # an etcd object ends here too; a longer file is not a configuration
 

@@ -12,8 +12,8 @@ import msgspec
 from kscheduler.config.duration import Duration
 from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import API_VERSION, PluginArgs, PluginConfig, SchedulerConfig
-from kscheduler.redaction import Secret
-from kscheduler.yaml_documents import write_yaml
+from kscheduler.input.redaction import Secret
+from kscheduler.input.yaml_documents import write_yaml
 
 
 def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:

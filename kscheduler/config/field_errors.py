@@ -8,7 +8,7 @@ from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import ConfigStruct
-from kscheduler.redaction import Secret
+from kscheduler.input.redaction import Secret
 
 
 def invalid(path: str, value: Any, detail: str) -> str:

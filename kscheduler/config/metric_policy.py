@@ -13,7 +13,7 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import ConfigStruct, Int32, PluginArgs
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 Quantity = str | int | float  # "1500m", "80", 0.6
 

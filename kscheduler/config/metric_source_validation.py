@@ -20,7 +20,7 @@ from kscheduler.config.metric_policy_validation import (
 from kscheduler.config.names import qualified_name_faults, subdomain_faults
 from kscheduler.config.quantity import parse_exact
 from kscheduler.config.selector_text import selector_text_fault
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 LEAST_INTERVAL = Duration.of_seconds(0.1)  # a source is no worse off than with a busy dashboard
 WATCHER_METRICS = ("CPU", "Memory", "Bandwidth", "Storage", "Energy")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kscheduler.redaction import HIDDEN, SecretURL, hide_urls
+from kscheduler.input.redaction import HIDDEN, SecretURL, hide_urls
 
 GUEST_URL = "guestURL"
 _OF_GUESTS = frozenset({"guestconfig", "args"})

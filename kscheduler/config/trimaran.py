@@ -12,7 +12,7 @@ import msgspec
 
 from kscheduler.config.metric_policy import Quantity
 from kscheduler.config.types import ConfigStruct, Int64, PluginArgs
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 METRICS_SERVER = "KubernetesMetricsServer"
 PROMETHEUS = "Prometheus"

@@ -13,7 +13,7 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"

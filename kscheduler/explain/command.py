@@ -20,13 +20,13 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import trust_anybody, verifying_context
 from kscheduler.clock import Clock
-from kscheduler.decoding import decode_loosely
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSchedulerError, NotFound, Unreachable
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.explain.text import explanation_text
-from kscheduler.input_files import read_input
-from kscheduler.redaction import SecretURL, hide_parts
+from kscheduler.input.decoding import decode_loosely
+from kscheduler.input.input_files import read_input
+from kscheduler.input.redaction import SecretURL, hide_parts
 
 TIMEOUT_S = 10.0
 MAX_TOKEN_BYTES = 1 << 16

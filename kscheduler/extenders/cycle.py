@@ -21,6 +21,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
+from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.errors import KSchedulerError, NotFound, PluginError
 from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.framework.algorithm import Algorithm, Decision, OpenRejection, Rejection, Shortlist
@@ -28,9 +29,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
 from kscheduler.framework.status import Status, error_status
-from kscheduler.measurements import Measurements
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo
-from kscheduler.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import DecodeError, PluginError
 from kscheduler.extenders import wire
 from kscheduler.extenders.wire import FilterAnswer, Victims
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 T = TypeVar("T")
 

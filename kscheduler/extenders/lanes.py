@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kscheduler.binding_tasks import BackgroundTasks
-from kscheduler.bindings import Bindings
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
+from kscheduler.cycle.binding_tasks import BackgroundTasks
+from kscheduler.cycle.bindings import Bindings
 from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.queue.pod_info import Lane, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue

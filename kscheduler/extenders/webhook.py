@@ -21,7 +21,7 @@ from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 # An honest answer repeats what it was asked about, with a message for each node; more than this is not read.
 MIN_ANSWER_LIMIT = 1 << 20

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError, PluginError
+from kscheduler.input.decoding import json_decoder
 
 T = TypeVar("T")
 

@@ -20,12 +20,12 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.secrets import secret_texts, shown_arguments
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
-from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
-from kscheduler.redaction import Secret, hide_parts, hide_urls
+from kscheduler.input.decoding import convert
+from kscheduler.input.redaction import Secret, hide_parts, hide_urls
 
 ENTRY_POINTS = "kscheduler.plugins"
 # Names that statuses and metrics use for something else.

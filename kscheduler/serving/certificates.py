@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.errors import ConfigError
-from kscheduler.input_files import check_regular
+from kscheduler.input.input_files import check_regular
 
 LIFETIME = datetime.timedelta(days=365)
 PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key

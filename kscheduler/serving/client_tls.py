@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, crypto
 
 from kscheduler.errors import ConfigError
-from kscheduler.input_files import read_file
+from kscheduler.input.input_files import read_file
 from kscheduler.serving.authorities import common_name
 from kscheduler.serving.certificates import ServerContext, file_state, load_files
 from kscheduler.serving.options import NamedPair

@@ -19,9 +19,9 @@ from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import CONFIG_MAPS, Client
 from kscheduler.clock import Clock
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden
-from kscheduler.input_files import read_file
+from kscheduler.input.decoding import json_decoder
+from kscheduler.input.input_files import read_file
 from kscheduler.serving.authentication import FrontProxies
 from kscheduler.serving.authorities import Authorities
 from kscheduler.serving.options import AuthenticationOptions

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
-from kscheduler.input_files import read_input
+from kscheduler.input.input_files import read_input
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.run import SchedulerFactory

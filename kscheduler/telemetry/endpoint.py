@@ -21,8 +21,8 @@ from kscheduler.client.bounded_body import read_bounded
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
-from kscheduler.input_files import read_file
-from kscheduler.redaction import Secret, SecretURL, hide_parts
+from kscheduler.input.input_files import read_file
+from kscheduler.input.redaction import Secret, SecretURL, hide_parts
 from kscheduler.telemetry.source import SourceError
 
 MAX_SECRET_BYTES = 1 << 16

@@ -16,7 +16,7 @@ from kscheduler.config.trimaran import METRICS_SERVER, PROMETHEUS, TrimaranArgs,
 from kscheduler.config.trimaran_metrics import TrimaranMetrics, trimaran_metrics
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 INTERVAL = Duration.of_seconds(30)
 WINDOW = Duration.of_seconds(900)

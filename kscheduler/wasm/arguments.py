@@ -18,7 +18,7 @@ from kscheduler.api.quantity import parse_units
 from kscheduler.config.decode import aggregate, describe, describe_kind
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 
 FAIL, IGNORE = "fail", "ignore"
 FAILURE_POLICIES = (FAIL, IGNORE)

@@ -30,7 +30,8 @@ from kscheduler.framework.interface import EXTENSION_POINTS, Handle
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
-from kscheduler.input_files import read_input
+from kscheduler.input.input_files import read_input
+from kscheduler.input.yaml_documents import read_one_yaml
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.batch.plugin import BatchPlugin
@@ -40,7 +41,6 @@ from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.inspect import as_url, shown_file
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
-from kscheduler.yaml_documents import read_one_yaml
 
 T = TypeVar("T")
 Document = dict[str, Any]

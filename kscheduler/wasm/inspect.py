@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES
 from kscheduler.wasm.command_options import InspectOptions
 from kscheduler.wasm.engine import MEMORY, MemoryType

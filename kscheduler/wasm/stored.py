@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kscheduler.decoding import msgpack_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, Import, MemoryType, OtherType
 
 # ("f", parameters, results), ("m", minimum, maximum), ("o", kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kscheduler.logs import QUIET, configure
+from kscheduler.observability.logs import QUIET, configure
 from kscheduler.simulator.report_html import to_html
 from perf.real_load.page import to_page
 from perf.real_load.runs import play_all

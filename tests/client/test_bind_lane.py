@@ -18,7 +18,7 @@ from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Verb

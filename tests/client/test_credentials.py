@@ -24,7 +24,7 @@ from kscheduler.client.credentials import (
 )
 from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from tests.client.certificates import Authority
 
 CLOCK = ManualClock()

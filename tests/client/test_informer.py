@@ -18,8 +18,8 @@ from kscheduler.client.informer import SHORT_LIST, SLICE_S, Informer
 from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
-from kscheduler.measurements import Measurements
-from kscheduler.metrics import Metrics
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb

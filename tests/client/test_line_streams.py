@@ -15,7 +15,7 @@ from kscheduler.client.line_streams import LineStream
 from kscheduler.client.protocol import PODS
 from kscheduler.client.transport import Transport
 from kscheduler.errors import Gone, Unreachable
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from tests.client.certificates import Authority
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
 from tests.client.test_connections import Script, Server

@@ -12,7 +12,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Endpoint, MetricPolicyArgs, Range
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from tests.config.documents import read, refusal
 
 ARGS = "profiles[0].pluginConfig[0].args"

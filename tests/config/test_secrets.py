@@ -9,7 +9,7 @@ import pytest
 from kscheduler.config import to_yaml
 from kscheduler.config.load import parse_config
 from kscheduler.config.secrets import shown_arguments
-from kscheduler.redaction import HIDDEN
+from kscheduler.input.redaction import HIDDEN
 from tests.config.documents import SOURCE, read
 
 SECRETS = """

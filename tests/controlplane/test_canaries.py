@@ -17,7 +17,7 @@ from tests.controlplane.harness.kscheduler import KScheduler
 from tests.controlplane.harness.patience import eventually
 from tests.controlplane.harness.process import Process
 from tests.controlplane.harness.workspace import Workspace
-from tests.test_wrong_urls import WAYS, is_valid, written
+from tests.input.test_wrong_urls import WAYS, is_valid, written
 from tests.wasm.test_hostile import TRAP, batch_guest, scores
 
 PAGES = ("/configz", "/metrics", "/healthz?verbose", "/readyz?verbose")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.leaderelection import ElectionConfig, LeaderElector
+from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from tests.client.test_kube import CLOCK
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.harness.patience import ended

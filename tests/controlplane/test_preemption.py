@@ -24,7 +24,7 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import PodStatusPatch, nothing
 from kscheduler.config.load import default_config
 from kscheduler.errors import APIError
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
 from tests.client.test_kube import CLOCK
 from tests.controlplane.harness import ControlPlane, RequestFailed, verify, workload

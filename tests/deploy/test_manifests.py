@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from kscheduler import __version__
+from kscheduler.command.flags import RunOptions, parse
+from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.routing_load import load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
-from kscheduler.flags import RunOptions, parse
-from kscheduler.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.scheduler import DRAIN_S
 from kscheduler.serving.health import Health
 from kscheduler.serving.routing.webhook import PATH as WEBHOOK_PATH
@@ -355,7 +355,7 @@ def test_quick_takeover_asks_for_shorter_leases_and_the_pod_says_who_it_is() -> 
     durations = (election.lease_duration, election.renew_deadline, election.retry_period)
     assert [None if each is None else each.seconds for each in durations] == [5.0, 3.0, 1.0]
     assert arguments.replace_ended_holder
-    # What kscheduler.gone_holder reads.
+    # What kscheduler.client.gone_holder reads.
     fields = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
     assert fields == {"POD_NAMESPACE": "metadata.namespace", "POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
 

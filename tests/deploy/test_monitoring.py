@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kscheduler.metrics import HistogramFamily, Metrics
+from kscheduler.observability.metrics import HistogramFamily, Metrics
 from tests.deploy.manifests import DEPLOY
 from tests.skips import program
 

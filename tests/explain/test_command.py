@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from kscheduler.cli import main
 from kscheduler.client.reviews import User
+from kscheduler.command.cli import main
 from kscheduler.explain.command import pod_key
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options
-from kscheduler.server import Listen, Server
 from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.certificates import server_context
 from kscheduler.serving.health import Health
+from kscheduler.serving.server import Listen, Server
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
 from tests.scenarios.harness import World

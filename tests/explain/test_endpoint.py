@@ -13,10 +13,10 @@ import pytest_asyncio
 from kscheduler.client.reviews import User
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.options import DEFAULT_TOP_NODES
-from kscheduler.metrics import Metrics
-from kscheduler.server import Listen, Server
+from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.health import Health
+from kscheduler.serving.server import Listen, Server
 from tests.serving.named_by_token import NamedByToken
 
 

@@ -12,8 +12,8 @@ from kscheduler.config.types import NodeResourcesFitArgs, SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.extenders.build import build_extenders, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
-from kscheduler.measurements import Measurements
-from kscheduler.metrics import Metrics
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.testing import make_pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -13,7 +13,7 @@ from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import PluginError
 from kscheduler.extenders.extender import Extender
 from kscheduler.extenders.wire import Victims
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 POD = PodDocument(WholeMeta(name="p", namespace="d", uid="u"))
 

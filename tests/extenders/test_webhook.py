@@ -17,7 +17,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.extenders.webhook import MIN_ANSWER_LIMIT, Webhook
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from tests.client.certificates import Authority
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

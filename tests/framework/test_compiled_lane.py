@@ -19,8 +19,8 @@ from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.framework.tie_bits import AHEAD, TieBits
-from kscheduler.measurements import Measurements
-from kscheduler.metrics import Metrics
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod

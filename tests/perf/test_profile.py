@@ -16,7 +16,7 @@ from perf.profile_control_plane import buckets, lag_between
 from perf.profile_load import allocations
 from perf.profile_sampler import CannotTrace, PySpy, Sampler, stack_of
 
-DECIDE = ("loop", "ScheduleOne.schedule (kscheduler/schedule_one.py:1)")
+DECIDE = ("loop", "ScheduleOne.schedule (kscheduler/cycle/schedule_one.py:1)")
 QUEUE = ("loop", "Queue.add (kscheduler/queue/scheduling_queue.py:1)")
 
 

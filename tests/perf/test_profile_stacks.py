@@ -13,8 +13,8 @@ from perf.profile_stacks import EVENT_LOOP, OTHER, by_part, exclusive, fold, fun
 LOOP = ("run (asyncio/runners.py:190)", "BaseEventLoop._run_once (asyncio/base_events.py:1922)")
 UVLOOP = ("run_forever (loop.c)", "uv_run (core.c)", "Handle__run (loop.c)")
 INFORMER = "Informer._put (kscheduler/client/informer.py:10)"
-HANDLER = "PodEvents.on_add (kscheduler/eventhandlers.py:20)"
-SCHEDULE = "ScheduleOne.schedule (kscheduler/schedule_one.py:107)"
+HANDLER = "PodEvents.on_add (kscheduler/watch/eventhandlers.py:20)"
+SCHEDULE = "ScheduleOne.schedule (kscheduler/cycle/schedule_one.py:107)"
 ASSUME = "Cache.assume (kscheduler/cache/cache.py:51)"
 COUNT = "NodeColumns.add_pod (kscheduler/_fast/columns.pyx:240)"
 MALLOC = "malloc (libc.so.6)"
@@ -75,14 +75,14 @@ def test_recursion_counts_once_for_each_sample() -> None:
         ((*LOOP, SCHEDULE, "Framework.schedule_pod (kscheduler/framework/runtime.py:3)", MALLOC), "decide"),
         ((*LOOP, SCHEDULE, "filtering__filter_fit (kscheduler/_fast/filtering.pyx:3)"), "decide"),
         ((*LOOP, SCHEDULE, ASSUME, COUNT), "assume"),
-        ((*LOOP, "ScheduleOne.bind (kscheduler/schedule_one.py:186)", MALLOC), "bind"),
-        ((*LOOP, "bind (kscheduler/schedule_one.py:186)"), "bind"),
+        ((*LOOP, "ScheduleOne.bind (kscheduler/cycle/schedule_one.py:186)", MALLOC), "bind"),
+        ((*LOOP, "bind (kscheduler/cycle/schedule_one.py:186)"), "bind"),
         ((*LOOP, "Binder.bind (kscheduler/client/binder.py:3)", "post (kscheduler/client/transport.py:3)"), "bind"),
         ((*LOOP, "post (kscheduler/client/transport.py:3)"), "requests"),
         ((*LOOP, "LineReader.read (kscheduler/client/http_lines.py:3)"), "decode, informer"),
-        ((*LOOP, "Bindings.start (kscheduler/bindings.py:3)"), "bind"),
+        ((*LOOP, "Bindings.start (kscheduler/cycle/bindings.py:3)"), "bind"),
         ((*LOOP, SCHEDULE, "EventRecorder.record (kscheduler/client/recorder.py:9)"), "events"),
-        ((*LOOP, SCHEDULE, "Family.labels (kscheduler/metrics.py:9)"), "metrics"),
+        ((*LOOP, SCHEDULE, "Family.labels (kscheduler/observability/metrics.py:9)"), "metrics"),
         ((*LOOP, SCHEDULE, "gc_collect_main (libpython3.11.so.1.0)"), "garbage collector"),
         ((*LOOP, "Cluster.bind (kscheduler/simulator/cluster.py:1)"), "simulated cluster"),
         ((*UVLOOP, "EVP_DecryptUpdate (libcrypto.so.3)"), "sockets, TLS"),

@@ -11,7 +11,7 @@ from kscheduler.config.load import parse_config
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import PluginError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 Answer = Callable[[dict[str, Any]], Any]  # the question -> the answer, or an awaitable of it

@@ -30,7 +30,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.extenders.build import MakeEndpoint
 from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.interface import Handle, Plugin
-from kscheduler.metrics import Metrics
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster, grace_s
 from kscheduler.simulator.cluster_client import ClusterClient, Latency

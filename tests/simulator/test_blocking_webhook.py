@@ -15,7 +15,7 @@ import pytest
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import Extender
 from kscheduler.errors import ConfigError, PluginError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.virtual_time import run_virtual
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.command.cli import main
 from tests.canaries import Canaries, web_server
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

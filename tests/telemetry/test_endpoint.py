@@ -12,7 +12,7 @@ import pytest
 
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.telemetry.endpoint import LONG_QUESTION, Answer, EndpointClient
 from kscheduler.telemetry.source import SourceError
 from tests.client.certificates import Authority

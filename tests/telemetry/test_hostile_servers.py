@@ -15,7 +15,7 @@ import pytest
 from kscheduler.clock import ManualClock
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Breaker, Endpoint, Freshness, Metric, Source
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry

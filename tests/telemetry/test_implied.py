@@ -8,7 +8,7 @@ from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, Tr
 from kscheduler.config.trimaran_metrics import trimaran_metrics
 from kscheduler.config.types import Plugin, PluginConfig, Plugins, PluginSet, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.telemetry.implied import Implied, idle_arguments, implied_sources
 from kscheduler.telemetry.settings import telemetry_settings
 

@@ -14,14 +14,14 @@ import pytest
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import METRIC_POLICIES
 from kscheduler.client.times import rfc3339
+from kscheduler.command.replica import Replica
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.metric_policy import Freshness, Source
 from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
 from kscheduler.framework.telemetry import NoTelemetry
-from kscheduler.metrics import Metrics
-from kscheduler.replica import Replica
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
 from kscheduler.simulator.cluster import Cluster

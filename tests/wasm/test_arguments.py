@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.wasm.arguments import KNOWN_KEYS, WasmArguments, is_wasm, read_arguments
 
 URL = {"guestURL": "file://g.wasm"}

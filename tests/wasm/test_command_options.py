@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.command.flags import RunOptions, parse
 from kscheduler.errors import ConfigError
-from kscheduler.flags import RunOptions, parse
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import wasmtime
 
-from kscheduler.cli import main
+from kscheduler.command.cli import main
 from tests.wasm.extension.kit import module as kit_module
 from tests.wasm.loading.modules import module
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.command.cli import main
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, module
 
 

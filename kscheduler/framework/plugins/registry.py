@@ -21,7 +21,6 @@ from kscheduler.config.types import (
     ScoringStrategy,
     VolumeBindingArgs,
 )
-from kscheduler.decoding import convert
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
@@ -54,6 +53,7 @@ from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
 from kscheduler.framework.plugins.volumezone import VolumeZone
+from kscheduler.input.decoding import convert
 
 Factory = Callable[[Profile, Handle], Plugin]
 

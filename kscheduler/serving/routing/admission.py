@@ -9,8 +9,8 @@ import msgspec
 
 from kscheduler.api.objects import APIStruct, Labels
 from kscheduler.config.types import DEFAULT_SCHEDULER_NAME
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import json_decoder
 from kscheduler.serving.routing.rules import NewPod, Route
 
 API_VERSION = "admission.k8s.io/v1"

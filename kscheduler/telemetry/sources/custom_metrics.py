@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
+from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
 from kscheduler.telemetry.slices import sliced

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
+from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
 from kscheduler.telemetry.readings import Reading, ReadingBuilder, Readings

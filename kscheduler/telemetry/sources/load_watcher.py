@@ -9,8 +9,8 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.endpoint import EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.numbers import finite

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kscheduler.config.metric_policy import Metric, Source
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.endpoint import Answer, EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.node_names import LABELS_TRIED, node_of

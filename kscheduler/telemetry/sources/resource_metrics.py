@@ -10,8 +10,8 @@ import msgspec
 from kscheduler._fast import CPU, MEMORY
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import NotFound
+from kscheduler.input.decoding import json_decoder
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.numbers import quantity

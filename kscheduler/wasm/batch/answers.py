@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 import msgspec
 
-from kscheduler.decoding import msgpack_decoder
 from kscheduler.errors import DecodeError
 from kscheduler.framework.status import REJECTED, Code, Status
+from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import FaultKind, GuestFault
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kscheduler.decoding import msgpack_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.wasm.batch.points import (
     ABI_VERSION,
     DEPENDENCIES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MAX_RAW
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PostFilterResult
 from kscheduler.framework.status import REJECTED, STATUS_LABELS, Code, Status
+from kscheduler.input.decoding import json_decoder
 from kscheduler.wasm.engine import FaultKind, GuestFault
 from kscheduler.wasm.faults import with_hint
 from kscheduler.wasm.pool import Unavailable

@@ -21,7 +21,7 @@ from kscheduler.client.basic_auth import address_of, basic_header, environment_p
 from kscheduler.client.concurrency import within
 from kscheduler.client.tls import verifying_context
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport
 
 MEBIBYTE = 1024 * 1024

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, NO_VALIDATORS, DownloadLimits, Validators, download
 from kscheduler.wasm.loading.files import FileState, file_state, read_file
 from kscheduler.wasm.loading.source import FileSource, Source, SourceError, parse_source

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from kscheduler.client.loopback import is_loopback
-from kscheduler.redaction import HIDDEN, SecretURL
+from kscheduler.input.redaction import HIDDEN, SecretURL
 
 FILE_PREFIX = "file://"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kscheduler.decoding import msgpack_decoder
 from kscheduler.errors import DecodeError
+from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.wasm import faults, stored
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,

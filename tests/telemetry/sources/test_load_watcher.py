@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, Sample
 from kscheduler.telemetry.source import SourceError

@@ -11,7 +11,7 @@ import pytest
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.telemetry.limits import BASE_ELEMENTS, AnswerLimits
 from kscheduler.telemetry.readings import (
     DUPLICATE,

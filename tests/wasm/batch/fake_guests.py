@@ -11,7 +11,7 @@ from typing import Any
 from kscheduler.config.load import parse_config
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class

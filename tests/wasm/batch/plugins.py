@@ -9,7 +9,7 @@ from typing import Any
 from kscheduler.api.objects import Pod
 from kscheduler.clock import ManualClock
 from kscheduler.framework.interface import Handle
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node

@@ -13,7 +13,7 @@ import pytest
 from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point

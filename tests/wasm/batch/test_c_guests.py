@@ -15,7 +15,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments

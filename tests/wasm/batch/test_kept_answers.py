@@ -7,7 +7,7 @@ import pytest
 from kscheduler._fast import COMPILED
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments

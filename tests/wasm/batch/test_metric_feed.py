@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kscheduler.config.metric_policy import Freshness
 from kscheduler.framework.telemetry import NoTelemetry
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments

@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import plugin_class

@@ -14,10 +14,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.command.cli import main
 from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
-from kscheduler.redaction import Secret, SecretURL
+from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.command.cli import main
 from tests.plugins.documents import blocks
 from tests.skips import package
 

@@ -18,7 +18,6 @@ from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Node
 from kscheduler.config.load import parse_config
-from kscheduler.eventhandlers import NodeDocuments
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault
@@ -29,6 +28,7 @@ from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
 from kscheduler.wasm.extension.encoding.objects import KeptObjects
 from kscheduler.wasm.extension.kept_answers import KeptAnswers, look_of
 from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.watch.eventhandlers import NodeDocuments
 from tests.framework.lanes import TwoLanes
 from tests.wasm.extension.encoding.samples import NODE, POD
 from tests.wasm.extension.kit import Room, compiled, info, module

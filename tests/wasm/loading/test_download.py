@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.download import Downloaded, DownloadLimits, Validators, download
 from kscheduler.wasm.loading.source import HTTPSource, SourceError
 from tests.client.certificates import Authority

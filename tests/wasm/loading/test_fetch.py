@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.fetch import SETTLED_S, Fetcher, LoadError
 from tests.wasm.loading.servers import Request, saying, serving, whole
 

@@ -22,8 +22,8 @@ from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import Code
-from kscheduler.metrics import Metrics
-from kscheduler.redaction import Secret
+from kscheduler.input.redaction import Secret
+from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler, check_supported
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod

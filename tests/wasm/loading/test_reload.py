@@ -12,7 +12,7 @@ import pytest
 
 from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits

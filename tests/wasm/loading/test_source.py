@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.source import FileSource, HTTPSource, SourceError, parse_source
 
 

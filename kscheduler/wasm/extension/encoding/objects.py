@@ -14,7 +14,7 @@ import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Node, Pod
-from kscheduler.decoding import decode_document
+from kscheduler.input.decoding import decode_document
 from kscheduler.wasm.extension.encoding.messages import delimited, encode, tag
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from functools import partial
 import msgspec
 
 from kscheduler.client.protocol import Regarding
-from kscheduler.decoding import json_decoder
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PermitWaits
+from kscheduler.input.decoding import json_decoder
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.extension.host.buffers import give, take, take_start, take_text
 from kscheduler.wasm.extension.host.call import Call, call_of

@@ -22,7 +22,7 @@ from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kscheduler.framework.plugins.trimaran.pod_use import Prediction, requested
 from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
-from kscheduler.redaction import SecretURL
+from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod

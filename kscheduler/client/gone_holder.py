@@ -1,0 +1,100 @@
+"""Whether the holder of the Lease has provably ended, so that nobody need wait for its Lease to run out.
+
+Proof is what the kubelet of the holder's node reports of that very Pod, recognised by its uid: every container of it
+is terminated. Nothing less will do. A Pod that is missing may have been deleted by force while its process runs on
+behind a broken network, and a phase of Failed alone is also written by controllers for nodes that have gone silent.
+The one other proof is our own: the container that we are the first process of was started after the container before
+it, of the same Pod, had ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+
+from kscheduler.api.documents import PodDocument
+from kscheduler.client.concurrency import within
+from kscheduler.client.protocol import Client
+from kscheduler.errors import APIError, ConfigError, DecodeError
+from kscheduler.input.decoding import json_decoder
+
+log = logging.getLogger(__name__)
+
+QUESTION_S = 1.0  # a longer wait for the answer is not worth it: the Lease runs out as well
+
+
+class _State(msgspec.Struct, frozen=True):
+    terminated: dict[str, object] | None = None
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True):
+    state: _State = _State()
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
+    container_statuses: list[_ContainerStatus] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    containers: list[msgspec.Raw] = []
+
+
+_decode_status = json_decoder(_Status)
+_decode_spec = json_decoder(_Spec)
+
+
+class GoneHolder:
+    """Asks about holders in the namespace of our own Pod; those with another form of identity are never known gone."""
+
+    def __init__(self, client: Client, namespace: str, pod_name: str, pod_uid: str, *, is_first_process: bool) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._pod_uid = pod_uid
+        self._is_first_process = is_first_process
+        self.identity = f"{pod_name}_{pod_uid}_{uuid.uuid4()}"
+
+    @classmethod
+    def from_environment(cls, client: Client, environ: Mapping[str, str] = os.environ) -> GoneHolder:
+        """From POD_NAMESPACE, POD_NAME and POD_UID, as the downward API sets them. Raises ConfigError."""
+        missing = [name for name in ("POD_NAMESPACE", "POD_NAME", "POD_UID") if not environ.get(name)]
+        if missing:
+            raise ConfigError(f"--leader-elect-replace-ended-holder: not in the environment: {', '.join(missing)}")
+        # In a container of its own the first process, or a child of it; one that was executed in it later is neither.
+        is_first = os.getpid() == 1 or os.getppid() == 1
+        return cls(client, environ["POD_NAMESPACE"], environ["POD_NAME"], environ["POD_UID"], is_first_process=is_first)
+
+    async def __call__(self, identity: str) -> bool:
+        """Whether the process that wrote this identity into the Lease has ended. False while in doubt; never raises."""
+        name, _, rest = identity.partition("_")
+        uid, _, process = rest.partition("_")
+        if not (name and uid and process) or identity == self.identity:
+            return False
+        if uid == self._pod_uid:
+            return self._is_first_process
+        try:
+            pod = await within(QUESTION_S, self._client.get_pod_document(self._namespace, name))
+            has_ended = pod.metadata.uid == uid and all_containers_ended(pod)
+        except (APIError, asyncio.TimeoutError, DecodeError) as error:
+            log.debug("holder of the lease not known to have ended", extra={"holder": identity, "error": str(error)})
+            return False
+        if has_ended:
+            log.info("the holder of the lease has ended: not waiting for its lease", extra={"holder": identity})
+        return has_ended
+
+
+def all_containers_ended(pod: PodDocument) -> bool:
+    """Whether the kubelet reports the end of each container, and of the Pod. Raises DecodeError."""
+    status = _decode_status(pod.status)
+    containers = _decode_spec(pod.spec).containers
+    reported = status.container_statuses or []
+    return (
+        status.phase in ("Succeeded", "Failed")
+        and 0 < len(containers) == len(reported)
+        and all(container.state.terminated is not None for container in reported)
+    )

@@ -1,0 +1,185 @@
+"""The command: which one it is, and the small ones.
+
+Exit codes: 0 done, 1 a failure at run time (the lease lost, an unreachable apiserver), 2 wrong flags or configuration.
+What a command needs is imported when it is asked for, so that none waits for the libraries of another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kscheduler import __version__
+from kscheduler.command import memory
+from kscheduler.command.flags import (
+    RunOptions,
+    ShowOptions,
+    SimulateOptions,
+    ValidateOptions,
+    VersionOptions,
+    parse,
+    report,
+)
+from kscheduler.errors import KSchedulerError
+from kscheduler.explain.options import ExplainOptions
+from kscheduler.observability import logs
+from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
+
+Command = Callable[[], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The `kscheduler` command; returns its exit code."""
+    try:
+        with memory.no_collections():  # imports make much that stays, and hardly any garbage
+            command = prepare(argv)
+        return command()
+    except KSchedulerError as error:
+        return report(error)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing more can be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def prepare(argv: Sequence[str] | None) -> Command:
+    """The command that is asked for, with all it needs imported."""
+    options = parse(argv)
+    if isinstance(options, RunOptions):
+        from kscheduler.command.running import run
+
+        return lambda: run(options, SystemClock())
+    if isinstance(options, ValidateOptions):
+        return lambda: validate(options)
+    if isinstance(options, ShowOptions):
+        return lambda: show(options)
+    if isinstance(options, SimulateOptions):
+        return lambda: simulate(options)
+    if isinstance(options, ExplainOptions):
+        return lambda: explain(options)
+    if isinstance(options, InspectOptions):
+        return lambda: inspect_plugin(options)
+    if isinstance(options, PluginTestOptions):
+        return lambda: try_plugin(options)
+    return lambda: version(options)
+
+
+# --- small commands ---
+
+
+def validate(options: ValidateOptions) -> int:
+    from kscheduler.command.running import refuse_unsupported
+    from kscheduler.config.document import read_document
+    from kscheduler.config.load import load_config
+    from kscheduler.config.profiles import unimplemented_plugins
+    from kscheduler.config.routing import KIND as ROUTING
+    from kscheduler.config.routing_load import load_routing
+    from kscheduler.framework.out_of_tree import find_plugins
+    from kscheduler.framework.plugins.registry import known_plugins
+    from kscheduler.telemetry.implied import idle_arguments
+    from kscheduler.wasm.loading.plugins import GuestPlugins
+
+    if read_document(options.file).get("kind") == ROUTING:
+        routing = load_routing(options.file)  # plans B are checked beside the profiles, at the start
+        print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
+        return 0
+    guests = GuestPlugins()
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
+    refuse_unsupported(config, options.file, guests)
+    print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
+    for scheduler_name, plugin in idle_arguments(config):
+        print(
+            f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it: "
+            f"to run it, write `- name: {plugin}` under plugins.multiPoint.enabled"
+        )
+    missing = unimplemented_plugins(config, known_plugins(config, guests))
+    if missing:
+        print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")
+    return 0
+
+
+def show(options: ShowOptions) -> int:
+    from kscheduler.config.dump import to_yaml
+    from kscheduler.config.extension_points import ExtensionPoint
+    from kscheduler.config.load import load_config
+    from kscheduler.config.profiles import effective_plugins
+    from kscheduler.framework.out_of_tree import find_plugins
+    from kscheduler.framework.plugins.registry import known_plugins
+    from kscheduler.wasm.loading.plugins import GuestPlugins
+
+    guests = GuestPlugins()
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
+    print(to_yaml(config, with_secrets=options.secrets), end="")
+    if options.expanded:
+        known = known_plugins(config, guests)
+        for profile in config.profiles:
+            print(f"---\n# plugins of profile {profile.scheduler_name} that run, in order (weight)")
+            for point, entries in effective_plugins(profile, known).items():
+                weighted = point is ExtensionPoint.SCORE
+                names = [f"{name} ({weight})" if weighted else name for name, weight in entries]
+                print(f"{point.value}: [{', '.join(names)}]")
+    return 0
+
+
+def version(options: VersionOptions) -> int:
+    from kscheduler._fast import COMPILED
+
+    facts = {"version": __version__, "python": platform.python_version(), "compiled": COMPILED}
+    if options.output == "json":
+        print(json.dumps(facts))
+    else:
+        kernels = "compiled" if COMPILED else "plain Python"
+        print(f"kscheduler {__version__} (CPython {platform.python_version()}, {kernels} kernels)")
+    return 0
+
+
+def simulate(options: SimulateOptions) -> int:
+    from kscheduler.simulator.main import simulate as run_simulation
+
+    logs.configure(verbosity=logs.QUIET)  # the report is the answer; only warnings go beside it
+    return run_simulation(options.arguments)
+
+
+def explain(options: ExplainOptions) -> int:
+    from kscheduler.explain.command import explain as ask
+
+    logs.configure(verbosity=logs.QUIET)
+    print(ask(options, SystemClock()), end="")
+    return 0
+
+
+def inspect_plugin(options: InspectOptions) -> int:
+    from kscheduler.wasm.inspect import inspect
+
+    logs.configure(verbosity=logs.QUIET)
+    text, code = inspect(options)
+    print(text, end="")
+    return code
+
+
+def try_plugin(options: PluginTestOptions) -> int:
+    from kscheduler.wasm.command_trial import try_plugin as run_trial
+
+    logs.configure(verbosity=logs.QUIET)
+    text, code = run_trial(options)
+    print(text, end="")
+    return code
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,922 @@
+"""The command line: what each command accepts, as typed options. Starts nothing and reads no file.
+
+`run` takes kube-scheduler's flags, so that its manifest works with the command name changed. Flags of kube-scheduler
+that have no meaning here are accepted with a warning; flags nobody knows are errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import ipaddress
+import math
+import sys
+import urllib.parse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.api.quantity import parse_units
+from kscheduler.config.duration import Duration
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.explain.options import (
+    DEFAULT_BYTES,
+    DEFAULT_LEASE,
+    DEFAULT_RECORDS,
+    DEFAULT_SERVER,
+    DEFAULT_TOP_NODES,
+    MAX_TOP_NODES,
+    DecisionLogOptions,
+    ExplainOptions,
+)
+from kscheduler.input.redaction import SecretURL, hide_urls
+from kscheduler.observability.log_modules import ModuleVerbosity, parse_vmodule
+from kscheduler.observability.metric_limits import MetricLimits, metric_limits
+from kscheduler.serving.options import (
+    AuthenticationOptions,
+    AuthorizationOptions,
+    NamedPair,
+    RequestHeaderOptions,
+    TlsOptions,
+)
+from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
+from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
+
+EXIT_RUNTIME = 1  # the program started, and failed
+EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
+
+# Flags of kube-scheduler that are accepted and do nothing here -> why.
+IGNORED_FLAGS: dict[str, str] = {
+    "--contention-profiling": "there is no such profile",
+    "--disable-http2-serving": "only HTTP/1.1 is served",
+    "--emulated-version": "only one version is known",
+    "--emulation-forward-compatible": "only one version is known",
+    "--http2-max-streams-per-connection": "only HTTP/1.1 is served",
+    "--log-flush-frequency": "logs are not buffered",
+    "--log-json-info-buffer-size": "logs are not buffered",
+    "--log-json-split-stream": "all logs go to stderr",
+    "--log-text-info-buffer-size": "logs are not buffered",
+    "--log-text-split-stream": "all logs go to stderr",
+    "--min-compatibility-version": "only one version is known",
+    "--permit-address-sharing": "the address is not shared",
+    "--permit-port-sharing": "the port is not shared",
+    "--profiling": "there is no such endpoint",
+    "--show-hidden-metrics-for-version": "no metrics are hidden",
+    "--tls-curve-preferences": "OpenSSL's defaults are used",
+}
+
+
+# --- the commands -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionFlags:
+    """Overrides of `leaderElection`; None leaves the configuration's value."""
+
+    leader_elect: bool | None = None
+    lease_duration: Duration | None = None
+    renew_deadline: Duration | None = None
+    retry_period: Duration | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFlags:
+    """Overrides of `clientConnection`, for a start without a configuration file; None leaves the default."""
+
+    qps: float | None = None
+    burst: int | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """`kscheduler run`."""
+
+    config: str = ""  # "": the default configuration
+    kubeconfig: str = ""  # "": the configuration's, else in-cluster
+    master: str = ""  # URL that replaces the kubeconfig's server
+    write_config_to: str = ""
+    bind_address: str = "0.0.0.0"
+    secure_port: int = 10259  # 0: no server
+    cert_dir: str = ""
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)
+    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    connection: ConnectionFlags = ConnectionFlags()
+    leader_election: LeaderElectionFlags = LeaderElectionFlags()
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    logging_format: str = "text"
+    verbosity: int = 0
+    vmodule: tuple[ModuleVerbosity, ...] = ()  # the first whose pattern fits a module raises its verbosity
+    metric_limits: MetricLimits = field(default_factory=MetricLimits)
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    tie_break: str = "seeded"  # or "first"
+    replace_ended_holder: bool = False  # of the Lease, without waiting for it to run out
+    seed: int = 0
+    bind_concurrency: int | None = None  # None: the scheduler's own default
+    assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
+    recover_events: bool = True  # of pods that a predecessor bound
+    explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
+    routing_config: str = ""  # "": new pods keep the scheduler they ask for
+    plugin_cache_dir: str | None = None  # of compiled wasm plugins; None: the user's cache directory, "": none
+    warnings: tuple[str, ...] = ()  # to be logged once logging is set up
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateOptions:
+    """`kscheduler config validate FILE`."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    """`kscheduler config show FILE [--expanded] [--secrets]`."""
+
+    file: str
+    expanded: bool = False  # with the plugins of each extension point, in order and with weights
+    secrets: bool = False  # as they stand in the file
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """`kscheduler simulate`; the simulator defines and reads its own arguments."""
+
+    arguments: argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOptions:
+    """`kscheduler version [--output json]`."""
+
+    output: str = "text"
+
+
+Options = (
+    RunOptions
+    | ValidateOptions
+    | ShowOptions
+    | SimulateOptions
+    | ExplainOptions
+    | InspectOptions
+    | PluginTestOptions
+    | VersionOptions
+)
+
+
+def parse(argv: Sequence[str] | None = None) -> Options:
+    """The options in `argv` (the process's own arguments); ConfigError for wrong ones, SystemExit(0) for --help."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    namespace = _parser(simulator="simulate" in arguments[:1]).parse_args(arguments)
+    make: Callable[[argparse.Namespace], Options] = namespace.make
+    return make(namespace)
+
+
+def report(error: Exception) -> int:
+    """Print a fault as one line on stderr and return the exit code it stands for."""
+    text = hide_urls(" ".join(str(error).split())) or type(error).__name__
+    print(f"kscheduler: error: {text}", file=sys.stderr)
+    return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUNTIME
+
+
+def apply_run_options(config: SchedulerConfig, options: RunOptions) -> SchedulerConfig:
+    """The configuration with the flags that override it: leader election always, kubeconfig where it names none, the
+    other flags of the connection where there is no configuration file.
+
+    The result is not validated: `config.check_config` does that.
+    """
+    given = options.leader_election
+    overrides = {name: getattr(given, name) for name in LeaderElectionFlags.__slots__}
+    election = {name: value for name, value in overrides.items() if value is not None}
+    connection = config.client_connection
+    if options.kubeconfig and not connection.kubeconfig:
+        connection = msgspec.structs.replace(connection, kubeconfig=options.kubeconfig)
+    if not options.config:
+        flags = {name: getattr(options.connection, name) for name in ConnectionFlags.__slots__}
+        given_flags = {name: value for name, value in flags.items() if value is not None}
+        connection = msgspec.structs.replace(connection, **given_flags)
+    return msgspec.structs.replace(
+        config,
+        leader_election=msgspec.structs.replace(config.leader_election, **election),
+        client_connection=connection,
+    )
+
+
+# --- the grammar ------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors become ConfigError; flags must be written in full."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see {self.prog} --help)")
+
+
+def _parser(*, simulator: bool) -> _Parser:
+    """`simulator` imports the simulator to learn its arguments; the other commands start faster without."""
+    parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
+    parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands.add_parser("run", help="schedule the pods of a cluster"))
+    _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
+    _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
+    _add_config(commands.add_parser("config", help="check or show a configuration file"))
+    _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
+    version = commands.add_parser("version", help="print the version")
+    version.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    version.set_defaults(make=lambda namespace: VersionOptions(namespace.output))
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
+    validate.add_argument("file", metavar="FILE")
+    validate.set_defaults(make=lambda namespace: ValidateOptions(namespace.file))
+    show = commands.add_parser("show", help="print a configuration file with all defaults")
+    show.add_argument("file", metavar="FILE")
+    show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
+    show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
+    show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded, namespace.secrets))
+
+
+def _add_plugin(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    inspect = commands.add_parser("inspect", help="print what a guest exports and imports; runs nothing of it")
+    _add_guest(inspect)
+    inspect.set_defaults(
+        make=lambda namespace: InspectOptions(namespace.file, namespace.output, namespace.allow_insecure)
+    )
+    test = commands.add_parser("test", help="run a guest: what it says of the nodes of a cluster for a pod")
+    _add_guest(test)
+    test.add_argument(
+        "--cluster", required=True, metavar="FILE", help="nodes, and pods on them, as kubectl prints them"
+    )
+    test.add_argument("--pod", required=True, metavar="FILE", help="the pods to be judged")
+    test.add_argument("--args", default="", metavar="FILE", help="the plugin's arguments, as in pluginConfig")
+    test.add_argument("--guest-config", default=None, metavar="TEXT", help="in place of the arguments' guestConfig")
+    _add_plugin_cache(test)
+    test.set_defaults(
+        make=lambda namespace: PluginTestOptions(
+            file=namespace.file,
+            cluster=namespace.cluster,
+            pod=namespace.pod,
+            args=namespace.args,
+            config=namespace.guest_config,
+            output=namespace.output,
+            allow_insecure=namespace.allow_insecure,
+            plugin_cache_dir=namespace.plugin_cache_dir,
+        )
+    )
+
+
+def _add_guest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a path, or a URL: file://, https://, http://")
+    parser.add_argument("--allow-insecure", action="store_true", help="take plain http from other machines too")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+
+
+def _add_plugin_cache(to: argparse._ActionsContainer) -> None:
+    to.add_argument(
+        "--plugin-cache-dir",
+        default=None,
+        metavar="DIR",
+        help='where compiled wasm plugins are kept for the next start; "" for nowhere '
+        "(default $XDG_CACHE_HOME/kscheduler/plugins or ~/.cache/kscheduler/plugins, if it can be written to)",
+    )
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME")
+    parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
+    parser.add_argument(
+        "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
+    )
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
+    parser.add_argument(
+        "--lease",
+        type=_lease,
+        default=DEFAULT_LEASE,
+        metavar="NAMESPACE/NAME",
+        help=f"read with the kubeconfig to name the leader, if nobody answers (default {DEFAULT_LEASE})",
+    )
+    parser.add_argument("--token-file", default="", metavar="FILE", help="show the scheduler this token")
+    parser.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
+    parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
+    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
+    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(make=_explain_options)
+
+
+def _explain_options(namespace: argparse.Namespace) -> ExplainOptions:
+    return ExplainOptions(
+        pod=namespace.pod,
+        namespace=namespace.namespace,
+        server=namespace.server,
+        kubeconfig=namespace.kubeconfig,
+        lease=namespace.lease,
+        token_file=namespace.token_file,
+        certificate_authority=namespace.certificate_authority,
+        insecure_skip_tls_verify=namespace.insecure_skip_tls_verify,
+        output=namespace.output,
+        all_nodes=namespace.nodes == "all",
+        top_nodes=namespace.top,
+    )
+
+
+def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
+    if wanted:
+        from kscheduler.simulator.options import add_arguments
+
+        add_arguments(parser)
+    parser.set_defaults(make=SimulateOptions)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_cluster_flags(parser.add_argument_group("configuration and cluster"))
+    _add_connection_flags(parser.add_argument_group("connection, for a start without --config"))
+    _add_serving_flags(parser.add_argument_group("endpoint"))
+    _add_authentication_flags(parser.add_argument_group("who may read the endpoint"))
+    _add_election_flags(parser.add_argument_group("leader election (these override the configuration)"))
+    _add_logging_flags(parser.add_argument_group("logs and features"))
+    _add_metric_flags(parser.add_argument_group("metrics"))
+    _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
+    _add_explain_flags(parser.add_argument_group("memory of decisions"))
+    for name in IGNORED_FLAGS:
+        parser.add_argument(name, nargs="?", const="true", dest=f"ignored{name}", help=argparse.SUPPRESS)
+    parser.set_defaults(make=_run_options)
+
+
+def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--config", default="", metavar="FILE", help="a KubeSchedulerConfiguration, YAML or JSON")
+    group.add_argument(
+        "--kubeconfig", default="", metavar="FILE", help="used where the configuration names none; else in-cluster"
+    )
+    group.add_argument("--master", default="", metavar="URL", help="the apiserver, in place of the kubeconfig's")
+    group.add_argument(
+        "--write-config-to",
+        default="",
+        metavar="FILE",
+        help="write the configuration in force to FILE (mode 0600), secrets too, and exit",
+    )
+    group.add_argument(
+        "--pod-max-in-unschedulable-pods-duration",
+        type=_positive_duration,
+        default=Duration.of_seconds(300),
+        metavar="DURATION",
+        help="longest stay among the unschedulable pods without another attempt (default 5m)",
+    )
+
+
+def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address to listen on (default all)")
+    group.add_argument(
+        "--secure-port", type=_port, default=10259, metavar="PORT", help="HTTPS port; 0 serves nothing (default 10259)"
+    )
+    group.add_argument("--cert-dir", default="", metavar="DIR", help="where a certificate made here is kept")
+    group.add_argument("--tls-cert-file", default="", metavar="FILE")
+    group.add_argument("--tls-private-key-file", default="", metavar="FILE")
+    group.add_argument(
+        "--tls-min-version",
+        type=_tls_version,
+        default="",
+        metavar="VERSION",
+        help=f"Possible values: {', '.join(VERSIONS)} (default VersionTLS12)",
+    )
+    group.add_argument(
+        "--tls-cipher-suites",
+        action=_Suites,
+        default=(),
+        metavar="NAMES",
+        help="comma-separated, for TLS 1.2 and below; those of TLS 1.3 cannot be chosen. "
+        f"Preferred values: {', '.join(sorted([*PREFERRED_SUITES, *TLS_1_3_SUITES]))}. "
+        f"Insecure values: {', '.join(sorted(INSECURE_SUITES))}.",
+    )
+    group.add_argument(
+        "--tls-sni-cert-key",
+        type=_named_pair,
+        action="append",
+        default=[],
+        metavar="CERT,KEY[:NAMES]",
+        help="another certificate and key, for clients that ask for one of the names: example.crt,example.key, or "
+        "foo.crt,foo.key:*.foo.com,foo.com",
+    )
+
+
+def _add_authentication_flags(group: argparse._ArgumentGroup) -> None:
+    for name, kind in (("authentication", "TokenReviews"), ("authorization", "SubjectAccessReviews")):
+        group.add_argument(
+            f"--{name}-kubeconfig",
+            default="",
+            metavar="FILE",
+            help=f"whose credentials ask the apiserver for {kind} (default: the scheduler's own)",
+        )
+    group.add_argument(
+        "--client-ca-file",
+        default="",
+        metavar="FILE",
+        help="PEM of the authorities whose client certificates count: the common name is the user, the organisations "
+        "are the groups (default: those that the cluster publishes)",
+    )
+    group.add_argument(
+        "--requestheader-client-ca-file",
+        default="",
+        metavar="FILE",
+        help="PEM of the authorities of front proxies, which name users in headers (default: as the cluster publishes)",
+    )
+    for name, what, default in (
+        ("allowed-names", "common names of front proxies; any by default", ()),
+        ("username-headers", "headers that name the user", ("x-remote-user",)),
+        ("uid-headers", "headers that give the user's uid", ()),
+        ("group-headers", "headers that name the user's groups", ("x-remote-group",)),
+        ("extra-headers-prefix", "prefixes of headers that say more of the user", ("x-remote-extra-",)),
+    ):
+        shown = f" (default {','.join(default)})" if default else ""
+        group.add_argument(
+            f"--requestheader-{name}",
+            action=_Strings,
+            default=default,
+            metavar="NAMES",
+            help=f"comma-separated {what}{shown}",
+        )
+    group.add_argument(
+        "--authentication-skip-lookup",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="do not ask the cluster for what the flags above leave out",
+    )
+    group.add_argument(
+        "--authentication-tolerate-lookup-failure",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="start although the cluster could not be asked (default true)",
+    )
+    for name in (
+        "authentication-token-webhook-cache-ttl",
+        "authorization-webhook-cache-authorized-ttl",
+        "authorization-webhook-cache-unauthorized-ttl",
+    ):
+        group.add_argument(
+            f"--{name}",
+            type=_duration,
+            default=Duration.of_seconds(10),
+            metavar="DURATION",
+            help="how long the apiserver's answer is kept (default 10s)",
+        )
+    group.add_argument(
+        "--authorization-always-allow-paths",
+        action=_Words,
+        default=("/healthz", "/readyz", "/livez"),
+        metavar="PATHS",
+        help="comma-separated paths anyone may read (default /healthz,/readyz,/livez)",
+    )
+
+
+def _add_connection_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kube-api-qps", type=_float, default=None, metavar="N", help="writes a second to the apiserver (default 50)"
+    )
+    group.add_argument(
+        "--kube-api-burst", type=_int32, default=None, metavar="N", help="writes at once on top of it (default 100)"
+    )
+    group.add_argument("--kube-api-content-type", default=None, metavar="TYPE", help="shown at /configz, nothing else")
+
+
+def _add_metric_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--disabled-metrics", action=_Strings, default=(), metavar="NAMES", help="metrics not to be shown, in full"
+    )
+    group.add_argument(
+        "--allow-metric-labels",
+        action="append",
+        default=[],
+        metavar="METRIC,LABEL='V1,V2'",
+        help='values that a label may have; all others become "unexpected"',
+    )
+    group.add_argument(
+        "--allow-metric-labels-manifest", default="", metavar="FILE", help="the same, as a YAML mapping of texts"
+    )
+
+
+def _add_election_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--leader-elect", type=_boolean, nargs="?", const=True, default=None, metavar="true|false")
+    for name in ("lease-duration", "renew-deadline", "retry-period"):
+        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
+    group.add_argument(
+        "--leader-elect-replace-ended-holder",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="take the Lease at once from a holder whose Pod the kubelet reports as ended; needs POD_NAMESPACE, "
+        "POD_NAME and POD_UID in the environment (default false)",
+    )
+    for name in ("lock", "name", "namespace"):
+        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
+
+
+def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--logging-format", choices=("text", "json"), default="text")
+    group.add_argument(
+        "-v",
+        "--v",
+        type=_verbosity,
+        default=0,
+        dest="verbosity",
+        metavar="N",
+        help="0 what the program does (default), 2 what became of each pod, 4 reasons, 10 scores",
+    )
+    group.add_argument(
+        "--vmodule",
+        action=_Modules,
+        default=(),
+        metavar="PATTERN=N,...",
+        help="-v for modules whose name, the last part of the logger's, fits a pattern: queue=5,bind*=4; only with "
+        "--logging-format=text",
+    )
+    group.add_argument("--feature-gates", type=_gates, action="append", default=[], metavar="Name=true,...")
+
+
+def _add_own_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tie-break", choices=("seeded", "first"), default="seeded", help="among equal nodes: by seed, or the first"
+    )
+    group.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the tie-break (default 0)")
+    group.add_argument(
+        "--bind-concurrency", type=_positive, default=None, metavar="N", help="bindings under way at the same time"
+    )
+    group.add_argument(
+        "--assumed-pod-ttl",
+        type=_positive_duration,
+        default=Duration(0),
+        metavar="DURATION",
+        help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
+    )
+    group.add_argument(
+        "--recover-events",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="write the Scheduled Events that a killed predecessor did not come to write (default true)",
+    )
+    group.add_argument(
+        "--routing-config",
+        default="",
+        metavar="FILE",
+        help="a RoutingConfiguration: serve an admission webhook that names the scheduler of new pods",
+    )
+    _add_plugin_cache(group)
+
+
+def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--explain-decisions",
+        type=_count,
+        default=DEFAULT_RECORDS,
+        metavar="N",
+        help=f"decisions remembered for `kscheduler explain` (default {DEFAULT_RECORDS}); 0 for none",
+    )
+    group.add_argument(
+        "--explain-memory",
+        type=_bytes,
+        default=DEFAULT_BYTES,
+        metavar="QUANTITY",
+        help="bytes they may take (default 32Mi)",
+    )
+    _add_top_nodes(group, "--explain-top-nodes", "best nodes of a decision whose scores are kept; 0 for none")
+    group.add_argument(
+        "--explain-annotations",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="annotate pods with their decisions, in kube-scheduler-simulator's keys; needs the right to patch pods",
+    )
+
+
+def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None:
+    to.add_argument(
+        flag,
+        type=_top_nodes,
+        default=DEFAULT_TOP_NODES,
+        metavar="N",
+        help=f"{what} (default {DEFAULT_TOP_NODES})",
+    )
+
+
+def _run_options(namespace: argparse.Namespace) -> RunOptions:
+    if namespace.vmodule and namespace.logging_format != "text":
+        raise ConfigError("--vmodule: Only supported for text log format")
+    gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
+    return RunOptions(
+        config=namespace.config,
+        kubeconfig=namespace.kubeconfig,
+        master=namespace.master,
+        write_config_to=namespace.write_config_to,
+        bind_address=namespace.bind_address,
+        secure_port=namespace.secure_port,
+        cert_dir=namespace.cert_dir,
+        tls_cert_file=namespace.tls_cert_file,
+        tls_private_key_file=namespace.tls_private_key_file,
+        tls=TlsOptions(namespace.tls_min_version, namespace.tls_cipher_suites, tuple(namespace.tls_sni_cert_key)),
+        authentication=_authentication(namespace),
+        authorization=AuthorizationOptions(
+            namespace.authorization_kubeconfig,
+            namespace.authorization_webhook_cache_authorized_ttl.seconds,
+            namespace.authorization_webhook_cache_unauthorized_ttl.seconds,
+        ),
+        always_allow_paths=namespace.authorization_always_allow_paths,
+        connection=ConnectionFlags(namespace.kube_api_qps, namespace.kube_api_burst, namespace.kube_api_content_type),
+        leader_election=_election_flags(namespace),
+        pod_max_in_unschedulable_pods_s=namespace.pod_max_in_unschedulable_pods_duration.seconds,
+        logging_format=namespace.logging_format,
+        verbosity=namespace.verbosity,
+        vmodule=namespace.vmodule,
+        metric_limits=metric_limits(
+            namespace.disabled_metrics, namespace.allow_metric_labels, namespace.allow_metric_labels_manifest
+        ),
+        feature_gates=gates,
+        tie_break=namespace.tie_break,
+        replace_ended_holder=namespace.leader_elect_replace_ended_holder,
+        seed=namespace.seed,
+        bind_concurrency=namespace.bind_concurrency,
+        assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,
+        recover_events=namespace.recover_events,
+        explain=DecisionLogOptions(
+            namespace.explain_decisions,
+            namespace.explain_memory,
+            namespace.explain_top_nodes,
+            namespace.explain_annotations,
+        ),
+        routing_config=namespace.routing_config,
+        plugin_cache_dir=namespace.plugin_cache_dir,
+        warnings=_warnings(namespace, gates),
+    )
+
+
+def _election_flags(namespace: argparse.Namespace) -> LeaderElectionFlags:
+    return LeaderElectionFlags(
+        leader_elect=namespace.leader_elect,
+        lease_duration=namespace.leader_elect_lease_duration,
+        renew_deadline=namespace.leader_elect_renew_deadline,
+        retry_period=namespace.leader_elect_retry_period,
+        resource_lock=namespace.leader_elect_resource_lock,
+        resource_name=namespace.leader_elect_resource_name,
+        resource_namespace=namespace.leader_elect_resource_namespace,
+    )
+
+
+def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:
+    """Raises ConfigError."""
+    uid_headers = namespace.requestheader_uid_headers
+    if uid_headers and "x-remote-uid" not in {name.lower() for name in uid_headers}:
+        raise ConfigError(
+            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - "
+            "API aggregation will not work"
+        )
+    return AuthenticationOptions(
+        kubeconfig=namespace.authentication_kubeconfig,
+        token_ttl_s=namespace.authentication_token_webhook_cache_ttl.seconds,
+        client_ca_file=namespace.client_ca_file,
+        request_header=RequestHeaderOptions(
+            client_ca_file=namespace.requestheader_client_ca_file,
+            allowed_names=namespace.requestheader_allowed_names,
+            username_headers=namespace.requestheader_username_headers,
+            uid_headers=uid_headers,
+            group_headers=namespace.requestheader_group_headers,
+            extra_header_prefixes=namespace.requestheader_extra_headers_prefix,
+        ),
+        skip_lookup=namespace.authentication_skip_lookup,
+        tolerate_lookup_failure=namespace.authentication_tolerate_lookup_failure,
+    )
+
+
+# Flags that only hold without a configuration file, as in kube-scheduler.
+_WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type")
+# Flags of headers, and the header that API aggregation cannot do without.
+_STANDARD_HEADERS = {
+    "--requestheader-username-headers": ("X-Remote-User", "header"),
+    "--requestheader-group-headers": ("X-Remote-Group", "header"),
+    "--requestheader-extra-headers-prefix": ("X-Remote-Extra-", "header prefix"),
+}
+
+
+def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[str, ...]:
+    given = [name for name in IGNORED_FLAGS if getattr(namespace, f"ignored{name}") is not None]
+    flags = [f"{name} has no effect: {IGNORED_FLAGS[name]}" for name in given]
+    if namespace.config:
+        late = [name for name in _WITHOUT_CONFIG if _value(namespace, name) is not None]
+        flags += [f"{name} has no effect: the configuration file decides" for name in late]
+    elif namespace.kube_api_content_type is not None:
+        flags.append("--kube-api-content-type has no effect: each request has the type that suits it")
+    flags += [
+        f"--tls-sni-cert-key has no effect for the address {name}: clients ask for names of hosts only"
+        for pair in namespace.tls_sni_cert_key
+        for name in pair.names
+        if _is_address(name)
+    ]
+    for name, (standard, kind) in _STANDARD_HEADERS.items():
+        headers = {header.lower() for header in _value(namespace, name)}
+        if headers and standard.lower() not in headers:
+            flags.append(
+                f"{name} is set without specifying the standard {standard} {kind} - API aggregation will not work"
+            )
+    return (*flags, *(f"--feature-gates {name}: feature gates have no effect" for name in gates))
+
+
+def _value(namespace: argparse.Namespace, flag: str) -> Any:
+    return getattr(namespace, flag.removeprefix("--").replace("-", "_"))
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def _duration(text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive_duration(text: str) -> Duration:
+    value = _duration(text)
+    if value.nanoseconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a duration above zero, got {text}")
+    return value
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"expected an integer from {low} to {high}, got {text!r}")
+        return value
+
+    return read
+
+
+def _float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+    return value
+
+
+def _named_pair(text: str) -> NamedPair:
+    try:
+        return NamedPair.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _tls_version(text: str) -> str:
+    if text and text not in VERSIONS:
+        raise argparse.ArgumentTypeError(f'unknown tls version "{text}"')
+    return text
+
+
+class _Words(argparse.Action):
+    """A list in commas, as pflag's StringSlice: the first takes the default's place, another one adds to it."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        kept = () if before is self.default else before
+        setattr(namespace, self.dest, (*kept, *self._read(values)))
+
+    def _read(self, text: str) -> tuple[str, ...]:
+        return tuple(word.strip() for word in next(csv.reader([text]), []) if word.strip())
+
+
+class _Strings(_Words):
+    """The same, without blank ones."""
+
+    def _read(self, text: str) -> tuple[str, ...]:
+        if any(not word.strip() for word in next(csv.reader([text]), [])):
+            raise argparse.ArgumentError(self, f'empty value in "{self.option_strings[0].removeprefix("--")}"')
+        return super()._read(text)
+
+
+class _Suites(_Strings):
+    """Names of cipher suites, all known."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        super().__call__(parser, namespace, values, option)
+        try:
+            tls_policy("", getattr(namespace, self.dest))
+        except ConfigError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
+class _Modules(argparse.Action):
+    """`pattern=N` settings in commas; another flag adds to them."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        try:
+            modules = parse_vmodule(values)
+        except ValueError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *modules))
+
+
+_port = _integer(0, 65535)
+_int32 = _integer(-(2**31), 2**31 - 1)
+_verbosity = _integer(0, 2**31 - 1)
+_seed = _integer(0, 2**64 - 1)
+_positive = _integer(1, 100_000)
+_count = _integer(0, 10_000_000)
+_top_nodes = _integer(0, MAX_TOP_NODES)
+
+
+def _bytes(text: str) -> int:
+    try:
+        value = parse_units(text, "")
+    except DecodeError:
+        value = 0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"expected an amount of memory, such as 32Mi, got {text!r}")
+    return value
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:  # argparse would quote the text
+        is_good = False
+    if not is_good:
+        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {SecretURL(text).shown!r}")
+    return text
+
+
+def _boolean(text: str) -> bool:
+    """What Go's flags take for a truth value."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def _lease(text: str) -> str:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
+    return text
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates = {}
+    for word in _words(text):
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise argparse.ArgumentTypeError(f"expected Name=true or Name=false, got {word!r}")
+        gates[name] = _boolean(value)
+    return gates

@@ -1,0 +1,246 @@
+"""One running replica: a scheduler, its lease, its endpoint, and the signals that end it.
+
+All replicas observe; the one that holds the lease schedules, once it has confirmed that it knows all pods and nodes:
+one that cannot gives the lease to another. Losing the lease stops binding at once and ends the
+process with a fault. SIGTERM drains: no new decisions, the binds in flight are answered, Events are sent, and then
+the lease is released for a standby to take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
+from kscheduler.client.concurrency import cancel_and_wait, run_together
+from kscheduler.client.leaderelection import LeaderElector
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, InternalError
+from kscheduler.observability.measurements import Measurements
+from kscheduler.scheduler import Scheduler
+from kscheduler.serving.health import Health, LeaderWatchdog
+
+log = logging.getLogger(__name__)
+
+EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
+# After the last bind was answered, so that a standby's watch has brought it before that standby may decide.
+SETTLE_S = 0.25
+LAG_PERIOD_S = 0.1
+RECONNECT_PERIOD_S = 0.02
+# A watch that failed once is opened again within a second; one that is quiet does not show sooner that it works.
+RECONNECT_MOST_S = 1.0
+# How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
+HEAD_START_S = 0.01
+
+WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
+
+
+class Endpoint(Protocol):
+    """What answers probes, people and the apiserver."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Replica:
+    """`elector` None: this process schedules without asking anybody."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        clock: Clock,
+        make_server: Callable[[], Endpoint] | None,
+        delay_cache_until_active: bool = False,
+        while_listing: WhileListing | None = None,
+    ) -> None:
+        """`make_server` is called once the first lists have been asked for; None: no endpoint.
+
+        `while_listing` runs beside the first lists; it is told how to ask whether they are complete.
+        """
+        self._scheduler = scheduler
+        self._clock = clock
+        self._make_server = make_server
+        self._server: Endpoint | None = None
+        self._delay_cache = delay_cache_until_active
+        self._while_listing = while_listing
+        self._elector: LeaderElector | None = None
+        self._active = asyncio.Event()  # this replica may bind
+        self._stop = asyncio.Event()  # a signal asked us to end
+
+    def elect_with(self, make: Callable[[Callable[[], None]], LeaderElector]) -> LeaderElector:
+        """Schedule only while elected. `make` is given what to call when leading starts."""
+        elector = self._elector = make(self._active.set)
+        self._scheduler.binder.may_bind = lambda: elector.is_leader
+        if not self._delay_cache:  # what is listed only after the election is no older than it
+            elector.may_try = lambda: self._scheduler.seems_current
+            elector.confirm = self._scheduler.confirm_room
+        return elector
+
+    # --- health ---
+
+    def add_checks(self, health: Health, lease_name: str, lease_duration_s: float) -> None:
+        """kube-scheduler's checks: livez does not depend on leadership, readyz on being synced."""
+        health.add("readyz", "shutdown", lambda: "shutting down" if self._stop.is_set() else None)
+        health.add("readyz", "sched-handler-sync", self._unsynced)
+        elector = self._elector
+        if elector is not None:
+            watchdog = LeaderWatchdog(
+                self._clock,
+                lease_name,
+                lease_duration_s,
+                lambda: elector.last_renew if self._active.is_set() else None,
+            )
+            health.add("healthz", "leaderElection", watchdog)
+            health.add("readyz", "leaderElection", watchdog)
+
+    def _unsynced(self) -> str | None:
+        if self._delay_cache and not self._active.is_set():
+            return None
+        for informer in self._scheduler.informers:
+            if not informer.synced.is_set():
+                return f"{informer.resource.plural} are not listed yet: {informer.last_error or 'in progress'}"
+        return None
+
+    # --- life ---
+
+    async def run(self) -> None:
+        """Until a signal (returns) or a fault (raises)."""
+        self._handle_signals()
+        tasks: dict[str, asyncio.Future[Any]] = {"observe": asyncio.ensure_future(self._observe())}
+        try:
+            # Before anything is written, so that nothing has to be taken back if the endpoint cannot be had.
+            await self._start_server()
+            tasks |= {
+                name: asyncio.ensure_future(work)
+                for name, work in (
+                    ("schedule", self._schedule()),
+                    ("lead", self._lead()),
+                    ("lag", measure_lag(self._clock, self._scheduler.measurements)),
+                    ("stop", self._stop.wait()),
+                )
+            }
+            await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            if tasks["stop"].done() and not tasks["lead"].done():
+                await self._end(tasks["schedule"], tasks["lead"])
+            for name, task in tasks.items():
+                if name != "stop" and task.done() and not task.cancelled():
+                    task.result()
+            if not self._stop.is_set():
+                raise InternalError("a task that runs for ever has ended")
+        finally:
+            await cancel_and_wait(*tasks.values())
+            if self._server is not None:
+                await self._server.stop()
+
+    async def _start_server(self) -> None:
+        if self._make_server is not None:
+            await asyncio.sleep(HEAD_START_S)
+            self._server = self._make_server()
+            await self._server.start()
+
+    async def _observe(self) -> None:
+        if self._delay_cache:
+            await self._active.wait()
+        if self._while_listing is None:
+            await self._scheduler.observe()
+        else:
+            await run_together(self._scheduler.observe(), self._while_listing(lambda: self._scheduler.is_synced))
+
+    async def _lead(self) -> None:
+        if self._elector is None:
+            self._active.set()
+            await asyncio.Event().wait()
+        else:
+            if not self._delay_cache:
+                await self._wait_for_lists()
+            await self._elector.run()
+
+    async def _wait_for_lists(self) -> None:
+        """Or for a signal to stop."""
+        waiters = [asyncio.ensure_future(wait) for wait in (self._scheduler.wait_for_lists(), self._stop.wait())]
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait(*waiters)
+
+    async def _schedule(self) -> None:
+        """Schedule once this replica may, on a cache whose watches work."""
+        await self._active.wait()
+        await self._scheduler.wait_for_sync()
+        if self._elector is None or self._delay_cache:
+            await self._confirm_broken()
+        # Other kinds are as old as they are in kube-scheduler, which waits for their lists only. A watch of them that
+        # was refused a moment ago, as a fresh apiserver may do, is given the time in which it is opened again.
+        until = self._clock.now() + RECONNECT_MOST_S
+        while self._clock.now() < until:
+            if not any(informer.last_error for informer in self._scheduler.informers):
+                break
+            await asyncio.sleep(RECONNECT_PERIOD_S)
+        await self._scheduler.schedule()
+
+    async def _confirm_broken(self) -> None:
+        """Where nobody else could lead: no time limit, but nothing to wait for unless a watch failed at start."""
+        while not self._scheduler.seems_current:
+            try:
+                await self._scheduler.confirm_room()
+                return
+            except APIError as error:
+                log.warning("current pods and nodes not known yet", extra={"error": str(error)})
+                await asyncio.sleep(1.0)
+
+    async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
+        """1. Decide no more.  2. Let binds be answered.  3. Settle.  4. Release the lease.  5. Send Events."""
+        log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
+        was_scheduling = self._active.is_set() and self._scheduler.is_synced
+        if was_scheduling:
+            self._scheduler.drain()
+            await asyncio.wait({schedule, lead}, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await cancel_and_wait(schedule)
+        if self._elector is not None and not lead.done():
+            if was_scheduling:
+                await asyncio.sleep(SETTLE_S)
+            await self._elector.stop()
+            await asyncio.wait({lead})
+        if was_scheduling:  # after the release: nobody need wait for our Events
+            await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
+
+    # --- signals ---
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGUSR2, self.dump)
+
+    def dump(self) -> None:
+        """Log what cache and queue hold, and where the cache differs from the informers."""
+        scheduler = self._scheduler
+        for kind, difference in (
+            ("nodes", compare_nodes(scheduler.cache, scheduler.nodes.store.values())),
+            ("pods", compare_pods(scheduler.cache, scheduler.pods.store.values())),
+        ):
+            level = logging.WARNING if difference else logging.INFO
+            fields = {"kind": kind, "missing": difference.missing, "redundant": difference.redundant}
+            log.log(level, "cache comparison", extra=fields)
+        log.info("dump of cached nodes", extra={"nodes": list(dump_nodes(scheduler.cache))})
+        counts = scheduler.queue.counts()
+        waiting = counts.unschedulable + counts.gated
+        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{waiting}"
+        pending = [queued.pod_info.key for queued in scheduler.queue.pending_pods()]
+        log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
+        if scheduler.live_metrics is not None:
+            log.info("dump of live metrics", extra=scheduler.live_metrics.describe())
+
+
+async def measure_lag(clock: Clock, measurements: Measurements) -> None:
+    """How late the event loop runs a timer, ten times a second."""
+    while True:
+        due = clock.now() + LAG_PERIOD_S
+        await asyncio.sleep(LAG_PERIOD_S)
+        measurements.loop_lag(max(clock.now() - due, 0.0))

@@ -1,0 +1,321 @@
+"""`kscheduler run`: flags and a configuration file become parts, and the parts run. The only place they meet.
+
+What is needed to ask the apiserver the first question is imported and made first. The endpoint for probes and people
+comes second: its libraries are loaded while the apiserver answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import uvloop
+
+from kscheduler.client.gone_holder import GoneHolder
+from kscheduler.client.kube import KubeClient
+from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
+from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
+from kscheduler.client.transport import RequestObserver
+from kscheduler.clock import Clock
+from kscheduler.command.flags import RunOptions, apply_run_options, report
+from kscheduler.command.memory import Collections
+from kscheduler.command.owner_file import write_for_owner
+from kscheduler.command.replica import Endpoint, Replica
+from kscheduler.config.dump import to_v1, to_yaml
+from kscheduler.config.load import check_config, default_config, load_config
+from kscheduler.config.profiles import unimplemented_plugins
+from kscheduler.config.routing import RoutingConfig
+from kscheduler.config.routing_load import load_routing
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.explain.explainer import Leadership
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.framework.plugins.registry import known_plugins
+from kscheduler.observability import logs
+from kscheduler.observability.measurements import RestClientMeasurements
+from kscheduler.observability.metrics import Metrics
+from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
+from kscheduler.serving.health import Health
+from kscheduler.telemetry.implied import idle_arguments
+from kscheduler.wasm.loading.plugins import GuestPlugins
+
+if TYPE_CHECKING:
+    from kscheduler.explain.explainer import Explainer
+    from kscheduler.serving.routing.webhook import RoutingWebhook
+
+log = logging.getLogger(__name__)
+
+
+def run(options: RunOptions, clock: Clock) -> int:
+    guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
+    config = configuration(options, guests)
+    routing = load_routing(options.routing_config, config.profiles) if options.routing_config else None
+    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
+    if options.write_config_to:
+        write_config(config, options.write_config_to)
+        return 0
+    for warning in options.warnings:
+        log.warning("a flag does less than it seems to", extra={"reason": warning})
+    missing = unimplemented_plugins(config, known_plugins(config, guests))
+    if missing:
+        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
+    collections = Collections()
+    collections.start()
+    loop = uvloop.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(serve(config, options, clock, collections, guests, routing))
+    except KSchedulerError as error:
+        if not isinstance(error, ConfigError):
+            log.critical("ended by a fault", extra={"err": str(error)})
+        return report(error)
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
+        collections.stop()
+    return 0
+
+
+def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> SchedulerConfig:
+    """The file, or the defaults without one, with the flags that override it."""
+    find = partial(find_plugins, guests=guests)
+    config = load_config(options.config, find_plugins=find) if options.config else default_config()
+    config = apply_run_options(config, options)
+    check_config(config, find)
+    refuse_unsupported(config, options.config, guests)
+    for scheduler_name, plugin in idle_arguments(config):
+        log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
+    return config
+
+
+def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
+    """Raise ConfigError for what kube-scheduler can do and this program cannot yet; `source` is "" for the defaults."""
+    try:
+        check_supported(config, guests)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
+
+
+def write_config(config: SchedulerConfig, path: str) -> None:
+    """Complete, with its secrets, so that it can be used. The file is for its owner only."""
+    try:
+        write_for_owner(path, to_yaml(config, with_secrets=True))
+    except OSError as error:
+        raise ConfigError(f"--write-config-to {path}: cannot be written: {error.strerror}") from error
+
+
+async def serve(
+    config: SchedulerConfig,
+    options: RunOptions,
+    clock: Clock,
+    collections: Collections,
+    guests: GuestPlugins | None = None,
+    routing: RoutingConfig | None = None,
+) -> None:
+    """Build one replica and run it until a signal or a fault ends it."""
+    rng = random.Random(options.seed)
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    metrics = Metrics()
+    metrics.limit(options.metric_limits.disabled, options.metric_limits.allowed)
+    pauses = RetryPauses(random.Random(identity))
+    connection, election = config.client_connection, config.leader_election
+    observer = RestClientMeasurements(metrics)
+    client = await KubeClient.connect(
+        clock,
+        kubeconfig=connection.kubeconfig,
+        server=options.master,
+        qps=connection.qps,
+        burst=connection.burst,
+        observer=SuccessObserver(pauses, observer),
+    )
+    reviewers = Reviewers(client, client)
+    try:
+        if options.secure_port:
+            reviewers = await connect_reviewers(options, client, clock, observer)
+        ended = None
+        if election.leader_elect and options.replace_ended_holder:
+            ended = GoneHolder.from_environment(client)
+            identity = ended.identity
+        scheduler = Scheduler(
+            client,
+            config,
+            clock=clock,
+            rng=rng,
+            metrics=metrics,
+            stopwatch=time.perf_counter,
+            options=Options(
+                first_on_tie=options.tie_break == "first",
+                bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
+                max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
+                assumed_pod_ttl_s=options.assumed_pod_ttl_s,
+                # Who schedules without an election has no predecessor.
+                recover_events=options.recover_events and election.leader_elect,
+                identity=identity,
+                explain=options.explain,
+                guests=guests,
+                pauses=pauses,
+                prove_silent_watches=True,
+            ),
+        )
+        health = Health()
+        elector: LeaderElector | None = None
+
+        def make_server() -> Endpoint:
+            from kscheduler.serving.endpoints import Endpoints
+
+            explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
+            found: list[Endpoint] = []
+            if options.secure_port:
+                found += build_server(config, options, reviewers, clock, metrics, health, explainer)
+            if routing is not None:
+                found.append(build_webhook(routing, scheduler, metrics))
+            return Endpoints(found)
+
+        replica = Replica(
+            scheduler,
+            clock=clock,
+            make_server=make_server if options.secure_port or routing is not None else None,
+            delay_cache_until_active=config.delay_cache_until_active,
+            while_listing=collections.while_listing,
+        )
+        if election.leader_elect:
+            settings = ElectionConfig(
+                identity,
+                election.resource_namespace,
+                election.resource_name,
+                election.lease_duration.seconds,
+                election.renew_deadline.seconds,
+                election.retry_period.seconds,
+            )
+            # Its own generator: how often it draws must not move the scheduler's tie-breaks.
+            draw = random.Random(identity)
+            elected = elector = replica.elect_with(
+                lambda started: LeaderElector(client, clock, draw, settings, on_started=started)
+            )
+            elected.has_ended = ended
+            status = metrics.leader_election_master_status.labels(election.resource_name)
+            metrics.before_collect(lambda: status.set(float(elected.is_leader)))
+        replica.add_checks(health, election.resource_name, election.lease_duration.seconds)
+        collections.freeze()
+        await replica.run()
+    finally:
+        for one in {client, reviewers.authentication, reviewers.authorization}:
+            await one.close()
+
+
+class Reviewers(NamedTuple):
+    """Who asks the apiserver about those who read the endpoint; the same client twice, or three different ones."""
+
+    authentication: KubeClient  # whose token is it, and whose client certificates count?
+    authorization: KubeClient  # may the user do that?
+
+
+async def connect_reviewers(
+    options: RunOptions, client: KubeClient, clock: Clock, observer: RequestObserver
+) -> Reviewers:
+    """With the credentials of `--authentication-kubeconfig` and `--authorization-kubeconfig`, or by `client`.
+
+    Raises ConfigError.
+    """
+    made: list[KubeClient] = []
+    try:
+        for flag, path in (
+            ("--authentication-kubeconfig", options.authentication.kubeconfig),
+            ("--authorization-kubeconfig", options.authorization.kubeconfig),
+        ):
+            try:
+                made.append(await KubeClient.connect(clock, kubeconfig=path, observer=observer) if path else client)
+            except ConfigError as error:
+                raise ConfigError(f"{flag}: {error}") from error
+    except BaseException:
+        for one in made:
+            if one is not client:
+                await one.close()
+        raise
+    return Reviewers(*made)
+
+
+def build_server(
+    config: SchedulerConfig,
+    options: RunOptions,
+    reviewers: Reviewers,
+    clock: Clock,
+    metrics: Metrics,
+    health: Health,
+    explainer: Explainer | None,
+) -> list[Endpoint]:
+    """The endpoint with a certificate, not listening yet, and before it what knows whose client certificates count.
+
+    What only they need is imported here, after the first lists were asked for. Raises ConfigError for files and flags
+    that cannot be used.
+    """
+    from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
+    from kscheduler.explain.endpoint import ExplainEndpoint
+    from kscheduler.serving.authentication import DelegatedAuthenticator
+    from kscheduler.serving.authorization import DelegatedAuthorizer
+    from kscheduler.serving.certificates import server_context
+    from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.server import Listen, Server
+    from kscheduler.serving.tls_policy import tls_policy
+    from kscheduler.serving.trust import EndpointTrust
+
+    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
+    for warning in policy.warnings:
+        log.warning(warning)
+    context = ClientAskingContext.under(policy, options.tls.named_pairs)
+    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
+    trust = EndpointTrust(
+        options.authentication,
+        reviewers.authentication,
+        clock,
+        random.Random(options.seed),
+        on_change=context.name_authorities,
+    )
+    server = Server(
+        Listen(options.bind_address, options.secure_port, context),
+        metrics=metrics,
+        health=health,
+        config=lambda: {"componentconfig": to_v1(config)},
+        authenticator=DelegatedAuthenticator(
+            trust, reviewers.authentication.token_review, clock, ttl_s=options.authentication.token_ttl_s
+        ),
+        authorizer=DelegatedAuthorizer(
+            reviewers.authorization.subject_access_review,
+            clock,
+            always_allow=options.always_allow_paths,
+            allowed_ttl_s=options.authorization.allowed_ttl_s,
+            denied_ttl_s=options.authorization.denied_ttl_s,
+        ),
+    )
+    if explainer is not None:
+        server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
+    return [trust, server]
+
+
+def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:
+    """The admission webhook that names the scheduler of new pods, not listening yet. Raises ConfigError."""
+    from kscheduler.serving.routing.rules import NewPod, Router
+    from kscheduler.serving.routing.webhook import RoutingWebhook
+    from kscheduler.telemetry.plan_b import PlanBLookout
+
+    live = scheduler.live_metrics
+    lookout = None if live is None else PlanBLookout(live.policies.book, live.telemetry.failures)
+
+    def is_plan_b(scheduler_name: str, pod: NewPod) -> bool:
+        return lookout is not None and lookout.is_in_force(scheduler_name, pod.namespace, pod.labels, pod.annotations)
+
+    router = Router(routing.rules, scheduler.namespaces.get, is_plan_b)
+    return RoutingWebhook(routing, router, lambda rule: metrics.routed_pods_total.labels(rule).inc())
+
+
+def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:
+    """Without an elector this process leads."""
+    if elector is None:
+        return Leadership(identity, True, identity)
+    return Leadership(identity, elector.is_leader, elector.leader_identity)

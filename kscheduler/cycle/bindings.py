@@ -1,0 +1,72 @@
+"""Decisions on their way to the apiserver: written at once where there is only a binding to write, else as tasks.
+
+How many may be under way at once is bounded, and decisions wait for room. They go on when half of the room is free
+again, so that pods are decided in batches and not one for each answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from kscheduler.client.bind_lane import BindLane
+from kscheduler.cycle.binding_tasks import BindingTasks
+from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.errors import APIError
+
+
+class Bindings:
+    """`on_room` is called when there is room again for decisions that had to wait, or something new to decide."""
+
+    def __init__(self, one: ScheduleOne, tasks: BindingTasks, lane: BindLane, on_room: Callable[[], None]) -> None:
+        self._one = one
+        self._tasks = tasks
+        self._lane = lane
+        self._on_room = on_room
+        self._is_full = False  # until half of the room is free again
+        lane.on_overdue = self._overdue
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._lane)
+
+    @property
+    def room(self) -> int:
+        """How many more may be started now; 0 or less for none."""
+        on_lane, most = self._lane.load, self._lane.backlog
+        if on_lane >= most:
+            self._is_full = True
+        elif on_lane <= most // 2:
+            self._is_full = False
+        return 0 if self._is_full else min(self._tasks.room, most - on_lane)
+
+    @property
+    def has_room(self) -> bool:
+        return self.room > 0
+
+    def start(self, cycle: BindingCycle) -> None:
+        if self._one.binds_directly(cycle):
+            self._lane.submit(self._one.about_to_bind(cycle), partial(self._answered, cycle))
+        else:
+            self._tasks.start(self._one.bind(cycle))
+
+    def _answered(self, cycle: BindingCycle, error: APIError | None) -> None:
+        # A pod that is not bound goes back to the queue, and has news for others; or a plugin has.
+        has_news = error is not None or bool(cycle.state.pods_to_activate)
+        try:
+            self._one.answered(cycle, error)
+        finally:
+            if has_news or (self._is_full and self.room > 0):
+                self._on_room()
+
+    def _overdue(self) -> None:
+        if self._is_full and self.room > 0:
+            self._on_room()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait for all, at most so long; returns how many are still not done."""
+        return sum(await asyncio.gather(self._tasks.drain(timeout_s), self._lane.drain(timeout_s)))
+
+    async def cancel(self) -> None:
+        """Stop all at once: for a scheduler that may not bind any more."""
+        await asyncio.gather(self._tasks.cancel(), self._lane.cancel())

@@ -1,0 +1,184 @@
+"""How preemption acts on the cluster: the writes, each until there is an answer worth having, and the way back.
+
+Every write names the victim by uid, so that a pod made anew under its name is left alone, and repeating is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.client.concurrency import run_together
+from kscheduler.client.protocol import Client, PodStatusPatch, Regarding
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.times import rfc3339
+from kscheduler.clock import Clock
+from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
+from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, TooManyRequests, Unreachable
+from kscheduler.observability.measurements import Measurements
+
+log = logging.getLogger(__name__)
+
+# kube-scheduler's patience with one patch: four tries within a third of a second.
+TRIES = 4
+FIRST_PAUSE_S = 0.01
+PAUSE_GROWTH = 5.0
+# A preemptor is tried again as soon as its preemption has failed: a refusal that costs no time must not make it spin.
+REFUSED_PAUSE_S = 1.0
+# How often it is looked whether something holds that is waited for: mostly it does after a few milliseconds.
+SHORTEST_LOOK_S = 0.005
+LONGEST_LOOK_S = 0.25
+
+
+class Scene(Protocol):
+    """What the scheduler around it knows and does."""
+
+    def current_pod(self, key: str) -> Pod | None: ...
+
+    def activate(self, uid: str) -> None: ...
+
+
+class SchedulerEvictions:
+    """The `Evictions` of a running scheduler."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        scene: Scene,
+        recorder: Callable[[], EventRecorder],
+        measurements: Measurements,
+        waiting_pods: WaitingPods,
+        pre_binds: PreBindSteps,
+        tasks: BackgroundTasks,
+        may_write: Callable[[], bool],
+    ) -> None:
+        """`may_write` is asked before each write: does this replica still hold the lease?"""
+        self._client = client
+        self._clock = clock
+        self._scene = scene
+        self._recorder = recorder
+        self._measure = measurements
+        self._waiting_pods = waiting_pods
+        self._pre_binds = pre_binds
+        self._tasks = tasks
+        self._may_write = may_write
+
+    def current(self, key: str) -> Pod | None:
+        return self._scene.current_pod(key)
+
+    # --- writing ---
+
+    def stop_binding(self, uid: str, plugin: str) -> bool:
+        waiting = self._waiting_pods.get(uid)
+        if waiting is not None:
+            return waiting.preempt(plugin, "preempted")
+        return self._pre_binds.break_off(uid, f"preempted by {plugin}")
+
+    async def mark(self, victim: Pod, condition: PodCondition) -> bool:
+        before = next((old for old in victim.status.conditions or () if old.type == condition.type), None)
+        if before is None or before.status != condition.status:
+            condition = replace(condition, last_transition_time=rfc3339(self._clock.wall()))
+        patch = PodStatusPatch(condition=condition)
+        return await self._write(victim, lambda: self._client.patch_pod_status(victim, patch))
+
+    async def delete(self, victim: Pod) -> bool:
+        meta = victim.metadata
+        return await self._write(victim, lambda: self._client.delete_pod(meta.namespace, meta.name, meta.uid))
+
+    async def clear_nomination(self, pod: Pod) -> None:
+        patch = PodStatusPatch(nominated_node_name="")
+        await self._write(pod, lambda: self._client.patch_pod_status(pod, patch))
+
+    async def _write(self, pod: Pod, write: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Whether it was written; False: the pod is gone. Raises the APIError of the last try."""
+        pause_s = FIRST_PAUSE_S
+        for attempt in range(1, TRIES + 1):
+            if not self._may_write():
+                await asyncio.sleep(REFUSED_PAUSE_S)
+                raise NotLeading(f"pod {pod.key} is not preempted: this replica does not hold the lease")
+            try:
+                await write()
+                return True
+            except NotFound:
+                return False
+            except Conflict:
+                if await self._is_gone(pod):
+                    return False
+                if attempt == TRIES:
+                    raise
+            except APIError as error:
+                if not _may_pass(error):
+                    await asyncio.sleep(REFUSED_PAUSE_S)
+                    raise
+                if attempt == TRIES:
+                    raise
+                pause_s = error.retry_after_s or pause_s
+            await asyncio.sleep(pause_s)
+            pause_s *= PAUSE_GROWTH
+        raise AssertionError("the last try returns or raises")
+
+    async def _is_gone(self, pod: Pod) -> bool:
+        """Is there no such pod any more, or another one of that name?"""
+        try:
+            found = await self._client.get_pod(pod.metadata.namespace, pod.metadata.name)
+        except NotFound:
+            return True
+        return found.metadata.uid != pod.metadata.uid
+
+    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+        self._recorder().record(
+            victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=note,
+            controller=preemptor.spec.scheduler_name,
+            related=Regarding.pod(preemptor),
+        )
+
+    # --- work beside the scheduling cycles ---
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(work)
+
+    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
+        await run_together(*work)
+
+    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
+        deadline, pause_s = self._clock.now() + within_s, SHORTEST_LOOK_S
+        while not holds():
+            if self._clock.now() >= deadline:
+                return False
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_LOOK_S)
+        return True
+
+    def try_again(self, uid: str) -> None:
+        self._scene.activate(uid)
+
+    # --- measuring ---
+
+    def attempted(self) -> None:
+        self._measure.preemption_attempted()
+
+    def chosen(self, victims: int) -> None:
+        self._measure.preemption_chosen(victims)
+
+    def ended(self, result: str, seconds: float) -> None:
+        self._measure.preemption_ended(result, seconds)
+
+    def wall(self) -> float:
+        return self._clock.wall()
+
+
+def _may_pass(error: APIError) -> bool:
+    """Is it worth asking again: no answer, a server's fault, or a plea to slow down?"""
+    return isinstance(error, (Unreachable, TooManyRequests)) or error.status >= 500

@@ -1,0 +1,237 @@
+"""Many pods in a row: decided by the compiled lane as far as it can, and one by one where it cannot.
+
+Pods are decided in the order of the queue, each seeing those before it. A batch ends after a pod that was decided
+alone: what it brought about, a preemption or pods that were woken, may put others before the rest, which therefore goes
+back to where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from kscheduler.cache.cache import Cache
+from kscheduler.clock import Clock
+from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
+from kscheduler.framework.faults import AnswersToCome
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+MOST_PODS = 256  # in one batch: some milliseconds of work
+LONG_S = 0.004  # batches that take longer become smaller
+
+
+class ScheduleBatch:
+    """`dispatch` sends a decision on its way. Without a lane all pods are decided one by one."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        one: ScheduleOne,
+        lane: CompiledLane | None,
+        *,
+        dispatch: Callable[[BindingCycle], None],
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        decisions: DecisionLog | None,
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._profiles = profiles
+        self._one = one
+        self._lane = lane
+        self._dispatch = dispatch
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._decisions = decisions
+        self._ask: Callable[[], Awaitable[None]] | None = None  # what the next pod's plugins want to know first
+        self._size = 1  # of the next batch: larger while the lane decides all of it
+
+    def run(self, now: float, most: int) -> int:
+        """Decide up to so many pods. Returns how many; 0 if there is none to decide now."""
+        self._cache.mend()
+        if self._lane is None or self._is_to_be_explained(now):
+            return self._run_alone(now)
+        # 1. Take them in the order of the queue.
+        popped = self._queue.pop_many(now, min(self._size, most))
+        if not popped:
+            return 0
+        try:
+            return self._decide(popped, now)
+        except MemoryError:
+            raise
+        except Exception:
+            self._rescue(popped)
+            return len(popped)
+
+    def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
+        """How many of them were tried."""
+        batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
+        # 2. Those at the front that the lane can decide.
+        started = self._stopwatch()
+        asked = self._first_asked_for(batch, now)
+        done = self._place(batch[:asked], now)
+        self._size = self._next_size(done, len(batch), self._stopwatch() - started)
+        # 3. The one that it cannot, or that asks to be explained.
+        rest = batch[done:]
+        if rest:
+            started = self._stopwatch()
+            is_decided = self._alone(rest[0])
+            if done == asked and self._decisions is not None:
+                self._decisions.took(self._stopwatch() - started, now, is_asked_for=True)
+            self._queue.put_back(rest[1:] if is_decided else rest)
+        return len(popped) - max(len(rest) - 1, 0)
+
+    def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        """The place of the first pod whose decision is to be explained in full; past the end if there is none."""
+        decisions = self._decisions
+        if decisions is None:
+            return len(batch)
+        asked = (place for place, queued in enumerate(batch) if decisions.is_asked_for(queued.pod_info, now))
+        return next(asked, len(batch))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is there something to be awaited before anything else is decided?"""
+        return self._ask is not None
+
+    async def get_answers(self) -> None:
+        """What the next pod's plugins want to know; the pod is at its place in the queue."""
+        ask, self._ask = self._ask, None
+        if ask is not None:
+            await ask()
+
+    def forget(self) -> None:
+        """Plugins may judge otherwise from now on: what the lane knows from them is void."""
+        if self._lane is not None:
+            self._lane.forget()
+
+    def _next_size(self, done: int, asked: int, seconds: float) -> int:
+        """Twice as many next time, unless the lane left some over or took long: new classes look at all rows."""
+        if done < asked:
+            return max(done, 1)
+        if seconds > LONG_S:
+            return max(int(asked * LONG_S / seconds), 1)
+        return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
+
+    def _run_alone(self, now: float) -> int:
+        """One pod in the general lane. It decides as the other one would, and can be looked back at."""
+        queued = self._queue.pop(now)
+        if queued is None:
+            return 0
+        try:
+            if self._one.skips(queued.pod_info):
+                return 1
+            started = self._stopwatch()
+            if not self._alone(queued):
+                self._queue.put_back([queued])
+            elif self._lane is not None and self._decisions is not None:
+                self._decisions.took(self._stopwatch() - started, now)
+        except MemoryError:
+            raise
+        except Exception:
+            self._rescue((queued,))
+        return 1
+
+    def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        """How many were placed."""
+        pods, done = [queued.pod_info for queued in batch], 0
+        while done < len(pods):
+            placements = self._ask_lane(pods[done:] if done else pods)
+            if not len(placements):
+                break
+            # They are counted on their nodes' columns, all of them, until one fails and all is counted again.
+            recounts = self._cache.recounts
+            for placed in placements:
+                queued, cycle, is_held = batch[done], None, False
+                is_counted = recounts == self._cache.recounts
+                done += 1
+                try:
+                    self._cache.assume(queued.pod_info, placed.node_name, counted=is_counted)
+                    is_held = True
+                    framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
+                    cycle = self._one.settle_placed(queued, framework, placed, now)
+                    if cycle is not None:
+                        self._dispatch(cycle)
+                except MemoryError:
+                    raise
+                except Exception:
+                    if is_counted and not is_held:
+                        self._cache.recount()
+                    self._failed(queued, cycle)
+            self._report(placements)
+        return done
+
+    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
+        if self._lane is None:
+            return NO_PLACEMENTS
+        try:
+            return self._lane.place(pods)
+        except MemoryError:
+            raise
+        except Exception:
+            # A bug of ours must cost speed, not decisions; nor the room of pods that were counted and not named.
+            log.exception("the compiled lane failed; from now on all pods are decided one by one")
+            self._lane = None
+            self._cache.recount()
+            return NO_PLACEMENTS
+
+    def _report(self, placements: Placements) -> None:
+        if self._lane is None:
+            return
+        try:
+            self._lane.report(placements)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("a batch could not be measured")
+
+    def _alone(self, queued: QueuedPodInfo) -> bool:
+        """False: it waits for answers, and has to be put back."""
+        cycle: BindingCycle | None = None
+        try:
+            cycle = self._one.schedule(queued, may_wait=True)
+            if cycle is not None:
+                self._dispatch(cycle)
+        except MemoryError:
+            raise
+        except AnswersToCome as waiting:
+            self._ask = waiting.ask
+            return False
+        except Exception:
+            self._failed(queued, cycle)
+        return True
+
+    # --- after a bug of ours: it must cost a pod an attempt, not everybody the scheduler ---
+
+    def _failed(self, queued: QueuedPodInfo, cycle: BindingCycle | None) -> None:
+        """Nothing is held for the pod any more, and it is queued again unless it is gone."""
+        log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
+        if cycle is not None:
+            self._one.withdraw(cycle)
+        self._cache.forget(queued.pod_info.uid)
+        self._requeue(queued)
+
+    def _rescue(self, popped: Sequence[QueuedPodInfo]) -> None:
+        """Of pods whose batch was broken off: those that are in flight and hold no room have not been decided."""
+        log.exception("a batch was broken off; its pods are tried again")
+        self._cache.recount()
+        for queued in popped:
+            if not self._cache.is_assumed(queued.uid):
+                self._requeue(queued)
+
+    def _requeue(self, queued: QueuedPodInfo) -> None:
+        if queued.pool is not Pool.GONE:
+            self._queue.requeue_after_error(queued, self._clock.now())
+
+    def _is_to_be_explained(self, now: float) -> bool:
+        """Is it time for a decision that can be told in full?"""
+        return self._decisions is not None and self._decisions.wants_details(now)

@@ -1,0 +1,418 @@
+"""One pod: the scheduling cycle, which decides and assumes, then the binding cycle, which writes it down.
+
+The scheduling cycle never awaits, so each decision sees the one before. The binding cycle runs beside later
+scheduling cycles; when it fails, the pod's room is given back and the pod returns to the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.cache.cache import Cache
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.protocol import Binding
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.times import rfc3339
+from kscheduler.clock import Clock
+from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
+from kscheduler.cycle.refused_pods import RefusedPods
+from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import APIError, Conflict, InternalError, NotFound
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.compiled_lane import Placement
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.framework.faults import not_allowed, not_bound
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
+from kscheduler.observability.log_levels import OUTCOME
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class BindingCycle:
+    """A decision on its way to the apiserver."""
+
+    queued: QueuedPodInfo
+    framework: Framework
+    state: CycleState
+    node_name: str
+    started: float  # when the scheduling cycle began
+    waits: dict[str, float] = field(default_factory=dict)  # Permit plugin -> seconds it may wait
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.queued.pod_info
+
+
+class ScheduleOne:
+    """Runs both cycles of one pod. `current_pod` gives the informer's newest object for a key, or None."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Framework],
+        *,
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        measurements: Measurements,
+        recorder: EventRecorder,
+        statuses: PodStatusLane,
+        nominator: Nominator,
+        waiting_pods: WaitingPods,
+        pre_binds: PreBindSteps,
+        quick_steps: QuickSteps,
+        current_pod: Callable[[str], Pod | None],
+        refused_pods: RefusedPods,
+        decisions: DecisionLog | None = None,
+        bind_outside: Callable[[PodInfo, str], Awaitable[Status | None]] | None = None,
+    ) -> None:
+        """`bind_outside` is asked before the Bind plugins, and skips as they do."""
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles
+        self._clock = clock
+        self._stopwatch = stopwatch  # what a step costs this machine; the clock may be a simulation's
+        self._measure = measurements
+        self._recorder = recorder
+        self._statuses = statuses
+        self._nominator = nominator
+        self._waiting_pods = waiting_pods
+        self._pre_binds = pre_binds
+        self._quick_steps = quick_steps
+        self._current_pod = current_pod
+        self._refused_pods = refused_pods
+        self._decisions = decisions  # remembered for whoever asks why; None: nobody will
+        self._bind_outside = bind_outside
+
+    # --- scheduling cycle ---
+
+    def schedule(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
+        """Decide where the pod goes and hold its room. None: it goes nowhere now, and is back in the queue.
+
+        `may_wait`: it may also raise AnswersToCome; then nothing is decided, and the pod is as it was.
+        """
+        started = self._clock.now()
+        pod = queued.pod_info
+        # 1. Leave out pods that need no decision.
+        if self.skips(pod):
+            return None
+        framework = self.decider_of(pod)
+        # 2. Filter, score, select.
+        state = CycleState()
+        state.may_wait = may_wait
+        stopwatch = self._stopwatch()
+        found = framework.schedule_pod(state, pod)
+        self._measure.algorithm(self._stopwatch() - stopwatch)
+        return self.settle(queued, framework, state, found, started)
+
+    def decider_of(self, pod: PodInfo) -> Framework:
+        """The pod's profile; or another one that this one hands it over to. Its name stays as it is."""
+        own = self._profiles[pod.pod.spec.scheduler_name]
+        return self._profiles.get(own.decider_of(pod), own) if own.hands_over else own
+
+    def settle(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        started: float,
+        *,
+        looks_back: bool = True,
+    ) -> BindingCycle | None:
+        """What follows from a search. `looks_back`: it was the framework's latest one."""
+        if self._decisions is not None:
+            self._decisions.decided(queued, framework, state, found, started, looks_back=looks_back)
+        if isinstance(found, Rejection):
+            self._reject(queued, framework, found.status, started, found)
+            return None
+        # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
+        self._cache.assume(queued.pod_info, found.node_name)
+        return self._hold(BindingCycle(queued, framework, state, found.node_name, started))
+
+    def settle_placed(
+        self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
+    ) -> BindingCycle | None:
+        """The same for a pod that the compiled lane has placed, and that is assumed already."""
+        if self._decisions is not None:
+            self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
+        return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started))
+
+    def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
+        """Keep the room that is held, unless a plugin objects, or a fault leaves nobody who could use it."""
+        try:
+            return self._reserve(cycle)
+        except Exception:
+            self.withdraw(cycle)
+            raise
+
+    def withdraw(self, cycle: BindingCycle) -> None:
+        """Hold nothing any more for a cycle that ends with a fault."""
+        self._waiting_pods.remove(cycle.pod.uid)
+        self._undo(cycle)
+
+    def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
+        pod, framework, state = cycle.pod, cycle.framework, cycle.state
+        self._nominator.remove(pod.uid)
+        # 4. Reserve and Permit.
+        status = framework.run_reserve(state, pod, cycle.node_name)
+        if status is None:
+            status, cycle.waits = framework.run_permit(state, pod, cycle.node_name)
+        if status is not None:
+            self._undo(cycle)
+            self._reject(cycle.queued, framework, status, cycle.started)
+            return None
+        # 5. From here on others may decide about a pod that has to wait; and wake the pods that plugins named.
+        if cycle.waits:
+            self._waiting_pods.add(pod, cycle.waits)
+        self._activate(state)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("pod assumed", extra={"pod": pod.key, "node": cycle.node_name})
+        return cycle
+
+    def _activate(self, state: CycleState) -> None:
+        if state.pods_to_activate:
+            self._queue.activate(list(state.pods_to_activate), self._clock.now())
+            state.pods_to_activate.clear()
+
+    def skips(self, pod: PodInfo) -> bool:
+        """Is there nothing to decide? Then its attempt is over."""
+        is_ending = pod.pod.metadata.deletion_timestamp is not None
+        if not is_ending and self._cache.get(pod.uid) is None:
+            return False
+        if is_ending:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._tell_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+        self._queue.done(pod.uid)
+        return True
+
+    def is_gone(self, pod: PodInfo) -> bool:
+        """Has it left, begun to end or got a node, while others were asked about it? Then its attempt is over."""
+        current = self._current_pod(pod.key)
+        if self._is_still_pending(pod) and current is not None and current.metadata.deletion_timestamp is None:
+            return False
+        self._queue.done(pod.uid)
+        self._nominator.remove(pod.uid)
+        return True
+
+    # --- binding cycle ---
+
+    async def bind(self, cycle: BindingCycle) -> None:
+        """Write the decision down, or take it back. Raises nothing but cancellation."""
+        try:
+            status = await self._prepare_and_bind(cycle)
+        except MemoryError:
+            raise
+        except Exception as error:  # a bug of ours must cost this pod an attempt, and not its place in the queue
+            log.exception("binding cycle failed", extra={"pod": cycle.pod.key})
+            status = error_status(f"binding cycle failed: {type(error).__name__}", error)
+        except BaseException:
+            self._waiting_pods.remove(cycle.pod.uid)
+            raise
+        self._conclude(cycle, status)
+
+    def binds_directly(self, cycle: BindingCycle) -> bool:
+        """Is there nothing to do but to write the default binding?"""
+        return self._bind_outside is None and not cycle.waits and cycle.framework.only_binds(cycle.pod)
+
+    def about_to_bind(self, cycle: BindingCycle) -> Binding:
+        """What is to be written for a pod that is bound directly."""
+        self._statuses.withdraw(cycle.pod.uid)
+        metadata = cycle.pod.pod.metadata
+        return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
+
+    def answered(self, cycle: BindingCycle, error: APIError | None) -> None:
+        """The answer to that: keep the decision, or give it back."""
+        self._conclude(cycle, error)
+
+    def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
+        """Keep the decision, or give it back; whatever fault that meets, the pod's attempt is over."""
+        try:
+            self._waiting_pods.remove(cycle.pod.uid)
+            if outcome is None:
+                self._bound(cycle)
+            elif isinstance(outcome, Status):
+                self._not_bound(cycle, outcome)
+            else:
+                self._not_bound(cycle, not_bound(outcome))
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("what follows a binding failed", extra={"pod": cycle.pod.key, "bound": outcome is None})
+            if outcome is None:
+                self._queue.done(cycle.pod.uid)
+                self._cache.finish_binding(cycle.pod.uid, self._clock.now())
+                return
+            self._cache.forget(cycle.pod.uid)
+            if cycle.queued.pool is not Pool.GONE:
+                self._queue.requeue_after_error(cycle.queued, self._clock.now())
+
+    async def _prepare_and_bind(self, cycle: BindingCycle) -> Status | None:
+        pod, node_name = cycle.pod, cycle.node_name
+        # 1. Is there anything to do before the pod can be bound?
+        status, has_pre_bind = self._pre_flight(cycle)
+        # 2. Then others outside are told where it is going; and Permit plugins may have asked to wait.
+        if status is None and (has_pre_bind or cycle.waits):
+            status = await self._wait_on_permit(cycle)
+        # 3. PreBind, then Bind.
+        if status is None and has_pre_bind:
+            status = await self._pre_binds.run(pod.uid, cycle.framework.run_pre_bind(cycle.state, pod, node_name))
+        if status is None:
+            self._statuses.withdraw(pod.uid)
+            status = await self._bind(cycle)
+        return status
+
+    async def _bind(self, cycle: BindingCycle) -> Status | None:
+        if self._bind_outside is not None:
+            status = await self._bind_outside(cycle.pod, cycle.node_name)
+            if code_of(status) is not Code.SKIP:
+                return status
+        with self._quick_steps.step():
+            return await cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name)
+
+    def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
+        """The fault of a PreBind plugin, if any; and have they anything to do?"""
+        status = cycle.framework.run_pre_bind_pre_flights(cycle.state, cycle.pod, cycle.node_name)
+        if status is None:
+            return None, True
+        return (None if status.code is Code.SKIP else status), False
+
+    async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
+        """Nominate the pod, then wait for the plugins that asked for it, if any did."""
+        if not cycle.waits:
+            with self._quick_steps.step():
+                await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
+            return None
+        started = self._clock.now()
+        waiting = self._waiting_pods.get(cycle.pod.uid)
+        if waiting is None:
+            raise InternalError(f"pod {cycle.pod.key} was to wait for {sorted(cycle.waits)}, but does not")
+        await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
+        status = await waiting.wait()
+        self._waiting_pods.remove(cycle.pod.uid)
+        self._measure.permit_waited(STATUS_LABELS[code_of(status)], self._clock.now() - started)
+        return None if status is None else not_allowed(status)
+
+    def _bound(self, cycle: BindingCycle) -> None:
+        pod, now = cycle.pod, self._clock.now()
+        self._queue.done(pod.uid)
+        self._cache.finish_binding(pod.uid, now)
+        self._refused_pods.bound()
+        if self._decisions is not None:
+            self._decisions.bound(pod.uid, now)
+        self._statuses.forget(pod.uid)
+        for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
+            log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
+        self._measure.scheduled(
+            cycle.framework.profile,
+            attempt_s=now - cycle.started,
+            since_first_attempt_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
+            attempts=cycle.queued.attempts,
+        )
+        if cycle.queued.was_flushed:
+            self._measure.scheduled_after_flush()
+        self._activate(cycle.state)
+        note = f"Successfully assigned {pod.key} to {cycle.node_name}"
+        self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
+        if log.isEnabledFor(OUTCOME):
+            log.log(OUTCOME, "pod bound", extra={"pod": pod.key, "node": cycle.node_name})
+
+    def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
+        if isinstance(status.error, Conflict):
+            self._measure.bind_conflict()
+        if isinstance(status.error, NotFound):
+            log.info("pod was deleted before it was bound", extra={"pod": cycle.pod.key, "node": cycle.node_name})
+        self._give_back(cycle)
+        self._reject(cycle.queued, cycle.framework, status, cycle.started)
+        self._refused_pods.refused(cycle.pod.uid, status.error)
+
+    def _give_back(self, cycle: BindingCycle) -> None:
+        """Undo Reserve and the assumption, and let others know of the room: decisions were made without it."""
+        if self._undo(cycle):
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
+
+    def _undo(self, cycle: BindingCycle) -> bool:
+        """Undo Reserve and the assumption; whether there was still an assumption to undo."""
+        for fault in cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name):
+            log.error("unreserve plugin failed", extra={"pod": cycle.pod.key, "err": fault.message})
+        return self._cache.forget(cycle.pod.uid)
+
+    # --- a pod that goes nowhere ---
+
+    def _reject(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        status: Status,
+        started: float,
+        rejection: Rejection | None = None,
+    ) -> None:
+        """Back to the queue, and tell whoever looks: metrics, an Event, the pod's condition."""
+        pod, now = queued.pod_info, self._clock.now()
+        is_fault = not status.is_rejected
+        if rejection is None and self._decisions is not None:
+            self._decisions.sent_back(pod.uid, status, now)
+        self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
+        if not self._is_still_pending(pod):
+            self._queue.done(pod.uid)
+            self._nominator.remove(pod.uid)
+            return
+        if is_fault:
+            log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
+            self._queue.requeue_after_error(queued, now)
+        else:
+            log.debug("pod fits nowhere", extra={"pod": pod.key, "reason": status.message})
+            plugins, pending = _blamed(status, rejection)
+            self._queue.add_unschedulable_if_not_present(queued, now, plugins, pending)
+        # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
+        nomination = "" if rejection is None else rejection.nomination
+        self._nominator.nominate(queued.pod_info, nomination)
+        self._tell(queued.pod_info.pod, status, nomination)
+
+    def _is_still_pending(self, pod: PodInfo) -> bool:
+        """Does the watch still show this very pod, unbound?"""
+        current = self._current_pod(pod.key)
+        return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
+
+    def _tell_event(self, pod: Pod, type: str, reason: str, action: str, note: str) -> None:
+        controller = pod.spec.scheduler_name
+        self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
+
+    def _tell(self, pod: Pod, status: Status, nomination: str | None) -> None:
+        message = status.message
+        self._tell_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        reason = "Unschedulable" if status.is_rejected else "SchedulerError"
+        self._statuses.patch(pod, self._not_scheduled_condition(pod, reason, message), nomination)
+
+    def _not_scheduled_condition(self, pod: Pod, reason: str, message: str) -> PodCondition:
+        before = next((old for old in pod.status.conditions or () if old.type == "PodScheduled"), None)
+        changes = before is None or before.status != "False"
+        return PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=reason,
+            message=message,
+            last_transition_time=rfc3339(self._clock.wall()) if changes else None,
+            observed_generation=pod.metadata.generation,
+        )
+
+
+def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[str]]:
+    """The plugins whose events may help, and those whose events do so without backoff."""
+    if rejection is not None:
+        return rejection.diagnosis.unschedulable_plugins, rejection.diagnosis.pending_plugins
+    if status.code is Code.PENDING:
+        return set(), {status.plugin}
+    return {status.plugin}, set()

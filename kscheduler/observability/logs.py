@@ -1,0 +1,218 @@
+"""How log records look: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
+
+A URL loses its user info and its query on the way: errors of libraries, and the stacks that lead to them, repeat what
+they were asked for.
+
+Levels and kube-scheduler's -v: 0-1 INFO (what the program does), 2-3 OUTCOME (what became of each pod), 4-9 DEBUG (a
+reason), 10 TRACE (scores). The text form is one line:
+
+    I1121 08:00:00.000000 queue] "pod added" pod="ns/name"
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from kscheduler.input.redaction import Secret, hide_urls
+from kscheduler.observability.log_levels import OUTCOME, TRACE
+from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
+
+QUIET = -1  # a verbosity that shows warnings and errors alone
+
+ROOT = "kscheduler"
+LIBRARIES_SPEAK_AT = 6  # the -v from which other libraries' INFO is shown too
+
+_LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # all below: I, as klog does
+_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> what -v shows it; below: 10
+
+_raised: list[str] = []  # loggers whose level --vmodule set
+
+# What every record carries; whatever else it has came with `extra=`.
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class LogFormat(str, enum.Enum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def configure(
+    format: LogFormat | str = LogFormat.TEXT,
+    verbosity: int = 0,
+    stream: TextIO | None = None,
+    *,
+    vmodule: Sequence[ModuleVerbosity] = (),
+) -> None:
+    """Send all logs to `stream` (stderr) in this format; calling it again replaces what it did before.
+
+    `vmodule` raises the verbosity of single modules. ValueError for an unknown format.
+    """
+    formatter = JSONFormatter() if LogFormat(format) is LogFormat.JSON else TextFormatter()
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    set_verbosity(verbosity, vmodule)
+
+
+def set_verbosity(verbosity: int, vmodule: Sequence[ModuleVerbosity] = ()) -> None:
+    """Change what is shown; takes effect at once, also for modules that are imported later."""
+    for name in _raised:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    _raised.clear()
+    for name, more in module_verbosities(vmodule).items():
+        if more > verbosity:
+            logging.getLogger(name).setLevel(level_of(more))
+            _raised.append(name)
+    logging.getLogger(ROOT).setLevel(level_of(verbosity))
+    libraries = logging.INFO if verbosity >= LIBRARIES_SPEAK_AT else logging.WARNING
+    logging.getLogger().setLevel(libraries)
+
+
+def level_of(verbosity: int) -> int:
+    """The lowest level shown at -v `verbosity`."""
+    if verbosity >= 10:
+        return TRACE
+    if verbosity >= 4:
+        return logging.DEBUG
+    if verbosity >= 2:
+        return OUTCOME
+    return logging.INFO if verbosity > QUIET else logging.WARNING
+
+
+if TYPE_CHECKING:
+    _TextHandler = logging.StreamHandler[TextIO]
+else:
+    _TextHandler = logging.StreamHandler  # takes no type argument before CPython 3.11
+
+
+class _Handler(_TextHandler):
+    """A stream that may be gone: a record that cannot be written is lost, and nothing else."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        pass
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object a line: ts (seconds), v, msg, logger, err, then the record's own fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, Any] = {"ts": round(record.created, 6)}
+        if record.levelno >= logging.WARNING:
+            document["level"] = record.levelname.lower()
+        document |= {"v": _verbosity_of(record.levelno), "logger": _short_name(record.name), "msg": _message(record)}
+        document |= {name: value for name, value in _fields(record).items() if name not in document}
+        return hide_urls(_encode_json(document))
+
+
+class TextFormatter(logging.Formatter):
+    """klog's line: severity, date, time, logger, quoted message, key="value" fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        letter = next((letter for level, letter in _LETTERS if record.levelno >= level), "I")
+        moment = datetime.fromtimestamp(record.created, tz=timezone.utc)
+        head = f"{letter}{moment:%m%d %H:%M:%S.%f} {_short_name(record.name)}] {_quote(_message(record))}"
+        fields = "".join(f" {name}={_text_value(value)}" for name, value in _fields(record).items())
+        return hide_urls(head + fields)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # a format string that does not fit its arguments must not lose the record
+        return f"{_safe_repr(record.msg)} {_safe_repr(record.args)}"
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What came with `extra=`, in its order; then the exception as `err`, and its stack where it is an error."""
+    fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        fields.setdefault("err", error)
+        if record.levelno >= logging.ERROR:
+            fields["stack"] = _stack(error)
+    return fields
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+    except Exception:  # an exception whose own text fails
+        return _safe_repr(error)
+
+
+def _verbosity_of(level: int) -> int:
+    return next((verbosity for lowest, verbosity in _VERBOSITY if level >= lowest), 10)
+
+
+def _short_name(name: str) -> str:
+    return name.removeprefix(f"{ROOT}.")
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def _encode_json(document: Mapping[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(document, enc_hook=_plain).decode()
+    except Exception:  # a key that is no text, a value that holds itself, text that is not Unicode
+        safe = {
+            name: value if isinstance(value, (int, float)) else _safe_repr(value) for name, value in document.items()
+        }
+        return json.dumps(safe)
+
+
+def _plain(value: Any) -> str:
+    """What JSON has no form for: an exception by its text, all else by its repr."""
+    if isinstance(value, Secret):
+        return value.shown
+    return _error_text(value) if isinstance(value, BaseException) else _safe_repr(value)
+
+
+def _text_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, (BaseException, Secret)):
+        return _quote(_plain(value))
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain).decode()
+    except Exception:
+        return _quote(_safe_repr(value))
+
+
+def _quote(text: str) -> str:
+    """In double quotes, with line ends and control characters escaped, so that a record stays one line."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _error_text(error: BaseException) -> str:
+    """The message; the type where there is no message, or where it alone would mislead (KeyError: 'x')."""
+    try:
+        text = str(error)
+    except Exception:
+        return _safe_repr(error)
+    if not text or type(error).__module__ == "builtins":
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text
+
+
+def _safe_repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__} whose repr failed>"

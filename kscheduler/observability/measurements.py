@@ -1,0 +1,333 @@
+"""What the parts of the scheduler report, as metrics: one method for each thing that can happen.
+
+The parts know these methods, not metric names; children of label values are kept here, so reporting costs well under
+a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from kscheduler.observability.metrics import Counter, CounterFamily, GaugeFamily, Histogram, Metrics, attempts_label
+
+LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
+
+
+class QueueCounts(Protocol):
+    """Pods by pool."""
+
+    @property
+    def active(self) -> int: ...
+    @property
+    def backoff(self) -> int: ...
+    @property
+    def unschedulable(self) -> int: ...
+    @property
+    def gated(self) -> int: ...
+
+
+class ObservedQueue(Protocol):
+    def counts(self) -> QueueCounts: ...
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        """(plugin, profile) -> pods it rejected."""
+        ...
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        """Event -> how many are kept for pods that are being scheduled."""
+        ...
+
+
+class ObservedMetric(Protocol):
+    """One metric of a source, at one moment."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def age_s(self) -> float | None:
+        """Of the newest sample; None: there was none yet."""
+        ...
+
+    @property
+    def fresh(self) -> int: ...
+    @property
+    def stale(self) -> int: ...
+    @property
+    def absent(self) -> int: ...
+
+
+FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
+
+
+class Measurements:
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
+
+    # --- the framework reports ---
+
+    def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
+        key = (point, status, profile)
+        histogram = self._points.get(key)
+        if histogram is None:
+            histogram = self._points[key] = self.metrics.framework_extension_point_duration_seconds.labels(*key)
+        histogram.observe_many(seconds, times)
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
+
+    def evaluations(self, plugin: str, point: str, profile: str) -> Counter:
+        return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
+
+    def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
+        self.metrics.batch_attempts_total.labels(profile, result).inc(times)
+
+    def batch_flushed(self, profile: str, reason: str) -> None:
+        self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
+
+    def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
+        self.metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe_many(seconds, times)
+
+    def results_stored(self, profile: str, seconds: float) -> None:
+        self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
+
+    # --- the event handlers report ---
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        self.metrics.event_handling_duration_seconds.labels(event).observe(seconds)
+
+    # --- the queue reports ---
+
+    def incoming(self, queue: str, event: str) -> None:
+        self.metrics.queue_incoming_pods_total.labels(queue, event).inc()
+
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        self.metrics.queueing_hint_execution_duration_seconds.labels(plugin, event, answer).observe(seconds)
+
+    # --- the cycles report ---
+
+    def algorithm(self, seconds: float, times: int = 1) -> None:
+        """How long filter, score and select took, for one pod or for each of so many."""
+        self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
+
+    def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
+        metrics = self.metrics
+        metrics.schedule_attempts_total.labels("scheduled", profile).inc()
+        metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile).observe(attempt_s)
+        metrics.pod_scheduling_attempts.observe(attempts)
+        metrics.pod_scheduling_sli_duration_seconds.labels(attempts_label(attempts)).observe(since_first_attempt_s)
+
+    def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
+        """`result`: unschedulable, or error for a fault."""
+        self.metrics.schedule_attempts_total.labels(result, profile).inc()
+        self.metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(attempt_s)
+
+    def permit_waited(self, result: str, seconds: float) -> None:
+        self.metrics.permit_wait_duration_seconds.labels(result).observe(seconds)
+
+    def event_dropped(self, reason: str, worth: str) -> None:
+        self.metrics.events_dropped_total.labels(reason, worth).inc()
+
+    def bind_conflict(self) -> None:
+        self.metrics.bind_conflicts_total.inc()
+
+    def looked_for_guest(self, plugin: str, result: str) -> None:
+        self.metrics.wasm_guest_reloads_total.labels(plugin, result).inc()
+
+    def preemption_attempted(self) -> None:
+        """A pod that fits nowhere was looked at for preemption."""
+        self.metrics.preemption_attempts_total.inc()
+
+    def preemption_chosen(self, victims: int) -> None:
+        self.metrics.preemption_victims.observe(victims)
+
+    def preemption_ended(self, result: str, seconds: float) -> None:
+        """`result`: success or error. kube-scheduler's own figures here are always success, and near zero seconds."""
+        self.metrics.preemption_goroutines_execution_total.labels(result).inc()
+        self.metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+
+    def bad_object(self, resource: str) -> None:
+        self.metrics.informer_bad_objects_total.labels(resource).inc()
+
+    def listed(self, resource: str, reason: str) -> None:
+        """A full list was read. `reason`: start, expired (the version to watch from is too old) or error."""
+        self.metrics.informer_lists_total.labels(resource, reason).inc()
+
+    def watch_events(self, resource: str, kind: str) -> Counter:
+        """What to count the events of a watch with, by their type in capitals."""
+        return self.metrics.informer_watch_events_total.labels(resource, kind)
+
+    def loop_lag(self, seconds: float) -> None:
+        self.metrics.event_loop_lag_seconds.observe(seconds)
+
+    def scheduled_after_flush(self) -> None:
+        """A pod was placed on an attempt that no event had asked for: some event is not registered."""
+        self.metrics.pod_scheduled_after_flush_total.inc()
+
+    # --- pools of wasm guests report ---
+
+    def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
+        """One run, with the kind of its fault; "" for none, "unavailable" if the guest was not called."""
+        metrics = self.metrics
+        if fault:
+            metrics.wasm_faults_total.labels(plugin, fault).inc()
+        if fault != "unavailable":
+            metrics.wasm_calls_total.labels(plugin).inc()
+            metrics.wasm_call_duration_seconds.labels(plugin).observe(seconds)
+
+    def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
+        self.metrics.wasm_instances.labels(plugin).set(instances)
+        self.metrics.wasm_memory_pages.labels(plugin).set(memory_pages)
+
+    def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
+        """`reason` is for Events; as a label it would have no end."""
+        self.metrics.wasm_quarantined.labels(plugin).set(int(quarantined))
+
+    # --- extenders report ---
+
+    def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
+        """`result`: success, error or canceled."""
+        self.metrics.extender_requests_total.labels(extender, verb, result).inc()
+        self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
+
+    # --- live metrics report ---
+
+    def source_asked(self, source: str, result: str, seconds: float) -> None:
+        """`result`: success or error."""
+        self.metrics.metric_source_requests_total.labels(source, result).inc()
+        self.metrics.metric_source_request_duration_seconds.labels(source).observe(seconds)
+
+    def source_state(self, source: str, breaker: int, failures: int) -> None:
+        """`breaker`: 0 closed, 1 half-open, 2 open; `failures` in a row."""
+        self.metrics.metric_source_breaker_state.labels(source).set(breaker)
+        self.metrics.metric_source_consecutive_failures.labels(source).set(failures)
+
+    def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
+        """Reason -> how many."""
+        for reason, times in refused.items():
+            self.metrics.metric_samples_refused_total.labels(metric, reason).inc(times)
+
+    def policy_counted(self, what: str, policy: str) -> None:
+        """`what`: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed, with ":step" behind it."""
+        kind, _, step = what.partition(":")
+        if kind in FALLBACKS:
+            self.metrics.metric_policy_fallbacks_total.labels(policy, kind).inc()
+        elif kind == "relaxed":
+            self.metrics.metric_policy_relaxations_total.labels(policy, step).inc()
+        elif kind == "deadline":
+            self.metrics.metric_policy_deadlines_total.labels(policy).inc()
+
+    def metric_gone(self, metric: str) -> None:
+        """There is no such metric any more: what was counted of it need not be shown for ever."""
+        _forget(self.metrics.metric_samples_refused_total, metric)
+
+    def policy_gone(self, policy: str) -> None:
+        metrics = self.metrics
+        for family in (
+            metrics.metric_policy_fallbacks_total,
+            metrics.metric_policy_relaxations_total,
+            metrics.metric_policy_deadlines_total,
+        ):
+            _forget(family, policy)
+
+    # --- set once ---
+
+    def features(self, gates: Iterable[tuple[str, str, bool]]) -> None:
+        """Name and stage of feature gates, and whether they are on."""
+        for name, stage, is_on in gates:
+            self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))
+
+    # --- read at each scrape ---
+
+    def show_queue(self, queue: ObservedQueue) -> None:
+        """Read the queue's gauges whenever somebody scrapes."""
+
+        def refresh() -> None:
+            pools = queue.counts()
+            for pool in ("active", "backoff", "unschedulable", "gated"):
+                self.metrics.pending_pods.labels(pool).set(getattr(pools, pool))
+            _show_counts(self.metrics.unschedulable_pods, queue.rejections())
+            events = {(event,): number for event, number in queue.in_flight_events().items()}
+            _show_counts(self.metrics.inflight_events, events)
+
+        self.metrics.before_collect(refresh)
+
+    def show_sizes(
+        self,
+        cache: Callable[[], Mapping[str, int]],
+        bindings: Callable[[], int],
+        informers: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """Read these gauges whenever somebody scrapes: by type, in flight, by resource."""
+
+        def refresh() -> None:
+            for kind, size in cache().items():
+                self.metrics.cache_size.labels(kind).set(size)
+            for resource, size in informers().items():
+                self.metrics.informer_objects.labels(resource).set(size)
+            self.metrics.goroutines.labels("binding").set(bindings())
+
+        self.metrics.before_collect(refresh)
+
+    def show_metrics(
+        self, states: Callable[[], Iterable[ObservedMetric]], plan_b: Callable[[], Mapping[str, bool]]
+    ) -> None:
+        """Read live metrics' state whenever somebody scrapes. `plan_b`: policy -> is it in force?"""
+
+        def refresh() -> None:
+            metrics = self.metrics
+            for family in (metrics.metric_sample_age_seconds, metrics.metric_nodes, metrics.metric_policy_plan_b):
+                family.clear()
+            for state in states():
+                if state.age_s is not None:
+                    metrics.metric_sample_age_seconds.labels(state.metric).set(state.age_s)
+                for name in ("fresh", "stale", "absent"):
+                    metrics.metric_nodes.labels(state.metric, name).set(getattr(state, name))
+            for policy, is_in_force in plan_b().items():
+                metrics.metric_policy_plan_b.labels(policy).set(int(is_in_force))
+
+        self.metrics.before_collect(refresh)
+
+    def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """(kind, valid or invalid) -> how many objects; read in the same way."""
+
+        def refresh() -> None:
+            self.metrics.policy_objects.clear()
+            for values, number in states().items():
+                self.metrics.policy_objects.labels(*values).set(number)
+
+        self.metrics.before_collect(refresh)
+
+
+def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
+    """Set the children of these label values; those counted before and not now stay, as zeros, as in kube-scheduler."""
+    for values, gauge in family.items():
+        if values not in counts:
+            gauge.set(0)
+    for values, number in counts.items():
+        family.labels(*values).set(number)
+
+
+def _forget(family: CounterFamily, first: str) -> None:
+    """Children whose first label has this value."""
+    for values in [values for values, _ in family.items() if values[0] == first]:
+        family.remove(*values)
+
+
+class RestClientMeasurements:
+    """Requests to the apiserver; the client reports them."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        self._metrics.rest_client_requests_total.labels(code, verb, host).inc()
+        self._metrics.rest_client_request_duration_seconds.labels(verb, host).observe(duration_s)
+
+    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+        self._metrics.rest_client_request_size_bytes.labels(verb, host).observe(sent_bytes)
+        if received_bytes is not None:
+            self._metrics.rest_client_response_size_bytes.labels(verb, host).observe(received_bytes)
+
+    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+        self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(duration_s)

@@ -1,0 +1,159 @@
+"""The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and what others register.
+
+Every request is authenticated, then authorized. Faults are answered as metav1.Status, as the apiserver answers them.
+Answers are made on the event loop that schedules, so a handler must be short.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from kscheduler.observability.metrics import CONTENT_TYPE, Metrics
+from kscheduler.serving.authentication import AnybodyIsAnonymous, Authenticator, Shown
+from kscheduler.serving.authorization import UNAUTHORIZED, AllowAll, Authorizer
+from kscheduler.serving.health import Answer, Health
+from kscheduler.serving.listener import Handler, Listen, Listener
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Listen", "Server", "status_response"]
+
+RELOAD_S = 60.0  # how often certificate files are looked at
+MAX_BODY = 64 * 1024
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
+
+
+class Server:
+    """Starts listening with `start`, and leaves no socket behind after `stop`."""
+
+    def __init__(
+        self,
+        listen: Listen,
+        *,
+        metrics: Metrics,
+        health: Health,
+        config: Callable[[], dict[str, Any]] = dict,
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """`config` gives the body of /configz: `{"componentconfig": to_v1(config)}`.
+
+        Without `authenticator` all are anonymous; without `authorizer` all may read all.
+        """
+        self._listen = listen
+        self._metrics = metrics
+        self._health = health
+        self._config = config
+        self._authenticator = authenticator or AnybodyIsAnonymous()
+        self._authorizer = authorizer or AllowAll()
+        where = f"--bind-address {listen.address}, --secure-port {listen.port}"
+        self._listener = Listener(listen, where, reload_s=RELOAD_S)
+        self._app = web.Application(middlewares=[self._listener.note_use, self._guard], client_max_size=MAX_BODY)
+        self._add_own_handlers()
+
+    def add_handler(self, path: str, handler: Handler, *, method: str = "GET") -> None:
+        """Answer `path` with `handler`, for those the authorizer lets in; before `start` only."""
+        if method == "GET":
+            self._app.router.add_get(path, handler)
+        else:
+            self._app.router.add_route(method, path, handler)
+
+    @property
+    def port(self) -> int:
+        """The port in use; InternalError unless started."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Listen; ConfigError if the address cannot be had."""
+        await self._listener.start(self._app)
+        log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
+
+    async def stop(self) -> None:
+        """Close all sockets; requests in progress get their time. Calling it twice, or unstarted, is fine."""
+        await self._listener.stop()
+
+    @property
+    def _is_tls(self) -> bool:
+        return self._listen.tls is not None
+
+    # --- every request ---
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Authenticate, authorize, answer, and turn every fault into a Status."""
+        try:
+            user = await self._authenticator.authenticate(_shown(request))
+            if user is None:
+                return status_response(UNAUTHORIZED.status, UNAUTHORIZED.message)
+            decision = await self._authorizer.authorize(user, request.method.lower(), request.path)
+            if not decision.allowed:
+                return status_response(decision.status, decision.message)
+            response = await handler(request)
+        except web.HTTPException as error:
+            return status_response(error.status, error.text or error.reason)
+        except Exception:
+            log.exception("a request could not be answered", extra={"path": request.path})
+            return status_response(500, "the request could not be answered; the scheduler's log says why")
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+        return response
+
+    # --- our own endpoints ---
+
+    def _add_own_handlers(self) -> None:
+        for endpoint in self._health.endpoints:
+            self.add_handler(f"/{endpoint}", self._answer_health)
+            self.add_handler(f"/{endpoint}/{{check}}", self._answer_check)
+        self.add_handler("/metrics", self._answer_metrics)
+        self.add_handler("/configz", self._answer_config)
+
+    async def _answer_health(self, request: web.Request) -> web.Response:
+        endpoint = request.path.strip("/")
+        exclude = request.query.getall("exclude", [])
+        return _health_response(self._health.ask(endpoint, verbose="verbose" in request.query, exclude=exclude))
+
+    async def _answer_check(self, request: web.Request) -> web.Response:
+        endpoint = request.path.strip("/").partition("/")[0]
+        answer = self._health.ask_one(endpoint, request.match_info["check"])
+        if answer is None:
+            raise web.HTTPNotFound(text=f"there is no check {request.match_info['check']!r} in {endpoint}")
+        return _health_response(answer)
+
+    async def _answer_metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _answer_config(self, request: web.Request) -> web.Response:
+        return web.json_response(self._config())
+
+
+def status_response(status: int, message: str) -> web.Response:
+    """A fault as metav1.Status."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS.get(status, "InternalError"),
+        "details": {},
+        "code": status,
+    }
+    headers = _HEADERS | ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
+    return web.Response(status=status, body=json.dumps(body).encode(), content_type="application/json", headers=headers)
+
+
+def _health_response(answer: Answer) -> web.Response:
+    return web.Response(status=200 if answer.ok else 500, text=answer.text)
+
+
+def _shown(request: web.Request) -> Shown:
+    transport = request.transport
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    certificates = getattr(tls, "peer_certificates", tuple)
+    return Shown(tuple(request.headers.items()), certificates)

@@ -1,0 +1,1 @@
+"""Informers and event handlers: turn the apiserver's events into changes of the cache and the queue."""

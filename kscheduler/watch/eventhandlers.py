@@ -1,0 +1,368 @@
+"""What each informer event does to the cache and the queue.
+
+A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
+the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. Every
+transition between these, in whatever order deletes, updates and other people's bindings arrive, is a method here. An
+object that cannot be read is logged with its key and left out; what was known of it before is dropped, since it is no
+longer true.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Container
+from typing import Generic, TypeVar
+
+from msgspec import structs
+
+from kscheduler.api.documents import NodeDocument
+from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.cache.cache import Cache
+from kscheduler.client.informer import Handler
+from kscheduler.clock import Clock
+from kscheduler.errors import DecodeError
+from kscheduler.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    node_events,
+    pod_events,
+)
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.pod_info import Pool
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
+from kscheduler.snapshot.namespaces import Namespaces
+from kscheduler.snapshot.owners import Owners
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.watch.past_bindings import PastBindings
+
+log = logging.getLogger(__name__)
+
+
+class PodEvents:
+    """Pods, as the informer delivers them. `on_gone(uid)` hears of pods that need no condition any more."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Container[str],
+        nominator: Nominator,
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+        on_gone: Callable[[str], None],
+        past_bindings: PastBindings | None = None,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles  # scheduler names that are ours
+        self._nominator = nominator
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+        self._on_gone = on_gone
+        self._past_bindings = past_bindings
+
+    def on_add(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            if self._past_bindings is not None and self._is_ours(pod):
+                self._past_bindings.found(pod)
+            self._bound(pod, was_bound=None)
+        elif self._is_ours(pod):
+            self._pending(pod)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two looks
+            self.on_delete(old)
+            self.on_add(new)
+        elif new.spec.node_name:
+            if self._past_bindings is not None and not old.spec.node_name and self._is_ours(new):
+                self._past_bindings.seen(new)
+            self._bound(new, was_bound=old if old.spec.node_name else None)
+        elif self._is_ours(new):
+            self._still_pending(old, new)
+
+    def on_delete(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if self._past_bindings is not None:
+            self._past_bindings.forget(uid)
+        self._leave_queue(uid)
+        if self._cache.remove_pod(uid) is not None:
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
+        elif pod.status.nominated_node_name and self._is_ours(pod):
+            self._free_nominated_room(pod)
+        self._wake()
+
+    def _leave_queue(self, uid: str) -> None:
+        self._queue.delete(uid)
+        self._nominator.remove(uid)
+        self._on_gone(uid)
+
+    def _free_nominated_room(self, pod: Pod) -> None:
+        """The pod no longer claims the node it was nominated to: news for all that had to leave it the room."""
+        self._queue.move_all_to_active_or_backoff(
+            ASSIGNED_POD_DELETE, pod, None, self._clock.now(), up_to_priority=pod.spec.priority or 0
+        )
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._profiles
+
+    def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
+        """The pod has a node: ours confirmed, another scheduler's, or a static pod."""
+        info = self._read(pod)
+        if info is None:
+            return
+        now = self._clock.now()
+        promised = self._cache.get(info.uid)
+        self._cache.set_pod(info)
+        if was_bound is None:
+            self._leave_queue(info.uid)
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
+            if promised is not None and promised.node_name != pod.spec.node_name:
+                # Somebody else was faster: the room we had kept for it is free, as if it had been deleted there.
+                self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
+        else:
+            for event in pod_events(was_bound, pod):
+                self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
+        self._wake()
+
+    def _pending(self, pod: Pod) -> None:
+        info = self._read(pod)
+        if info is not None and not self._is_bound_unseen(info.uid):
+            self._queue.add(info, self._clock.now())
+            queued = self._queue.get(info.uid)
+            if queued is not None and queued.pool is Pool.ACTIVE:  # one that is gated claims nothing yet
+                self._nominator.nominate(info, None)
+            self._wake()
+
+    def _still_pending(self, old: Pod, new: Pod) -> None:
+        """Changed while it waits, or while we bind it: then the decision stands, and counts if the pod returns."""
+        info = self._read(new)
+        if info is not None and not self._is_bound_unseen(info.uid):
+            self._queue.update(old, info, self._clock.now())
+            if not self._queue.is_in_flight(info.uid):  # else its cycle ends with the newest word on it
+                self._nominator.update(old, info)
+            nominated = old.status.nominated_node_name
+            if nominated and nominated != new.status.nominated_node_name and not self._cache.is_assumed(info.uid):
+                self._free_nominated_room(old)
+            self._wake()
+
+    def _is_bound_unseen(self, uid: str) -> bool:
+        """Is the binding written, while the watch still brings what happened before it?"""
+        return self._cache.is_assumed(uid) and not self._queue.is_in_flight(uid)
+
+    def _read(self, pod: Pod) -> PodInfo | None:
+        try:
+            return PodInfo(pod)
+        except DecodeError as error:
+            log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
+            self._measure.bad_object("pods")
+            self._queue.delete(pod.metadata.uid)
+            self._nominator.remove(pod.metadata.uid)
+            self._cache.remove_pod(pod.metadata.uid)
+            return None
+
+
+class NodeDocuments:
+    """Keeps nodes whole; they mean nothing to cache and queue."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeDocument] = {}  # by name
+        self.on_change: Callable[[str], None] | None = None  # is told of nodes by name; more than signs of life
+
+    def on_add(self, node: NodeDocument) -> None:
+        self.nodes[node.metadata.name] = node
+        if self.on_change is not None:
+            self.on_change(node.metadata.name)
+
+    def on_update(self, old: NodeDocument, new: NodeDocument) -> None:
+        self.nodes[new.metadata.name] = new
+        if self.on_change is not None and _says_more(old, new):
+            self.on_change(new.metadata.name)
+
+    def on_delete(self, node: NodeDocument) -> None:
+        self.nodes.pop(node.metadata.name, None)
+
+
+_HEARTBEAT = re.compile(rb'"lastHeartbeatTime":"[^"]*"')
+
+
+def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
+    """Is there a difference other than the time of a sign of life?"""
+    before = structs.replace(old.metadata, resource_version=new.metadata.resource_version)
+    return (
+        before != new.metadata
+        or bytes(old.spec) != bytes(new.spec)
+        or _HEARTBEAT.sub(b"", bytes(old.status)) != _HEARTBEAT.sub(b"", bytes(new.status))
+    )
+
+
+class NodeEvents:
+    """Nodes, as the informer delivers them."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+
+    def on_add(self, node: Node) -> None:
+        if self._read(node):
+            self._queue.move_all_to_active_or_backoff(NODE_ADD, None, node, self._clock.now())
+            self._wake()
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if self._cache.table.get(new.metadata.name) is None:  # the old one could not be read
+            self.on_add(new)
+            return
+        if not self._read(new):
+            return
+        now = self._clock.now()
+        for event in node_events(old, new):
+            self._queue.move_all_to_active_or_backoff(event, old, new, now)
+        self._wake()
+
+    def on_delete(self, node: Node) -> None:
+        if self._cache.remove_node(node.metadata.name):
+            self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None, self._clock.now())
+            self._wake()
+
+    def _read(self, node: Node) -> bool:
+        try:
+            self._cache.set_node(node)
+        except DecodeError as error:
+            log.error("node cannot be read and takes no pods", extra={"node": node.key, "err": str(error)})
+            self._measure.bad_object("nodes")
+            self._cache.remove_node(node.metadata.name)
+            return False
+        return True
+
+
+class NamespaceEvents:
+    """Namespaces, for the namespace selectors of affinity terms. No waiting pod is woken, as in kube-scheduler."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+
+    def on_add(self, namespace: Namespace) -> None:
+        self._namespaces.set(namespace.metadata.name, namespace.metadata.labels or {})
+
+    def on_update(self, old: Namespace, new: Namespace) -> None:
+        self.on_add(new)
+
+    def on_delete(self, namespace: Namespace) -> None:
+        self._namespaces.remove(namespace.metadata.name)
+
+
+class ServiceEvents:
+    """Services, for the spreading of pods that state no constraints."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+
+    def on_add(self, service: Service) -> None:
+        self._owners.set_service(service.metadata.namespace, service.metadata.name, service.spec.selector)
+
+    def on_update(self, old: Service, new: Service) -> None:
+        if old.spec != new.spec:
+            self.on_add(new)
+
+    def on_delete(self, service: Service) -> None:
+        self._owners.remove_service(service.metadata.namespace, service.metadata.name)
+
+
+class ControllerEvents:
+    """ReplicationControllers, ReplicaSets or StatefulSets, for the same. `kind` is (apiVersion, kind)."""
+
+    def __init__(self, owners: Owners, kind: tuple[str, str]) -> None:
+        self._owners = owners
+        self._kind = kind
+
+    def on_add(self, controller: ReplicationController | Workload) -> None:
+        selector = controller.spec.selector
+        if not isinstance(selector, LabelSelector):
+            selector = LabelSelector(match_labels=selector) if selector else None
+        self._owners.set_controller(self._kind, controller.metadata.namespace, controller.metadata.name, selector)
+
+    def on_update(self, old: ReplicationController | Workload, new: ReplicationController | Workload) -> None:
+        if old.spec != new.spec:  # their status changes all the time
+            self.on_add(new)
+
+    def on_delete(self, controller: ReplicationController | Workload) -> None:
+        self._owners.remove_controller(self._kind, controller.metadata.namespace, controller.metadata.name)
+
+
+class BudgetEvents:
+    """PodDisruptionBudgets, for preemption. No waiting pod is woken, as in kube-scheduler."""
+
+    def __init__(self, budgets: DisruptionBudgets) -> None:
+        self._budgets = budgets
+
+    def on_add(self, budget: PodDisruptionBudget) -> None:
+        self._budgets.set(budget)
+
+    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
+        self._budgets.set(new)
+
+    def on_delete(self, budget: PodDisruptionBudget) -> None:
+        self._budgets.remove(budget.metadata.namespace, budget.metadata.name)
+
+
+T = TypeVar("T")
+
+
+class TimedEvents(Generic[T]):
+    """Hands events on and reports how long each took, under kube-scheduler's names for them."""
+
+    def __init__(
+        self,
+        handler: Handler[T],
+        name: Callable[[T], str],
+        *,
+        stopwatch: Callable[[], float],
+        measurements: Measurements,
+    ) -> None:
+        """`name` gives the first half of an event's name: Node, AssignedPod, UnschedulablePod."""
+        self._handler = handler
+        self._name = name
+        self._stopwatch = stopwatch
+        self._measure = measurements
+
+    def on_add(self, obj: T) -> None:
+        started = self._stopwatch()
+        self._handler.on_add(obj)
+        self._measure.event_handled(f"{self._name(obj)}Add", self._stopwatch() - started)
+
+    def on_update(self, old: T, new: T) -> None:
+        started = self._stopwatch()
+        self._handler.on_update(old, new)
+        self._measure.event_handled(f"{self._name(new)}Update", self._stopwatch() - started)
+
+    def on_delete(self, obj: T) -> None:
+        started = self._stopwatch()
+        self._handler.on_delete(obj)
+        self._measure.event_handled(f"{self._name(obj)}Delete", self._stopwatch() - started)
+
+
+def pod_event_name(pod: Pod) -> str:
+    return "AssignedPod" if pod.spec.node_name else "UnschedulablePod"
+
+
+def node_event_name(node: Node) -> str:
+    return "Node"

@@ -1,0 +1,184 @@
+"""What each informer event about storage does to `Volumes` and the queue.
+
+Only a change of what decisions read wakes pods: a new version that reads the same moves none. An object that cannot
+be read is logged with its key and left out; what was known of it before is dropped, since it is no longer true.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.storage import check_capacity, check_claim, check_volume
+from kscheduler.client.protocol import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    Resource,
+)
+from kscheduler.clock import Clock
+from kscheduler.errors import DecodeError
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.volumes import Volumes
+
+log = logging.getLogger(__name__)
+
+
+class StorageObject(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def key(self) -> str: ...
+
+
+T = TypeVar("T", bound=StorageObject)
+
+
+def _sound(item: object) -> None:
+    """Nothing in it can be malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageKind(Generic[T]):
+    """One kind: what it is called in events, and how it is kept."""
+
+    resource: Resource[T]
+    event_resource: EventResource
+    keep: Callable[[T], None]
+    drop: Callable[[T], None]
+    check: Callable[[T], None] = _sound  # raises DecodeError
+
+
+def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
+    """All kinds that are watched."""
+    yield StorageKind(
+        STORAGE_CLASSES, EventResource.STORAGE_CLASS, volumes.set_storage_class, _by_name(volumes.remove_storage_class)
+    )
+    yield StorageKind(
+        CSI_DRIVERS, EventResource.CSI_DRIVER, volumes.set_csi_driver, _by_name(volumes.remove_csi_driver)
+    )
+    yield StorageKind(CSI_NODES, EventResource.CSI_NODE, volumes.set_csi_node, _by_name(volumes.remove_csi_node))
+    yield StorageKind(
+        CSI_STORAGE_CAPACITIES,
+        EventResource.CSI_STORAGE_CAPACITY,
+        volumes.set_capacity,
+        _by_key(volumes.remove_capacity),
+        check_capacity,
+    )
+    yield StorageKind(
+        VOLUME_ATTACHMENTS, EventResource.VOLUME_ATTACHMENT, volumes.set_attachment, _by_name(volumes.remove_attachment)
+    )
+    yield StorageKind(
+        PERSISTENT_VOLUMES,
+        EventResource.PERSISTENT_VOLUME,
+        volumes.set_volume,
+        _by_name(volumes.remove_volume),
+        check_volume,
+    )
+    yield StorageKind(
+        PERSISTENT_VOLUME_CLAIMS,
+        EventResource.PERSISTENT_VOLUME_CLAIM,
+        volumes.set_claim,
+        _by_key(volumes.remove_claim),
+        check_claim,
+    )
+
+
+def _by_name(remove: Callable[[str], None]) -> Callable[[StorageObject], None]:
+    return lambda item: remove(item.metadata.name)
+
+
+def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], None]:
+    return lambda item: remove(item.metadata.namespace, item.metadata.name)
+
+
+class StorageEvents(Generic[T]):
+    """Objects of one kind, as the informer delivers them."""
+
+    def __init__(
+        self,
+        kind: StorageKind[T],
+        queue: SchedulingQueue,
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+    ) -> None:
+        self._kind = kind
+        self._queue = queue
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+        self._known: set[str] = set()  # keys of the objects that could be read
+        self._added = ClusterEvent(kind.event_resource, Action.ADD)
+        self._updated = ClusterEvent(kind.event_resource, Action.UPDATE)
+        self._deleted = ClusterEvent(kind.event_resource, Action.DELETE)
+
+    def on_add(self, item: T) -> None:
+        if self._keep(item):
+            self._happened(self._added, None, item)
+
+    def on_update(self, old: T, new: T) -> None:
+        was_known = old.key in self._known
+        if not self._keep(new):
+            return
+        if not was_known:
+            self._happened(self._added, None, new)
+        elif not reads_alike(old, new):
+            self._happened(self._updated, old, new)
+
+    def on_delete(self, item: T) -> None:
+        if item.key in self._known:
+            self._drop(item)
+            self._happened(self._deleted, item, None)
+
+    def name(self, item: T) -> str:
+        """The first half of an event's name, for metrics."""
+        return self._kind.event_resource.value
+
+    def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
+        woken = self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
+        if woken or self._queue.is_waking:
+            self._wake()
+
+    def _keep(self, item: T) -> bool:
+        try:
+            self._kind.check(item)
+        except DecodeError as error:
+            resource = self._kind.resource
+            log.error(
+                "object cannot be read and is left out",
+                extra={"kind": resource.kind, "object": item.key, "err": str(error)},
+            )
+            self._measure.bad_object(resource.plural)
+            self._drop(item)
+            return False
+        self._known.add(item.key)
+        self._kind.keep(item)
+        return True
+
+    def _drop(self, item: T) -> None:
+        if item.key in self._known:
+            self._known.discard(item.key)
+            self._kind.drop(item)
+
+
+def reads_alike(old: StorageObject, new: StorageObject) -> bool:
+    """Do they differ in nothing but their version?"""
+    return bool(_unversioned(old) == _unversioned(new))
+
+
+def _unversioned(item: Any) -> Any:
+    return replace(item, metadata=replace(item.metadata, resource_version="", generation=0))

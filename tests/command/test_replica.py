@@ -1,0 +1,444 @@
+"""Replicas of a whole scheduler on one cluster in memory: who binds when, and how they end. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.command.replica import Replica, measure_lag
+from kscheduler.config.load import default_config
+from kscheduler.errors import InternalError
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.serving.health import Health
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import ClusterClient, Latency
+from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+from kscheduler.testing import make_node, make_pod
+from tests.scenarios.judge import Judge
+
+LEASE = "kube-system/kube-scheduler"
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Callable[[], None]]]:
+    """The signal handlers of each replica, in the order they were started; virtual time knows no signals."""
+    handlers: list[dict[int, Callable[[], None]]] = []
+
+    def add(loop: VirtualTimeLoop, number: int, callback: Callable[[], None]) -> None:
+        if not handlers or number in handlers[-1]:
+            handlers.append({})
+        handlers[-1][number] = callback
+
+    monkeypatch.setattr(VirtualTimeLoop, "add_signal_handler", add, raising=False)
+    return handlers
+
+
+class Process:
+    """A replica as its process would hold it."""
+
+    def __init__(self, world: World, identity: str, *, elects: bool, delay_cache: bool) -> None:
+        self.client: ClusterClient = world.cluster.client(latency=world.latency, seed=len(world.processes))
+        pauses = RetryPauses(random.Random(identity))
+        self.client.on_success = pauses.succeeded
+        self.scheduler = Scheduler(
+            self.client,
+            default_config(),
+            clock=world.clock,
+            rng=random.Random(identity),
+            metrics=Metrics(),
+            stopwatch=world.clock.now,
+            options=Options(pauses=pauses, prove_silent_watches=True),
+        )
+        self.replica = Replica(
+            self.scheduler, clock=world.clock, make_server=None, delay_cache_until_active=delay_cache
+        )
+        self.elector: LeaderElector | None = None
+        if elects:
+            config = ElectionConfig(identity)
+            draw = random.Random(identity)
+            self.elector = self.replica.elect_with(
+                lambda started: LeaderElector(self.client, world.clock, draw, config, on_started=started)
+            )
+        self.health = Health()
+        self.replica.add_checks(self.health, "kube-scheduler", 15.0)
+        self.task = asyncio.ensure_future(self.replica.run())
+
+    async def kill(self) -> None:
+        """As SIGKILL does it: nothing more is written, nothing is released."""
+        await self.client.close()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    def failing(self, endpoint: str) -> list[str]:
+        """Why the endpoint would answer 500."""
+        return [name for name, check in self.health._checks[endpoint].items() if check() is not None]
+
+
+class World:
+    def __init__(self, latency: Latency | None = None) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.cluster = Cluster(self.clock)
+        self.judge = Judge(self.cluster)
+        self.latency = latency
+        self.processes: list[Process] = []
+
+    def start(self, identity: str, *, elects: bool = True, delay_cache: bool = False) -> Process:
+        process = Process(self, identity, elects=elects, delay_cache=delay_cache)
+        self.processes.append(process)
+        return process
+
+    def nodes(self, count: int) -> None:
+        for index in range(count):
+            self.cluster.create_node(make_node(f"n{index}").capacity(cpu="8", memory="32Gi").obj())
+
+    def pods(self, count: int, first: int = 0) -> None:
+        for index in range(first, first + count):
+            self.cluster.create_pod(make_pod(f"p{index}").req(cpu="100m").obj())
+
+    @property
+    def pending(self) -> int:
+        return sum(not pod.spec.node_name for pod in self.cluster.pods.values())
+
+    @property
+    def holder(self) -> str:
+        lease = self.cluster.leases.get(LEASE)
+        return (lease.spec.holder_identity or "") if lease else ""
+
+    async def until(self, condition: Callable[[], bool], within_s: float = 60.0) -> float:
+        """Seconds until the condition held."""
+        started = self.clock.now()
+        while not condition():
+            assert self.clock.now() < started + within_s
+            await asyncio.sleep(0.01)
+        return self.clock.now() - started
+
+    async def end(self) -> None:
+        for process in self.processes:
+            process.task.cancel()
+        await asyncio.gather(*(process.task for process in self.processes), return_exceptions=True)
+
+
+def run(scenario: Callable[[World], Coroutine[Any, Any, None]], latency: Latency | None = None) -> None:
+    async def main() -> None:
+        world = World(latency)
+        try:
+            await scenario(world)
+        finally:
+            await world.end()
+        assert not world.judge.violations
+
+    run_virtual(main())
+
+
+def stop(handlers: dict[int, Callable[[], None]]) -> None:
+    handlers[signal.SIGTERM]()
+
+
+Signals = list[dict[int, Callable[[], None]]]
+
+
+def test_a_replica_alone_schedules_without_asking_for_a_lease(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(20)
+        world.start("a", elects=False)
+        await world.until(lambda: world.pending == 0, within_s=1)
+        assert world.cluster.leases == {}
+
+    run(scenario)
+
+
+def test_only_the_holder_of_the_lease_binds_and_the_other_keeps_warm(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(20)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await world.until(lambda: world.pending == 0)
+        await asyncio.sleep(1)
+        assert world.holder == "a"
+        assert leader.scheduler.cache.sizes() == standby.scheduler.cache.sizes()
+        assert standby.scheduler.cache.sizes()["pods"] == 20
+        assert not standby.failing("readyz")
+        assert standby.scheduler.queue.counts().active == 0
+
+    run(scenario)
+
+
+def test_a_killed_leader_is_followed_when_its_lease_has_run_out_and_no_pod_is_bound_twice(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        world.pods(200)
+        leader = world.start("a")
+        await asyncio.sleep(0.1)
+        world.start("b")
+        await world.until(lambda: world.pending < 150)
+        await leader.kill()
+        left = world.pending
+        assert left > 0
+        assert await world.until(lambda: world.pending == 0, within_s=30) > 5
+        assert world.holder == "b"
+
+    run(scenario, Latency(bind_s=0.2, jitter=0.3))
+
+
+def test_a_leader_told_to_stop_answers_its_binds_releases_the_lease_and_ends_in_peace(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        world.pods(200)
+        leader = world.start("a")
+        await asyncio.sleep(0.1)
+        world.start("b")
+        await world.until(lambda: world.pending < 150)
+        stop(signals[0])
+        await leader.task
+        assert len(leader.scheduler.bindings) == 0
+        bound_by_leader = 200 - world.pending
+        assert await world.until(lambda: 200 - world.pending > bound_by_leader, within_s=3) < 3
+        await world.until(lambda: world.pending == 0)
+        assert world.holder == "b"
+        await world.until(lambda: world.cluster.event_counts["Scheduled"] == 200)
+
+    run(scenario, Latency(bind_s=0.2, jitter=0.3))
+
+
+def test_a_standby_told_to_stop_ends_at_once_and_leaves_the_lease_alone(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(1)
+        world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(1)
+        stop(signals[1])
+        started = world.clock.now()
+        await standby.task
+        assert world.clock.now() == started
+        assert world.holder == "a"
+
+    run(scenario)
+
+
+def test_losing_the_lease_stops_binding_at_once_and_is_a_fault(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        leader.client.faults.add(FaultKind.TIMEOUT, {Verb.UPDATE_LEASE, Verb.GET_LEASE})
+        await asyncio.sleep(3)
+        world.pods(10)
+        await world.until(lambda: world.pending == 0)
+        with pytest.raises(LeadershipLost):
+            await asyncio.wait_for(leader.task, 30)
+        world.pods(10, first=10)
+        await asyncio.sleep(30)
+        assert world.pending == 10
+
+    run(scenario)
+
+
+def test_a_replica_that_cannot_list_is_alive_and_not_ready_and_says_why(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.cluster.stop()
+        process = world.start("a", elects=False)
+        await asyncio.sleep(5)
+        assert process.failing("readyz") == ["sched-handler-sync"]
+        assert process.failing("livez") == []
+        world.cluster.start()
+        await world.until(lambda: not process.failing("readyz"))
+        stop(signals[0])
+        assert process.failing("readyz") == ["shutdown"]
+        await process.task
+
+    run(scenario)
+
+
+def test_a_watch_that_was_refused_once_and_is_silent_since_keeps_no_pod_waiting(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(20)
+        process = world.start("a")
+        process.client.faults.add(FaultKind.TOO_MANY_REQUESTS, Verb.WATCH, resource="services", count=1)
+        await asyncio.sleep(2)
+        assert any(informer.last_error for informer in process.scheduler.informers)
+        await world.until(lambda: world.pending == 0, within_s=10)
+
+    run(scenario)
+
+
+def test_a_standby_whose_watches_of_pods_are_frozen_does_not_lead_before_one_works(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.pods(16)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(1)
+        standby.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
+        world.cluster.create_node(make_node("full").capacity(cpu="800m", memory="32Gi").obj())
+        await world.until(lambda: world.pending == 8)
+        await asyncio.sleep(1)
+        await leader.kill()
+        await asyncio.sleep(60)
+        assert world.pending == 8
+        assert world.holder == "a"
+        standby.client.faults.clear()
+        world.cluster.create_pod(make_pod("late").obj())
+        await world.until(lambda: world.pending == 8, within_s=10)
+        assert world.holder == "b"
+
+    run(scenario)
+
+
+def test_a_standby_that_may_not_read_pods_leaves_the_lease_to_one_that_may(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        blind = world.start("b")
+        await asyncio.sleep(1)
+        for verb in (Verb.LIST, Verb.WATCH):
+            blind.client.faults.add(FaultKind.SERVER_ERROR, verb, resource="pods")
+        blind.client.faults.add(FaultKind.CUT, Verb.DELIVER, resource="pods")
+        world.pods(20)
+        await world.until(lambda: world.pending == 0)
+        await leader.kill()
+        world.pods(5, first=20)
+        await asyncio.sleep(60)
+        assert world.pending == 5
+        assert world.holder == "a"
+        world.start("c")
+        await world.until(lambda: world.pending == 0, within_s=20)
+        assert world.holder == "c"
+        blind.client.faults.clear()
+        await world.processes[2].kill()
+        world.pods(5, first=25)
+        await world.until(lambda: world.pending == 0, within_s=18)
+        assert world.holder == "b"
+
+    run(scenario)
+
+
+def test_a_replica_alone_that_could_not_read_pods_leads_within_3_s_of_their_being_readable(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        world.pods(5)
+        only = world.start("a")
+        for verb in (Verb.LIST, Verb.WATCH):
+            only.client.faults.add(FaultKind.SERVER_ERROR, verb, resource="pods")
+        await asyncio.sleep(100)
+        assert world.pending == 5
+        only.client.faults.clear()
+        assert await world.until(lambda: world.pending == 0) <= 3
+
+    run(scenario)
+
+
+def test_after_an_outage_a_leader_binds_within_3_s(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a", elects=False)
+        world.pods(5)
+        await world.until(lambda: world.pending == 0)
+        world.cluster.stop()
+        await asyncio.sleep(200)
+        assert not leader.task.done()
+        world.cluster.start()
+        world.pods(5, first=5)
+        assert await world.until(lambda: world.pending == 0) <= 3
+
+    run(scenario)
+
+
+def test_a_replica_told_to_stop_before_it_could_list_ends_at_once(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.cluster.stop()
+        process = world.start("a", elects=False)
+        await asyncio.sleep(5)
+        stop(signals[0])
+        await asyncio.wait_for(process.task, 0.1)
+
+    run(scenario)
+
+
+def test_a_cache_that_is_to_wait_for_the_lease_is_filled_after_it(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b", delay_cache=True)
+        await asyncio.sleep(5)
+        assert standby.scheduler.cache.sizes()["nodes"] == 0
+        assert standby.failing("readyz") == []
+        await leader.kill()
+        world.pods(5)
+        await world.until(lambda: world.pending == 0)
+
+    run(scenario)
+
+
+def test_a_task_that_ends_by_itself_is_a_bug_that_ends_the_process(
+    signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(self: Scheduler) -> None:
+        return
+
+    monkeypatch.setattr(Scheduler, "observe", nothing)
+
+    async def scenario(world: World) -> None:
+        process = world.start("a", elects=False)
+        with pytest.raises(InternalError, match="has ended"):
+            await process.task
+
+    run(scenario)
+
+
+def test_the_dump_compares_cache_and_informers_and_lists_what_waits(
+    signals: Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(1)
+        world.pods(2)
+        world.cluster.create_pod(make_pod("big").req(cpu="100").obj())
+        process = world.start("a", elects=False)
+        await asyncio.sleep(1)
+        with caplog.at_level(logging.INFO):
+            signals[0][signal.SIGUSR2]()
+        process.scheduler.cache.remove_pod("uid-default-p0")
+        with caplog.at_level(logging.WARNING):
+            signals[0][signal.SIGUSR2]()
+
+    run(scenario)
+    compared = [record for record in caplog.records if record.message == "cache comparison"]
+    differences = [(record.__dict__["kind"], record.__dict__["missing"]) for record in compared]
+    assert ("pods", []) in differences
+    assert differences[-1] == ("pods", ["uid-default-p0"])
+    (nodes,) = (record.__dict__["nodes"] for record in caplog.records if record.message == "dump of cached nodes")
+    assert "node n0: cpu 200m of 8000m" in nodes[0]
+    (queue,) = (record.__dict__ for record in caplog.records if record.message == "dump of scheduling queue")
+    assert queue["pods"] == ["default/big"]
+    assert queue["summary"] == "activeQ:0; backoffQ:0; unschedulablePods:1"
+
+
+def test_the_lag_of_the_event_loop_is_measured() -> None:
+    async def main() -> None:
+        metrics = Metrics()
+        clock = LoopClock(asyncio.get_running_loop())
+        task = asyncio.ensure_future(measure_lag(clock, Measurements(metrics)))
+        await asyncio.sleep(1.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert metrics.event_loop_lag_seconds.count == 10
+        assert metrics.event_loop_lag_seconds.sum == pytest.approx(0)
+
+    run_virtual(main())

@@ -1,0 +1,79 @@
+"""How flags become parts: whose credentials ask the apiserver about those who read the endpoint."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kscheduler.client.kube import KubeClient
+from kscheduler.client.reviews import User
+from kscheduler.client.transport import NoObserver
+from kscheduler.command.flags import RunOptions
+from kscheduler.command.running import connect_reviewers
+from kscheduler.errors import APIError, ConfigError
+from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
+from tests.client.fake_apiserver import FakeAPIServer
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+def kubeconfig(directory: Path, name: str, url: str) -> str:
+    path = directory / f"{name}.kubeconfig"
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": f"token-of-{name}"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+async def test_each_review_is_asked_for_with_the_credentials_of_its_flag(tmp_path: Path) -> None:
+    clock = RealClock()
+    async with FakeAPIServer().running() as server:
+        client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", server.url))
+        options = RunOptions(
+            authentication=AuthenticationOptions(kubeconfig(tmp_path, "authentication", server.url)),
+            authorization=AuthorizationOptions(kubeconfig(tmp_path, "authorization", server.url)),
+        )
+        given = await connect_reviewers(options, client, clock, NoObserver())
+        own = await connect_reviewers(RunOptions(), client, clock, NoObserver())
+        assert own == (client, client)
+        for reviewers in (given, own):
+            with pytest.raises(APIError):  # the server knows no reviews; that it was asked is enough
+                await reviewers.authentication.token_review("x")
+            with pytest.raises(APIError):
+                await reviewers.authorization.subject_access_review(User("x"), "get", "/metrics")
+        asked = [(request.path.rpartition("/")[2], request.headers["Authorization"]) for request in server.requests]
+        for one in {client, *given}:
+            await one.close()
+    assert asked == [
+        ("tokenreviews", "Bearer token-of-authentication"),
+        ("subjectaccessreviews", "Bearer token-of-authorization"),
+        ("tokenreviews", "Bearer token-of-scheduler"),
+        ("subjectaccessreviews", "Bearer token-of-scheduler"),
+    ]
+
+
+@pytest.mark.parametrize("flag", ["authentication", "authorization"])
+async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path: Path, flag: str) -> None:
+    absent = str(tmp_path / "absent")
+    options = RunOptions(
+        authentication=AuthenticationOptions(absent if flag == "authentication" else ""),
+        authorization=AuthorizationOptions(absent if flag == "authorization" else ""),
+    )
+    clock = RealClock()
+    client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", "http://127.0.0.1:1"))
+    with pytest.raises(ConfigError, match=f"^--{flag}-kubeconfig: kubeconfig {absent}: no such file"):
+        await connect_reviewers(options, client, clock, NoObserver())
+    await client.close()

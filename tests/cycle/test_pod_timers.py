@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.cycle import pod_timers
+from kscheduler.cycle.pod_timers import PodTimers
+
+
+def test_pods_come_in_the_order_of_their_moments() -> None:
+    timers = PodTimers(lambda: None)
+    for uid, at in (("a", 5.0), ("b", 3.0), ("c", 3.0)):
+        timers.set(uid, at)
+    assert timers.next_moment() == 3.0
+    assert timers.pop_due(2.9) == []
+    assert timers.pop_due(3.0) == ["b", "c"]
+    assert timers.pop_due(9.0) == ["a"]
+    assert (timers.next_moment(), len(timers)) == (None, 0)
+
+
+def test_of_two_moments_of_a_pod_the_earlier_counts() -> None:
+    timers = PodTimers(lambda: None)
+    timers.set("a", 5.0)
+    timers.set("a", 8.0)
+    timers.set("a", 2.0)
+    assert timers.pop_due(10.0) == ["a"]
+    timers.set("a", 12.0)
+    assert timers.next_moment() == 12.0
+
+
+def test_whoever_sleeps_is_woken_only_by_an_earlier_moment() -> None:
+    woken: list[str] = []
+    timers = PodTimers(lambda: woken.append("now"))
+    timers.set("a", 5.0)
+    timers.set("b", 7.0)
+    timers.set("c", 4.0)
+    assert len(woken) == 2
+
+
+def test_only_so_many_pods_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_timers, "MAX_KEPT", 2)
+    timers = PodTimers(lambda: None)
+    for number in range(4):
+        timers.set(f"p{number}", float(number))
+    assert timers.pop_due(9.0) == ["p0", "p1"]

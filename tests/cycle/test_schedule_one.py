@@ -1,0 +1,594 @@
+"""Both cycles of one pod, with real cache, queue and framework, and a binding that answers as told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.cache.cache import Cache
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.protocol import Regarding
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.clock import ManualClock
+from kscheduler.config.load import default_config
+from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
+from kscheduler.cycle.refused_pods import RefusedPods
+from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import Handle, Plugin, PostFilterResult
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import SKIP, Code, Status, unschedulable
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.pod_info import Pool, QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import PodBuilder, make_node, make_pod
+
+NAME = "default-scheduler"
+
+
+class Said(NamedTuple):
+    pod: str
+    type: str
+    reason: str
+    action: str
+    note: str
+    controller: str
+
+
+class Events(EventRecorder):
+    """Writes down what would be sent."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(Cluster(clock).client(), clock, random.Random(0), controller=NAME, instance="test")
+        self.said: list[Said] = []
+
+    def record(
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
+    ) -> None:
+        assert isinstance(regarding, Pod)
+        self.said.append(Said(regarding.key, type, reason, action, note, controller))
+
+
+class Conditions(PodStatusLane):
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(Cluster(clock).client())
+        self.patched: list[tuple[str, PodCondition]] = []
+        self.nominations: list[str | None] = []  # written with them
+        self.nominated: list[tuple[str, str]] = []  # before a binding
+        self.forgotten: list[str] = []
+
+    def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
+        self.patched.append((pod.key, condition))
+        self.nominations.append(nomination)
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        self.nominated.append((pod.key, node_name))
+
+    def forget(self, uid: str) -> None:
+        self.forgotten.append(uid)
+
+
+class Bench:
+    """`answer`: what a binding meets, None for success."""
+
+    def __init__(self, plugins: Mapping[str, Sequence[Plugin]] | None = None) -> None:
+        self.clock = ManualClock(now=100.0)
+        self.cache = Cache()
+        self.metrics = Metrics()
+        self.answer: Exception | None = None
+        self.bound: list[tuple[str, str]] = []
+        self.watched: dict[str, Pod] = {}  # what the informer's store holds
+        self.events, self.conditions = Events(self.clock), Conditions(self.clock)
+        self.waiting = WaitingPods()
+        self.pre_binds = PreBindSteps()
+        self.nominator = Nominator()
+        measurements = Measurements(self.metrics)
+        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind, nominations=self.nominator)
+        self.handle = handle
+        points = build(default_config().profiles[0], handle)
+        points["postFilter"] = []  # preemption asks more of the world than is here
+        for point, further in (plugins or {}).items():
+            points[point] = [*points.get(point, []), *((plugin, 1) for plugin in further)]
+        self.framework = Framework(NAME, points, handle, observer=measurements, stopwatch=self.clock.now)
+        self.queue = SchedulingQueue(
+            lambda queued: self.framework.sort_key(queued.pod_info.priority, queued.timestamp),
+            self.framework.run_pre_enqueue,
+            registered={NAME: self.framework.events_by_plugin()},
+        )
+        self.one = ScheduleOne(
+            self.cache,
+            self.queue,
+            {NAME: self.framework},
+            clock=self.clock,
+            stopwatch=self.clock.now,
+            measurements=measurements,
+            recorder=self.events,
+            statuses=self.conditions,
+            nominator=self.nominator,
+            waiting_pods=self.waiting,
+            pre_binds=self.pre_binds,
+            quick_steps=QuickSteps(100),
+            current_pod=self.watched.get,
+            refused_pods=RefusedPods(self.queue, self.clock, RetryPauses(random.Random(0)), lambda: None),
+        )
+
+    async def _bind(self, pod: PodInfo, node_name: str) -> None:
+        if self.answer is not None:
+            raise self.answer
+        self.bound.append((pod.key, node_name))
+
+    def node(self, name: str, **capacity: Any) -> None:
+        self.cache.set_node(make_node(name).capacity(**{"cpu": "4", "memory": "8Gi", **capacity}).obj())
+
+    def pop(self, pod: PodBuilder) -> QueuedPodInfo:
+        """The pod, in flight."""
+        made = pod.obj()
+        self.watched[made.key] = made
+        self.queue.add(PodInfo(made), self.clock.now())
+        queued = self.queue.pop(self.clock.now())
+        assert queued is not None
+        return queued
+
+    def decide(self, pod: PodBuilder) -> BindingCycle:
+        cycle = self.one.schedule(self.pop(pod))
+        assert cycle is not None
+        return cycle
+
+    def attempts(self, result: str) -> float:
+        return self.metrics.schedule_attempts_total.labels(result, NAME).value
+
+
+class Steps:
+    """Reserve, Permit and PostBind; answers as told and writes down what it is asked."""
+
+    name = "Steps"
+
+    def __init__(self, *, reserve: Status | None = None, permit: Status | None = None) -> None:
+        self._reserve, self._permit = reserve, permit
+        self.asked: list[str] = []
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.asked.append("reserve")
+        return self._reserve
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self.asked.append("unreserve")
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        self.asked.append("permit")
+        return self._permit, 5.0
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self.asked.append("post_bind")
+
+
+# --- the scheduling cycle -----------------------------------------------------------------------------------------
+
+
+def test_a_decision_holds_the_room_before_anything_is_written() -> None:
+    bench = Bench()
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p").req(cpu="3"))
+    assert cycle.node_name == "n1"
+    assert bench.cache.is_assumed("uid-default-p")
+    assert bench.one.schedule(bench.pop(make_pod("q").req(cpu="2"))) is None
+    assert bench.bound == []
+
+
+def test_a_pod_that_fits_nowhere_is_queued_with_the_plugins_to_blame_and_told_why() -> None:
+    bench = Bench()
+    bench.node("n1", cpu="1")
+    assert bench.one.schedule(bench.pop(make_pod("p").req(cpu="2"))) is None
+    waiting = bench.queue.get("uid-default-p")
+    assert waiting is not None
+    assert waiting.unschedulable_plugins == {"NodeResourcesFit"}
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    assert bench.events.said == [
+        Said("default/p", "Warning", "FailedScheduling", "Scheduling", message, NAME),
+    ]
+    ((key, condition),) = bench.conditions.patched
+    assert key == "default/p"
+    assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
+    assert condition.message == message
+    assert bench.attempts("unschedulable") == 1
+
+
+def test_a_pod_that_is_being_deleted_is_skipped_with_an_event() -> None:
+    bench = Bench()
+    bench.node("n1")
+    queued = bench.pop(make_pod("p").terminating())
+    assert bench.one.schedule(queued) is None
+    assert [said.note for said in bench.events.said] == ["skip schedule deleting pod: default/p"]
+    assert not bench.queue.is_in_flight("uid-default-p")
+    assert len(bench.queue) == 0
+
+
+def test_a_pod_that_the_cache_holds_already_is_skipped_in_silence() -> None:
+    bench = Bench()
+    bench.node("n1")
+    queued = bench.pop(make_pod("p"))
+    bench.cache.set_pod(PodInfo(make_pod("p").node("n1").obj()))
+    assert bench.one.schedule(queued) is None
+    assert bench.events.said == []
+    bench.queue.check()
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_rejection_after_the_decision_undoes_it(point: str) -> None:
+    answers = {point: unschedulable("not here")}
+    steps = Steps(**answers)
+    bench = Bench({"reserve": [steps], "permit": [steps]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p"))) is None
+    assert steps.asked[-1] == "unreserve"
+    assert not bench.cache.is_assumed("uid-default-p")
+    waiting = bench.queue.get("uid-default-p")
+    assert waiting is not None
+    assert waiting.unschedulable_plugins == {"Steps"}
+    assert bench.events.said[0].note == "not here"
+
+
+def test_a_pending_rejection_waits_for_its_plugin_without_backoff() -> None:
+    steps = Steps(permit=Status(Code.PENDING, ("soon",)))
+    bench = Bench({"permit": [steps]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p"))) is None
+    waiting = bench.queue.get("uid-default-p")
+    assert waiting is not None
+    assert waiting.pending_plugins == {"Steps"}
+    assert not waiting.unschedulable_plugins
+
+
+def test_a_fault_of_a_plugin_is_an_error_with_its_backoff() -> None:
+    steps = Steps(reserve=Status(Code.ERROR, ("out of order",)))
+    bench = Bench({"reserve": [steps]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p"))) is None
+    assert bench.attempts("error") == 1
+    assert bench.queue.counts().backoff == 1
+    ((_, condition),) = bench.conditions.patched
+    assert condition.reason == "SchedulerError"
+    assert condition.message == 'running Reserve plugin "Steps": out of order'
+
+
+# --- the binding cycle --------------------------------------------------------------------------------------------
+
+
+async def test_a_binding_that_works_ends_the_flight_and_tells_everybody() -> None:
+    steps = Steps()
+    bench = Bench({"postBind": [steps]})
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    assert bench.queue.is_in_flight("uid-default-p")
+    bench.clock.advance(0.5)
+    await bench.one.bind(cycle)
+    assert bench.bound == [("default/p", "n1")]
+    assert not bench.queue.is_in_flight("uid-default-p")
+    assert bench.cache.is_assumed("uid-default-p")  # until the watch confirms
+    assert steps.asked == ["post_bind"]
+    assert bench.conditions.forgotten == ["uid-default-p"]
+    note = "Successfully assigned default/p to n1"
+    assert bench.events.said == [Said("default/p", "Normal", "Scheduled", "Binding", note, NAME)]
+    assert bench.attempts("scheduled") == 1
+    attempt = bench.metrics.scheduling_attempt_duration_seconds.labels("scheduled", NAME)
+    assert (attempt.count, attempt.sum) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    "error", [Conflict("taken", status=409), NotFound("no such pod", status=404), APIError("no", status=422)]
+)
+async def test_a_binding_that_fails_gives_the_room_back_and_the_pod_to_the_queue(error: APIError) -> None:
+    steps = Steps()
+    bench = Bench({"reserve": [steps]})
+    bench.node("n1")
+    bench.answer = error
+    await bench.one.bind(bench.decide(make_pod("p")))
+    assert steps.asked == ["reserve", "unreserve"]
+    assert bench.cache.get("uid-default-p") is None
+    assert bench.queue.counts().backoff == 1
+    assert bench.attempts("error") == 1
+    assert bench.events.said[0].note == f'running Bind plugin "DefaultBinder": {error}'
+    assert bench.metrics.bind_conflicts_total.value == isinstance(error, Conflict)
+    bench.queue.check()
+    bench.cache.check()
+
+
+async def test_room_given_back_wakes_those_who_were_turned_away_meanwhile() -> None:
+    bench = Bench()
+    bench.node("n1", cpu="1")
+    first = bench.decide(make_pod("first").req(cpu="1"))
+    assert bench.one.schedule(bench.pop(make_pod("second").req(cpu="1"))) is None
+    assert bench.queue.counts().unschedulable == 1
+    bench.answer = Conflict("taken", status=409)
+    await bench.one.bind(first)
+    assert bench.queue.counts().unschedulable == 0
+
+
+async def test_a_pod_that_was_deleted_meanwhile_does_not_come_back() -> None:
+    bench = Bench()
+    bench.node("n1")
+    bench.answer = NotFound("gone", status=404)
+    cycle = bench.decide(make_pod("p"))
+    del bench.watched["default/p"]
+    await bench.one.bind(cycle)
+    assert len(bench.queue) == 0
+    assert not bench.queue.is_in_flight("uid-default-p")
+    assert bench.events.said == []
+    assert bench.conditions.patched == []
+
+
+async def test_a_pod_recreated_or_bound_elsewhere_meanwhile_does_not_come_back_either() -> None:
+    for now in (make_pod("p").uid("another"), make_pod("p").node("n2")):
+        bench = Bench()
+        bench.node("n1")
+        bench.answer = Conflict("taken", status=409)
+        cycle = bench.decide(make_pod("p"))
+        bench.watched["default/p"] = now.obj()
+        await bench.one.bind(cycle)
+        assert len(bench.queue) == 0
+        assert bench.conditions.patched == []
+
+
+async def test_a_pod_confirmed_by_the_watch_before_the_answer_failed_keeps_its_room() -> None:
+    bench = Bench()
+    bench.node("n1")
+    bench.answer = Conflict("already assigned", status=409)
+    cycle = bench.decide(make_pod("p"))
+    confirmed = make_pod("p").node("n1").obj()
+    bench.watched["default/p"] = confirmed
+    bench.cache.set_pod(PodInfo(confirmed))
+    await bench.one.bind(cycle)
+    assert bench.cache.get("uid-default-p") is not None
+
+
+async def test_what_a_pod_became_while_its_binding_failed_is_what_is_tried_next() -> None:
+    bench = Bench()
+    bench.node("n1")
+    bench.answer = Conflict("taken", status=409)
+    cycle = bench.decide(make_pod("p"))
+    changed = make_pod("p").label(version="2").obj()
+    bench.watched["default/p"] = changed
+    bench.queue.update(None, PodInfo(changed), bench.clock.now())
+    await bench.one.bind(cycle)
+    waiting = bench.queue.get("uid-default-p")
+    assert waiting is not None
+    assert waiting.pod_info.pod is changed
+
+
+async def test_a_pod_told_to_wait_is_bound_when_it_is_allowed() -> None:
+    steps = Steps(permit=Status(Code.WAIT))
+    bench = Bench({"permit": [steps]})
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    assert cycle.waits == {"Steps": 5.0}
+    binding = asyncio.ensure_future(bench.one.bind(cycle))
+    await asyncio.sleep(0)
+    waiting = bench.waiting.get("uid-default-p")
+    assert waiting is not None
+    waiting.allow("Steps")
+    await binding
+    assert bench.bound == [("default/p", "n1")]
+    assert len(bench.waiting) == 0
+    assert bench.metrics.permit_wait_duration_seconds.labels("Success").count == 1
+
+
+# --- nominations --------------------------------------------------------------------------------------------------
+
+
+class Promise:
+    """PostFilter: this nomination."""
+
+    name = "Promise"
+
+    def __init__(self, node_name: str | None) -> None:
+        self._node_name = node_name
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        return PostFilterResult(self._node_name), None
+
+
+BIG = make_pod("p").req(cpu="9")
+
+
+@pytest.mark.parametrize(
+    ("before", "promise", "written", "known"),
+    [("", "n1", "n1", "n1"), ("n1", "", "", ""), ("n1", None, None, "n1"), ("", None, None, "")],
+)
+def test_what_post_filter_plugins_promise_is_known_at_once_and_written_with_the_condition(
+    before: str, promise: str | None, written: str | None, known: str
+) -> None:
+    bench = Bench({"postFilter": [Promise(promise)]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(BIG.nominated_node(before))) is None
+    assert bench.conditions.nominations == [written]
+    assert bench.nominator.node_of("uid-default-p") == known
+
+
+def test_without_preemption_a_pod_that_fits_nowhere_loses_its_nomination() -> None:
+    bench = Bench()
+    bench.node("n1")
+    queued = bench.pop(BIG.nominated_node("n1"))
+    bench.nominator.nominate(queued.pod_info, None)
+    assert bench.one.schedule(queued) is None
+    assert bench.conditions.nominations == [""]
+    assert bench.nominator.node_of("uid-default-p") == ""
+
+
+def test_a_pod_that_fits_on_the_nominated_node_goes_there_and_claims_it_no_longer() -> None:
+    bench = Bench()
+    for name in ("n1", "n2", "n3"):
+        bench.node(name, cpu="4" if name == "n2" else "64")
+    queued = bench.pop(make_pod("p").nominated_node("n2"))
+    bench.nominator.nominate(queued.pod_info, None)
+    cycle = bench.one.schedule(queued)
+    assert cycle is not None
+    assert cycle.node_name == "n2"
+    assert len(bench.nominator) == 0
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_pod_turned_away_after_the_decision_loses_its_nomination(point: str) -> None:
+    answers = {point: unschedulable("not here")}
+    steps = Steps(**answers)
+    bench = Bench({"reserve": [steps], "permit": [steps], "postFilter": [Promise("n1")]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p").nominated_node("n1"))) is None
+    assert bench.conditions.nominations == [""]
+    assert len(bench.nominator) == 0
+
+
+async def test_a_pod_whose_binding_failed_loses_its_nomination() -> None:
+    bench = Bench()
+    bench.node("n1")
+    bench.answer = Conflict("taken", status=409)
+    await bench.one.bind(bench.decide(make_pod("p").nominated_node("n1")))
+    assert bench.conditions.nominations == [""]
+    assert len(bench.nominator) == 0
+
+
+def test_a_pod_that_was_deleted_meanwhile_is_nominated_no_more() -> None:
+    bench = Bench({"postFilter": [Promise("n1")]})
+    bench.node("n1")
+    queued = bench.pop(BIG)
+    bench.nominator.nominate(queued.pod_info, "n1")
+    bench.watched.clear()
+    assert bench.one.schedule(queued) is None
+    assert len(bench.nominator) == 0
+
+
+class Before:
+    """PreBind: work to do or not, or a fault at its flight check; and who asked for what, in order."""
+
+    name = "Before"
+
+    def __init__(self, flight: Status | None, outcome: Status | None = None) -> None:
+        self._flight, self._outcome = flight, outcome
+        self.asked: list[str] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.asked.append("flight")
+        return self._flight
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        self.asked.append("work")
+        await self.may_end.wait()
+        return self._outcome
+
+
+@pytest.mark.parametrize(
+    ("flight", "permit", "nominated"),
+    [(SKIP, None, False), (None, None, True), (SKIP, Status(Code.WAIT), True), (None, Status(Code.WAIT), True)],
+)
+async def test_a_pod_that_cannot_be_bound_at_once_is_nominated_first(
+    flight: Status | None, permit: Status | None, nominated: bool
+) -> None:
+    before, steps = Before(flight), Steps(permit=permit)
+    bench = Bench({"preBind": [before], "permit": [steps]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    assert bench.conditions.nominated == ([("default/p", "n1")] if nominated else [])
+    waiting = bench.waiting.get("uid-default-p")
+    assert (waiting is not None) == (permit is not None)
+    if waiting is not None:
+        assert before.asked == ["flight"]
+        waiting.allow("Steps")
+    await binding
+    assert before.asked == (["flight"] if flight == SKIP else ["flight", "work"])
+    assert bench.bound == [("default/p", "n1")]
+    assert len(bench.waiting) == len(bench.pre_binds) == 0
+
+
+async def test_a_fault_before_pre_bind_ends_the_binding_before_anybody_waits() -> None:
+    before, steps = Before(Status(Code.ERROR, ("out of order",))), Steps(permit=Status(Code.WAIT))
+    bench = Bench({"preBind": [before], "permit": [steps]})
+    bench.node("n1")
+    await bench.one.bind(bench.decide(make_pod("p")))
+    assert bench.conditions.nominated == bench.bound == []
+    assert before.asked == ["flight"]
+    ((_, condition),) = bench.conditions.patched
+    assert condition.message == 'running PreBindPreFlight "Before": out of order'
+    assert not bench.cache.is_assumed("uid-default-p")
+
+
+async def test_a_pod_whose_room_is_needed_can_be_stopped_while_it_waits_for_permit_plugins() -> None:
+    bench = Bench({"permit": [Steps(permit=Status(Code.WAIT))]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    (waiting,) = bench.waiting
+    assert waiting.preempt("Steps", "preempted")
+    await binding
+    assert bench.bound == []
+    ((_, condition),) = bench.conditions.patched
+    assert (condition.reason, condition.message) == ("SchedulerError", "waiting on permit for pod: preempted")
+
+
+async def test_a_pod_whose_room_is_needed_can_be_stopped_in_pre_bind() -> None:
+    before = Before(None)
+    before.may_end.clear()
+    bench = Bench({"preBind": [before]})
+    bench.node("n1")
+    binding = asyncio.ensure_future(bench.one.bind(bench.decide(make_pod("p"))))
+    await asyncio.sleep(0)
+    assert bench.pre_binds.break_off("uid-default-p", "preempted")
+    await binding
+    assert bench.bound == []
+    assert bench.queue.counts().backoff == 1
+    assert not bench.pre_binds.break_off("uid-default-p", "too late")
+
+
+# --- pods that plugins activate -----------------------------------------------------------------------------------
+
+
+class Activating(Steps):
+    """Names a pod at Reserve, and another one when bound."""
+
+    def __init__(self, first: PodInfo, second: PodInfo) -> None:
+        super().__init__()
+        self._first, self._second = first, second
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        state.pods_to_activate[self._first.uid] = self._first
+        return None
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        state.pods_to_activate[self._second.uid] = self._second
+
+
+async def test_pods_that_plugins_name_are_activated_with_the_decision_and_with_the_binding() -> None:
+    steps = Activating(*(PodInfo(make_pod(name).uid(name).obj()) for name in ("first", "second")))
+    bench = Bench({"reserve": [steps], "postBind": [steps]})
+    bench.node("n1")
+    waiting = [bench.pop(make_pod(name).uid(name)) for name in ("first", "second")]
+    for queued in waiting:
+        bench.queue.add_unschedulable_if_not_present(queued, bench.clock.now(), {"NodeAffinity"})
+    cycle = bench.decide(make_pod("p"))
+    assert [queued.pool for queued in waiting] == [Pool.ACTIVE, Pool.UNSCHEDULABLE]
+    await bench.one.bind(cycle)
+    assert [queued.pool for queued in waiting] == [Pool.ACTIVE, Pool.ACTIVE]

@@ -1,0 +1,185 @@
+"""What the parts report, under kube-scheduler's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kscheduler.observability.measurements import Measurements, RestClientMeasurements
+from kscheduler.observability.metrics import Metrics
+from kscheduler.queue.scheduling_queue import QueueCounts
+
+
+class Queue:
+    def __init__(self) -> None:
+        self.rejected: dict[tuple[str, str], int] = {("Fit", "a"): 3}
+        self.missed: dict[str, int] = {"NodeAdd": 5}
+
+    def counts(self) -> QueueCounts:
+        return QueueCounts(active=1, backoff=2, unschedulable=3, gated=4)
+
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        return self.rejected
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        return self.missed
+
+
+def test_a_bound_pod_counts_as_an_attempt_with_its_durations() -> None:
+    metrics = Metrics()
+    Measurements(metrics).scheduled("a", attempt_s=0.5, since_first_attempt_s=3.0, attempts=2)
+    assert metrics.schedule_attempts_total.labels("scheduled", "a").value == 1
+    assert metrics.scheduling_attempt_duration_seconds.labels("scheduled", "a").sum == 0.5
+    assert metrics.pod_scheduling_attempts.sum == 2
+    assert metrics.pod_scheduling_sli_duration_seconds.labels("2").sum == 3.0
+
+
+def test_a_pod_that_was_not_bound_counts_by_result() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.not_scheduled("a", "unschedulable", 0.1)
+    measurements.not_scheduled("a", "error", 0.2)
+    measurements.not_scheduled("a", "error", 0.3)
+    assert metrics.schedule_attempts_total.labels("unschedulable", "a").value == 1
+    assert metrics.schedule_attempts_total.labels("error", "a").value == 2
+
+
+def test_extension_points_are_timed_by_point_status_and_profile() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    for seconds in (0.1, 0.2):
+        measurements.extension_point("Filter", "Success", "a", seconds)
+    child = metrics.framework_extension_point_duration_seconds.labels("Filter", "Success", "a")
+    assert child.count == 2
+
+
+def test_preemptions_are_counted_with_their_victims_and_their_work() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.preemption_attempted()
+    measurements.preemption_chosen(4)
+    measurements.preemption_ended("success", 0.25)
+    assert metrics.preemption_attempts_total.value == 1
+    assert metrics.preemption_victims.sum == 4
+    assert metrics.preemption_goroutines_execution_total.labels("success").value == 1
+    assert metrics.preemption_goroutines_duration_seconds.labels("success").sum == 0.25
+
+
+def test_single_happenings_are_counted() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.incoming("active", "PodAdd")
+    measurements.bind_conflict()
+    measurements.bad_object("pods")
+    measurements.loop_lag(0.25)
+    measurements.permit_waited("Success", 2.0)
+    assert metrics.queue_incoming_pods_total.labels("active", "PodAdd").value == 1
+    assert metrics.bind_conflicts_total.value == 1
+    assert metrics.informer_bad_objects_total.labels("pods").value == 1
+    assert metrics.event_loop_lag_seconds.sum == 0.25
+    assert metrics.permit_wait_duration_seconds.labels("Success").sum == 2.0
+
+
+def test_the_queues_gauges_are_read_at_each_scrape_and_keep_zeros_for_what_is_over() -> None:
+    metrics = Metrics()
+    queue = Queue()
+    Measurements(metrics).show_queue(queue)
+    text = metrics.exposition().decode()
+    assert 'scheduler_pending_pods{queue="backoff"} 2.0' in text
+    assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 3.0' in text
+    assert 'scheduler_inflight_events{event="NodeAdd"} 5.0' in text
+    queue.rejected, queue.missed = {}, {}
+    text = metrics.exposition().decode()
+    assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 0.0' in text
+    assert 'scheduler_inflight_events{event="NodeAdd"} 0.0' in text
+
+
+def test_requests_are_counted_by_code_verb_and_host() -> None:
+    metrics = Metrics()
+    requests = RestClientMeasurements(metrics)
+    requests.observe("POST", "127.0.0.1:6443", "201", 0.01)
+    requests.observe_rate_limiter("POST", "127.0.0.1:6443", 0.5)
+    assert metrics.rest_client_requests_total.labels("201", "POST", "127.0.0.1:6443").value == 1
+    assert metrics.rest_client_rate_limiter_duration_seconds.labels("POST", "127.0.0.1:6443").sum == 0.5
+
+
+def test_pools_of_wasm_guests_count_runs_faults_sizes_and_quarantines() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.wasm_called("a", 0.001, "")
+    measurements.wasm_called("a", 0.02, "deadline")
+    measurements.wasm_called("a", 0.0, "unavailable")
+    measurements.wasm_sizes("a", 2, 17)
+    measurements.wasm_quarantined("a", True, "too slow")
+    assert metrics.wasm_calls_total.labels("a").value == 2
+    assert metrics.wasm_call_duration_seconds.labels("a").sum == 0.021
+    assert metrics.wasm_faults_total.labels("a", "deadline").value == 1
+    assert metrics.wasm_faults_total.labels("a", "unavailable").value == 1
+    assert (metrics.wasm_instances.labels("a").value, metrics.wasm_memory_pages.labels("a").value) == (2, 17)
+    assert metrics.wasm_quarantined.labels("a").value == 1
+    measurements.wasm_quarantined("a", False, "")
+    assert metrics.wasm_quarantined.labels("a").value == 0
+
+
+class MetricState(NamedTuple):
+    metric: str
+    age_s: float | None
+    fresh: int
+    stale: int
+    absent: int
+
+
+def test_sources_of_live_metrics_count_by_result_and_show_their_breaker() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.source_asked("p", "success", 0.25)
+    measurements.source_asked("p", "error", 5.0)
+    measurements.source_state("p", 2, 3)
+    assert metrics.metric_source_requests_total.labels("p", "error").value == 1
+    assert metrics.metric_source_request_duration_seconds.labels("p").sum == 5.25
+    assert metrics.metric_source_breaker_state.labels("p").value == 2
+    assert metrics.metric_source_consecutive_failures.labels("p").value == 3
+
+
+def test_what_policies_do_counts_by_policy() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    for what in ("neutral", "last-good", "last-good", "relaxed:2", "deadline", "something else"):
+        measurements.policy_counted(what, "team/hot")
+    assert metrics.metric_policy_fallbacks_total.labels("team/hot", "last-good").value == 2
+    assert metrics.metric_policy_fallbacks_total.labels("team/hot", "neutral").value == 1
+    assert metrics.metric_policy_relaxations_total.labels("team/hot", "2").value == 1
+    assert metrics.metric_policy_deadlines_total.labels("team/hot").value == 1
+
+
+def test_of_what_is_gone_nothing_is_shown_for_ever() -> None:
+    metrics = Metrics(process=False)
+    measurements = Measurements(metrics)
+    for name in ("gone", "stays"):
+        for what in ("neutral", "relaxed:1", "deadline"):
+            measurements.policy_counted(what, f"policy-{name}")
+        measurements.samples_refused(f"metric-{name}", {"nan": 1, "older": 2})
+    measurements.policy_gone("policy-gone")
+    measurements.metric_gone("metric-gone")
+    text = metrics.exposition().decode()
+    assert "gone" not in text
+    assert text.count("policy-stays") == 3
+    assert text.count("metric-stays") == 2
+
+
+def test_live_metrics_are_read_at_each_scrape_and_what_is_gone_is_not_shown() -> None:
+    metrics = Metrics(process=False)
+    measurements = Measurements(metrics)
+    states, plans = [MetricState("load", 12.5, 3, 1, 0), MetricState("heat", None, 0, 0, 4)], {"hot": True}
+    measurements.show_metrics(lambda: states, lambda: plans)
+    measurements.show_policies(lambda: {("MetricPolicy", "invalid"): 2})
+    text = metrics.exposition().decode()
+    assert 'kscheduler_metric_sample_age_seconds{metric="load"} 12.5' in text
+    assert 'kscheduler_metric_sample_age_seconds{metric="heat"}' not in text
+    assert 'kscheduler_metric_nodes{metric="load",state="stale"} 1.0' in text
+    assert 'kscheduler_metric_policy_plan_b{policy="hot"} 1.0' in text
+    assert 'kscheduler_policy_objects{kind="MetricPolicy",state="invalid"} 2.0' in text
+    del states[0], plans["hot"]
+    text = metrics.exposition().decode()
+    assert 'metric="load"' not in text
+    assert "policy=" not in text

@@ -1,0 +1,436 @@
+"""Informer events in every order they can come in, and what cache and queue make of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from kscheduler.api.objects import LabelSelector, Node, ObjectMeta
+from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.cache.cache import Cache
+from kscheduler.clock import ManualClock
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.status import Status, unschedulable
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.requeue import ANY_PROFILE
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
+from kscheduler.testing import PodBuilder, make_node, make_pod
+from kscheduler.watch.eventhandlers import (
+    BudgetEvents,
+    NodeEvents,
+    PodEvents,
+    TimedEvents,
+    node_event_name,
+    pod_event_name,
+)
+from tests.scenarios.changes import cordon, heartbeat, label_pod, relabel, resize
+
+P, N = "uid-default-p", "n1"
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = ManualClock(now=50.0)
+        self.cache = Cache()
+        self.gate: Status | None = None  # what PreEnqueue says
+        self.queue = SchedulingQueue(
+            lambda queued: (-queued.pod_info.priority, queued.timestamp),
+            lambda pod: self.gate,
+            registered={
+                ANY_PROFILE: {
+                    "Nodes": [ClusterEvent(EventResource.NODE, Action.ALL)],
+                    "NewNodes": [ClusterEvent(EventResource.NODE, Action.ADD)],
+                    "Rooms": [ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)],
+                    "Assigned": [ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE)],
+                }
+            },
+        )
+        self.nominator = Nominator()
+        self.metrics = Metrics()
+        self.wakes = 0
+        self.gone: list[str] = []
+        measurements = Measurements(self.metrics)
+        self.pods = PodEvents(
+            self.cache,
+            self.queue,
+            {"default-scheduler", "second"},
+            self.nominator,
+            clock=self.clock,
+            measurements=measurements,
+            wake=self._wake,
+            on_gone=self.gone.append,
+        )
+        self.nodes = NodeEvents(self.cache, self.queue, clock=self.clock, measurements=measurements, wake=self._wake)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def pop(self) -> QueuedPodInfo:
+        queued = self.queue.pop(self.clock.now())
+        assert queued is not None
+        return queued
+
+    def wait_for(self, plugin: str) -> None:
+        """A pod that this plugin turned away."""
+        self.pods.on_add(make_pod("waiting").obj())
+        self.queue.add_unschedulable_if_not_present(self.pop(), self.clock.now(), {plugin})
+        assert self.queue.counts().unschedulable == 1
+
+    @property
+    def woke(self) -> bool:
+        return self.queue.counts().unschedulable == 0
+
+    def check(self) -> None:
+        self.queue.check()
+        self.cache.check()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def pending(version: str = "1") -> PodBuilder:
+    return make_pod("p").resource_version(version)
+
+
+# --- pods that wait -----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_of_ours_without_a_node_is_queued(bench: Bench) -> None:
+    for name in ("default-scheduler", "second"):
+        bench.pods.on_add(make_pod(name).scheduler_name(name).obj())
+    assert bench.queue.counts().active == 2
+    assert bench.wakes == 2
+
+
+def test_a_pod_of_another_scheduler_is_ignored_until_it_is_bound(bench: Bench) -> None:
+    theirs = pending().scheduler_name("other")
+    bench.pods.on_add(theirs.obj())
+    assert (len(bench.queue), bench.cache.get(P)) == (0, None)
+    bench.pods.on_update(theirs.obj(), theirs.node(N).obj())
+    state = bench.cache.get(P)
+    assert state is not None
+    assert state.node_name == N
+
+
+def test_a_change_of_a_waiting_pod_reaches_the_queue(bench: Bench) -> None:
+    old, new = pending("1").obj(), pending("2").priority(7).obj()
+    bench.pods.on_add(old)
+    bench.pods.on_update(old, new)
+    assert bench.pop().pod_info.pod is new
+
+
+def test_a_waiting_pod_that_is_deleted_leaves_the_queue(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    bench.pods.on_delete(pending().obj())
+    assert len(bench.queue) == 0
+    assert bench.gone == [P]
+
+
+def test_a_pod_recreated_between_two_looks_is_deleted_and_added(bench: Bench) -> None:
+    old, new = pending().obj(), pending().uid("another").obj()
+    bench.pods.on_add(old)
+    bench.pods.on_update(old, new)
+    assert bench.gone == [P]
+    assert [queued.uid for queued in bench.queue.pending_pods()] == ["another"]
+
+
+# --- pods that are bound ------------------------------------------------------------------------------------------
+
+
+def test_a_pod_bound_by_somebody_else_moves_from_the_queue_to_the_cache(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    bench.pods.on_update(pending().obj(), pending().node(N).obj())
+    assert len(bench.queue) == 0
+    assert bench.cache.get(P) is not None
+    assert bench.gone == [P]
+
+
+def test_a_pod_assumed_by_us_and_bound_by_somebody_else_is_where_they_put_it(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    bench.cache.assume(bench.pop().pod_info, N)
+    bench.pods.on_update(pending().obj(), pending().node("n2").obj())
+    state = bench.cache.get(P)
+    assert state is not None
+    assert (state.node_name, state.assumed) == ("n2", False)
+    bench.check()
+
+
+def test_a_pod_we_bound_is_confirmed_by_the_watch(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    bench.cache.assume(bench.pop().pod_info, N)
+    bench.queue.done(P)
+    bench.pods.on_update(pending().obj(), pending().node(N).obj())
+    assert not bench.cache.is_assumed(P)
+    assert bench.cache.sizes()["assumed_pods"] == 0
+    bench.check()
+
+
+@pytest.mark.parametrize("again", ["add", "update"])
+def test_what_the_watch_tells_late_of_a_pod_we_have_bound_does_not_queue_it_again(bench: Bench, again: str) -> None:
+    bench.pods.on_add(pending("1").obj())
+    bench.cache.assume(bench.pop().pod_info, N)
+    bench.queue.done(P)  # the binding is written
+    if again == "add":
+        bench.pods.on_add(pending("2").obj())
+    else:
+        bench.pods.on_update(pending("1").obj(), pending("2").label(a="b").obj())
+    assert len(bench.queue) == 0
+    bench.check()
+
+
+def test_a_change_while_the_binding_is_written_counts_if_the_pod_returns(bench: Bench) -> None:
+    bench.pods.on_add(pending("1").obj())
+    queued = bench.pop()
+    bench.cache.assume(queued.pod_info, N)
+    changed = pending("2").label(a="b").obj()
+    bench.pods.on_update(pending("1").obj(), changed)
+    assert len(bench.queue) == 0
+    bench.cache.forget(P)
+    bench.queue.requeue_after_error(queued, bench.clock.now())
+    (waiting,) = bench.queue.pending_pods()
+    assert waiting.pod_info.pod is changed
+
+
+def test_a_pod_deleted_while_its_binding_is_written_is_gone_everywhere(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    queued = bench.pop()
+    bench.cache.assume(queued.pod_info, N)
+    bench.pods.on_delete(pending().obj())
+    assert bench.cache.get(P) is None
+    bench.queue.requeue_after_error(queued, bench.clock.now())
+    assert len(bench.queue) == 0
+    bench.check()
+
+
+def test_a_pod_that_grew_on_its_node_is_counted_anew(bench: Bench) -> None:
+    bench.nodes.on_add(make_node(N).capacity(cpu="8").obj())
+    small, large = make_pod("p").node(N).req(cpu="1").obj(), make_pod("p").node(N).req(cpu="3").obj()
+    bench.pods.on_add(small)
+    bench.pods.on_update(small, large)
+    info = bench.cache.table.get(N)
+    assert info is not None
+    assert info.requested.cpu_milli == 3000
+    bench.check()
+
+
+# --- who is woken -------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_pod_that_goes_wakes_those_who_wait_for_room(bench: Bench) -> None:
+    bench.wait_for("Rooms")
+    bench.pods.on_add(pending().node(N).obj())
+    assert not bench.woke
+    bench.pods.on_delete(pending().node(N).obj())
+    assert bench.woke
+
+
+def test_a_waiting_pod_that_goes_wakes_nobody(bench: Bench) -> None:
+    bench.wait_for("Rooms")
+    bench.pods.on_add(pending().obj())
+    bench.pods.on_delete(pending().obj())
+    assert not bench.woke
+
+
+def test_a_pod_that_gets_a_node_or_changes_there_wakes_those_who_wait_for_that(bench: Bench) -> None:
+    bench.wait_for("Assigned")
+    bound = pending().node(N).obj()
+    bench.pods.on_add(bound)
+    assert bench.woke
+    other = Bench()
+    other.pods.on_add(bound)
+    other.wait_for("Assigned")
+    other.pods.on_update(bound, label_pod(a="b")(bound))
+    assert other.woke
+
+
+def node() -> Node:
+    return make_node(N).capacity(cpu="4", memory="8Gi").obj()
+
+
+@pytest.mark.parametrize("change", [cordon(), relabel(zone="a"), resize(cpu="8")])
+def test_a_node_that_changes_wakes_those_who_wait_for_nodes_if_the_change_could_help(
+    bench: Bench, change: Callable[[Node], Node]
+) -> None:
+    bench.nodes.on_add(node())
+    bench.wait_for("Nodes")
+    bench.nodes.on_update(node(), change(node()))
+    assert bench.woke == (change(node()).spec.unschedulable is False)
+
+
+def test_a_heartbeat_wakes_only_those_who_wait_for_annotations(bench: Bench) -> None:
+    bench.nodes.on_add(node())
+    bench.wait_for("NewNodes")
+    bench.nodes.on_update(node(), heartbeat("x")(node()))
+    assert not bench.woke
+
+
+def test_nodes_come_and_go_in_the_cache_and_wake(bench: Bench) -> None:
+    bench.wait_for("Nodes")
+    bench.nodes.on_add(node())
+    assert bench.woke
+    assert bench.cache.sizes()["nodes"] == 1
+    bench.nodes.on_delete(node())
+    bench.nodes.on_delete(node())
+    assert bench.cache.sizes()["nodes"] == 0
+
+
+# --- objects that cannot be read ----------------------------------------------------------------------------------
+
+
+def bad_pod(name: str = "p") -> PodBuilder:
+    return make_pod(name).req(cpu="??")
+
+
+def test_a_pod_that_cannot_be_read_is_logged_counted_and_left_out(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        bench.pods.on_add(bad_pod().obj())
+    (record,) = caplog.records
+    assert (record.message, record.__dict__["pod"]) == ("pod cannot be read and is left out", "default/p")
+    assert "resources.requests[cpu]" in record.__dict__["err"]
+    assert bench.metrics.informer_bad_objects_total.labels("pods").value == 1
+    assert len(bench.queue) == 0
+
+
+def test_a_waiting_pod_that_becomes_unreadable_leaves_the_queue_and_returns_when_mended(bench: Bench) -> None:
+    good, bad = pending("1").obj(), bad_pod().resource_version("2").obj()
+    bench.pods.on_add(good)
+    bench.pods.on_update(good, bad)
+    assert len(bench.queue) == 0
+    bench.pods.on_update(bad, pending("3").obj())
+    assert len(bench.queue) == 1
+
+
+def test_a_bound_pod_that_cannot_be_read_can_be_deleted(bench: Bench) -> None:
+    bad = bad_pod().node(N).obj()
+    bench.pods.on_add(bad)
+    bench.pods.on_delete(bad)
+    bench.check()
+
+
+def test_a_node_that_cannot_be_read_takes_no_pods(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bad = resize(cpu="-1")(node())
+    bench.nodes.on_add(node())
+    with caplog.at_level(logging.ERROR):
+        bench.nodes.on_update(node(), bad)
+    assert bench.cache.sizes()["nodes"] == 0
+    assert [record.message for record in caplog.records] == ["node cannot be read and takes no pods"]
+    assert bench.metrics.informer_bad_objects_total.labels("nodes").value == 1
+
+
+def test_a_node_that_is_mended_is_a_new_node_to_those_who_wait_for_one(bench: Bench) -> None:
+    bad = resize(cpu="-1")(node())
+    bench.nodes.on_add(bad)
+    bench.wait_for("NewNodes")
+    bench.nodes.on_update(bad, node())
+    assert bench.cache.sizes()["nodes"] == 1
+    assert bench.woke
+
+
+# --- disruption budgets -------------------------------------------------------------------------------------------
+
+
+def test_budgets_are_kept_as_the_watch_says() -> None:
+    budgets = DisruptionBudgets()
+    events = BudgetEvents(budgets)
+    spec = PodDisruptionBudgetSpec(LabelSelector(match_labels={"app": "web"}))
+    old = PodDisruptionBudget(ObjectMeta("web", "ns"), spec, PodDisruptionBudgetStatus(disruptions_allowed=1))
+    new = PodDisruptionBudget(ObjectMeta("web", "ns"), spec, PodDisruptionBudgetStatus(disruptions_allowed=2))
+    events.on_add(old)
+    assert [budget.allowed for budget in budgets.within("ns")] == [1]
+    events.on_update(old, new)
+    assert [budget.allowed for budget in budgets.within("ns")] == [2]
+    events.on_delete(new)
+    assert not budgets.within("ns")
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_timed_under_kube_schedulers_names() -> None:
+    bench = Bench()
+    clock = iter(range(100))
+    timed = TimedEvents(
+        bench.pods, pod_event_name, stopwatch=lambda: float(next(clock)), measurements=Measurements(bench.metrics)
+    )
+    free, bound = pending().obj(), pending().node(N).obj()
+    timed.on_add(free)
+    timed.on_update(free, bound)
+    timed.on_delete(bound)
+    family = bench.metrics.event_handling_duration_seconds
+    found = {labels[0]: child.sum for labels, child in family.items()}
+    assert found == {"UnschedulablePodAdd": 1.0, "AssignedPodUpdate": 1.0, "AssignedPodDelete": 1.0}
+    assert node_event_name(node()) == "Node"
+
+
+# --- nominated pods -----------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_pod_whose_status_names_a_node_is_nominated_there(bench: Bench) -> None:
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    assert bench.nominator.node_of(P) == N
+    bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
+    assert bench.nominator.node_of(P) == "n2"
+    bench.pods.on_delete(pending("2").nominated_node("n2").obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_gated_pod_and_one_of_another_scheduler_claim_nothing(bench: Bench) -> None:
+    bench.gate = unschedulable("closed").of("Gate")
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    bench.pods.on_add(make_pod("theirs").scheduler_name("other").nominated_node(N).obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_pod_that_gets_a_node_or_becomes_unreadable_claims_none(bench: Bench) -> None:
+    claiming = pending().nominated_node(N)
+    bench.pods.on_add(claiming.obj())
+    bench.pods.on_update(claiming.obj(), claiming.node("n2").obj())
+    assert len(bench.nominator) == 0
+    bench.pods.on_delete(claiming.node("n2").obj())
+    bench.pods.on_add(claiming.obj())
+    bench.pods.on_update(claiming.obj(), claiming.req(cpu="nonsense").obj())
+    assert len(bench.nominator) == 0
+
+
+def test_a_change_of_a_pod_in_flight_leaves_its_nomination_to_its_cycle(bench: Bench) -> None:
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    bench.pop()
+    bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
+    assert bench.nominator.node_of(P) == N
+
+
+@pytest.mark.parametrize(("priority", "wakes"), [(0, True), (1, True), (-1, False)])
+@pytest.mark.parametrize("how", ["deleted", "taken back", "moved"])
+def test_a_nomination_that_goes_wakes_those_who_had_to_leave_it_the_room(
+    bench: Bench, how: str, priority: int, wakes: bool
+) -> None:
+    bench.wait_for("Rooms")  # of priority 0
+    claiming = pending().priority(priority).nominated_node(N)
+    bench.pods.on_add(claiming.obj())
+    assert not bench.woke
+    if how == "deleted":
+        bench.pods.on_delete(claiming.obj())
+    else:
+        bench.pods.on_update(claiming.obj(), claiming.nominated_node("n2" if how == "moved" else "").obj())
+    assert bench.woke == wakes
+
+
+@pytest.mark.parametrize("binding", [False, True])
+def test_a_nomination_written_or_one_of_a_pod_being_bound_wakes_nobody(bench: Bench, binding: bool) -> None:
+    bench.wait_for("Rooms")
+    before = pending().nominated_node(N) if binding else pending()
+    bench.pods.on_add(before.obj())
+    if binding:
+        bench.cache.assume(bench.pop().pod_info, "n2")
+    bench.pods.on_update(before.obj(), pending("2").nominated_node("n2").obj())
+    assert not bench.woke
