@@ -20,6 +20,7 @@ import uvloop
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
+from kscheduler.client.loop_faults import report_fault
 from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
 from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock
@@ -70,6 +71,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     loop = uvloop.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
+        loop.set_exception_handler(report_fault)
         loop.run_until_complete(serve(config, options, clock, collections, guests, routing))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
