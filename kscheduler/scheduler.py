@@ -57,10 +57,10 @@ from kscheduler.framework.events import (
     EventResource,
     Registration,
 )
+from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
-from kscheduler.framework.ruling import EXTENDER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import NoTelemetry

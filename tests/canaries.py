@@ -155,7 +155,7 @@ RAW: dict[str, Callable[[str], str]] = {
 
 
 class WebServer:
-    """Repeats what it was shown in its answers, as a badly written server does."""
+    """WatchDedup what it was shown in its answers, as a badly written server does."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
-    from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+    from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
     from kscheduler._fast.joining import Joiner, JoinTerms
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
@@ -121,7 +121,7 @@ else:
         from kscheduler._fast.answers import RowAnswers
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
-        from kscheduler._fast.filtering import Crowd, filter_crowded, filter_fit, filter_profiles
+        from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
         from kscheduler._fast.joining import Joiner, JoinTerms
         from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.packing import (
@@ -173,14 +173,14 @@ else:
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference import (
-            Crowd,
+            RowNominated,
             accumulate,
             add_to_rows,
             best_total,
             clear_raw,
-            filter_crowded,
             filter_fit,
             filter_profiles,
+            filter_with_nominated,
             normalize,
             score_balanced,
             score_images,
@@ -246,7 +246,6 @@ __all__ = [
     "TOO_MANY_PODS",
     "UNRESOLVABLE",
     "Conditions",
-    "Crowd",
     "DomainSums",
     "DomainTally",
     "JoinTerms",
@@ -259,6 +258,7 @@ __all__ = [
     "Residents",
     "RowAnswers",
     "RowMask",
+    "RowNominated",
     "RowTotals",
     "Scores",
     "Verdicts",
@@ -273,12 +273,12 @@ __all__ = [
     "clear_raw",
     "copy_use",
     "entry_bit",
-    "filter_crowded",
     "filter_fit",
     "filter_inside",
     "filter_outside",
     "filter_profiles",
     "filter_skew",
+    "filter_with_nominated",
     "filter_without_domain",
     "mean_use",
     "normalize",

@@ -11,16 +11,18 @@ def filter_profiles(
 def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int: ...
 
 @final
-class Crowd:
-    def __new__(cls, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]) -> Crowd: ...
+class RowNominated:
+    def __new__(
+        cls, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]
+    ) -> RowNominated: ...
     @property
     def row(self) -> int: ...
 
-def filter_crowded(
+def filter_with_nominated(
     columns: NodeColumns,
     verdicts: Verdicts,
     request: PodRequest,
-    crowds: Iterable[Crowd],
+    nominated_by_node: Iterable[RowNominated],
     priority: int,
     uid: str,
     code: int,

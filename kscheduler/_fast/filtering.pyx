@@ -71,12 +71,12 @@ def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequ
 
 cdef struct ExpectedC:
     amount_t priority
-    const EntryC* entries  # of a request that the crowd keeps alive
+    const EntryC* entries  # of a request that RowNominated keeps alive
     Py_ssize_t count
 
 
 @cython.final
-cdef class Crowd:
+cdef class RowNominated:
     """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
 
     `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
@@ -112,67 +112,67 @@ cdef class Crowd:
         PyMem_Free(self.c)
 
 
-def filter_crowded(
-    NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, crowds, priority, uid, code,
+def filter_with_nominated(
+    NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, nominated_by_node, priority, uid, code,
     last,
 ):
-    """Put out the nodes that have no room for the pod beside its crowd, with the detail that `filter_fit` has.
+    """Put out the nodes without room for the pod beside those nominated to them, with the detail that `filter_fit` has.
 
-    The crowd are the pods of at least its priority, itself left out. To be called after all filters, of which the
-    highest has the code `last`: what is said of the crowded node stands before what `code` and later ones have said.
+    Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
+    the highest has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
     cdef code_t c_last = <code_t>within("last", last, c_code, MAX_CODE)
     cdef amount_t c_priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
     columns._check_resources(request)
-    cdef Crowd crowd
+    cdef RowNominated nominated
     cdef code_t before
     cdef detail_t lacking
-    for each in crowds:
-        crowd = each
-        if crowd is None:
-            raise TypeError("expected a Crowd, got None")
-        index("row", crowd.row, verdicts.rows)
-        before = verdicts.codes[crowd.row]
+    for each in nominated_by_node:
+        nominated = each
+        if nominated is None:
+            raise TypeError("expected a RowNominated, got None")
+        index("row", nominated.row, verdicts.rows)
+        before = verdicts.codes[nominated.row]
         if before != FEASIBLE and not c_code <= before <= c_last:
             continue
-        lacking = _lacking_beside(columns, crowd, request, c_priority, None)
+        lacking = _lacking_beside(columns, nominated, request, c_priority, None)
         # More pods cannot lack less: only where it makes a difference is it asked who they are.
-        if lacking and (before != c_code or verdicts.details[crowd.row] != lacking):
-            lacking = _lacking_beside(columns, crowd, request, c_priority, uid)
+        if lacking and (before != c_code or verdicts.details[nominated.row] != lacking):
+            lacking = _lacking_beside(columns, nominated, request, c_priority, uid)
         if lacking:
-            verdicts.codes[crowd.row] = c_code
-            verdicts.details[crowd.row] = lacking
+            verdicts.codes[nominated.row] = c_code
+            verdicts.details[nominated.row] = lacking
 
 
 cdef detail_t _lacking_beside(
-    NodeColumns columns, Crowd crowd, PodRequest request, amount_t priority, uid
+    NodeColumns columns, RowNominated nominated, PodRequest request, amount_t priority, uid
 ) except? -1:
     """What lacks beside the pods of at least this priority; with a `uid`, without that one and those that are there."""
     cdef amount_t beside[MAX_ENTRIES]  # what they take of each entry of the request
     cdef amount_t has, left, amount
-    cdef amount_t pods = columns.pods[crowd.row]
+    cdef amount_t pods = columns.pods[nominated.row]
     cdef Py_ssize_t position, i
     cdef bint is_picky = uid is not None
     cdef bint is_anybody = False
     for i in range(request.count):
         beside[i] = 0
-    for position in range(crowd.count):
-        if crowd.c[position].priority < priority:
+    for position in range(nominated.count):
+        if nominated.c[position].priority < priority:
             continue
-        if is_picky and (crowd.uids[position] == uid or crowd.uids[position] in crowd.here):
+        if is_picky and (nominated.uids[position] == uid or nominated.uids[position] in nominated.here):
             continue
         is_anybody = True
         pods += 1
-        _add_entries(beside, request.c, request.count, crowd.c[position].entries, crowd.c[position].count)
+        _add_entries(beside, request.c, request.count, nominated.c[position].entries, nominated.c[position].count)
     if not is_anybody:
         return 0
-    cdef detail_t lacking = TOO_MANY_PODS if pods >= columns.pods_allowed[crowd.row] else 0
+    cdef detail_t lacking = TOO_MANY_PODS if pods >= columns.pods_allowed[nominated.row] else 0
     for i in range(request.count):
         amount = request.c[i].amount
-        has = columns.allocated[request.c[i].resource, crowd.row]
-        left = has - columns.used[request.c[i].resource, crowd.row]
+        has = columns.allocated[request.c[i].resource, nominated.row]
+        left = has - columns.used[request.c[i].resource, nominated.row]
         if amount > left or beside[i] > left - amount:  # not summed up: that could overflow
             lacking |= entry_bit(i)
             if amount > has:

@@ -15,7 +15,7 @@ cdef enum Rule:
     FORBIDDEN  # the domain has none
 
 
-cdef enum Wish:
+cdef enum TermKind:
     NOTHING
     NEAR  # by weighted sums, from the lowest to the highest
     SPREAD  # by sums weighed with the number of domains, fewest best
@@ -30,7 +30,7 @@ cdef struct RuleC:
     int32_t own
 
 
-cdef struct WishC:
+cdef struct TermC:
     TallyC* tally
     int32_t weight
     int32_t max_skew
@@ -40,19 +40,19 @@ cdef struct WishC:
 cdef class JoinTerms:
     cdef RuleC* rules
     cdef Py_ssize_t rule_count
-    cdef WishC* wishes
-    cdef Py_ssize_t wish_count
-    cdef Wish wish
+    cdef TermC* tallied
+    cdef Py_ssize_t tallied_count
+    cdef TermKind tallied_term
     cdef bint may_be_first
     cdef int32_t weight
-    cdef list tallies  # that rules and wishes point to
+    cdef list tallies  # that rules and tallied point to
     cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, or 0; NULL: all take part
     cdef row_t unscored_rows
     cdef RowAnswers answers  # of SAID
     cdef bint reverse  # the lowest of them is best
 
     cdef RuleC* _rule(self, DomainTally tally) except NULL
-    cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL
+    cdef TermC* _add_tallied(self, DomainTally tally, TermKind tallied_term) except NULL
     cdef bint _can_tell(self, row_t rows) noexcept nogil
     cdef bint _is_first(self) noexcept nogil
     cdef int _rule_out(self, Joiner joiner) except -1 nogil
@@ -85,4 +85,4 @@ cdef class Joiner:
     cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1
     cdef int _release(self) except -1
     cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil
-    cdef Py_ssize_t _count_domains(self, const WishC* wish) noexcept nogil
+    cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil

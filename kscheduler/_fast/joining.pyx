@@ -39,12 +39,12 @@ cdef class JoinTerms:
     def __cinit__(self, weight=0, bint may_be_first=False):
         self.weight = within("weight", weight, 0, MAX_CLASS_WEIGHT)
         self.may_be_first = may_be_first
-        self.wish = NOTHING
+        self.tallied_term = NOTHING
         self.tallies = []
 
     def __dealloc__(self):
         free(self.rules)
-        free(self.wishes)
+        free(self.tallied)
         free(self.unscored)
 
     # --- which rows are out ---
@@ -74,22 +74,22 @@ cdef class JoinTerms:
     def prefer(self, DomainTally tally not None, weight):
         """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
         cdef int32_t factor = within("weight", weight, -_INT32_MAX, _INT32_MAX)
-        self._wish(tally, NEAR).weight = factor
+        self._add_tallied(tally, NEAR).weight = factor
 
     def spread(self, DomainTally tally not None, max_skew, bint counts_missing=False):
         """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
-        cdef WishC* wish = self._wish(tally, SPREAD)
-        wish.max_skew = skew
-        wish.counts_missing = counts_missing
+        cdef TermC* tallied_term = self._add_tallied(tally, SPREAD)
+        tallied_term.max_skew = skew
+        tallied_term.counts_missing = counts_missing
 
     def score_said(self, RowAnswers answers not None, bint reverse=False):
         """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
-        if self.wish != NOTHING:
+        if self.tallied_term != NOTHING:
             raise _scored_twice()
         if answers.is_marks or answers.low < 0:
             raise ValueError("expected scores that are never below 0")
-        self.wish, self.answers, self.reverse = SAID, answers, reverse
+        self.tallied_term, self.answers, self.reverse = SAID, answers, reverse
 
     def score_only(self, RowMask mask not None):
         """Rows outside the mask are not scored for how they spread: they get 0."""
@@ -119,19 +119,19 @@ cdef class JoinTerms:
         self.rule_count += 1
         return &rules[self.rule_count - 1]
 
-    cdef WishC* _wish(self, DomainTally tally, Wish wish) except NULL:
-        if self.wish not in (NOTHING, wish):
+    cdef TermC* _add_tallied(self, DomainTally tally, TermKind tallied_term) except NULL:
+        if self.tallied_term not in (NOTHING, tallied_term):
             raise _scored_twice()
-        cdef WishC* wishes = <WishC*>realloc(self.wishes, (self.wish_count + 1) * sizeof(WishC))
-        if wishes is NULL:
+        cdef TermC* tallied = <TermC*>realloc(self.tallied, (self.tallied_count + 1) * sizeof(TermC))
+        if tallied is NULL:
             raise MemoryError()
-        self.wishes = wishes
-        self.wish = wish
+        self.tallied = tallied
+        self.tallied_term = tallied_term
         self.tallies.append(tally)
-        memset(&wishes[self.wish_count], 0, sizeof(WishC))
-        wishes[self.wish_count].tally = &tally.c
-        self.wish_count += 1
-        return &wishes[self.wish_count - 1]
+        memset(&tallied[self.tallied_count], 0, sizeof(TermC))
+        tallied[self.tallied_count].tally = &tally.c
+        self.tallied_count += 1
+        return &tallied[self.tallied_count - 1]
 
     cdef bint _can_tell(self, row_t rows) noexcept nogil:
         """Are all tallies good, and do scores fit into the numbers that are used here?"""
@@ -140,20 +140,20 @@ cdef class JoinTerms:
         for i in range(self.rule_count):
             if not self.rules[i].tally.is_good or self.rules[i].tally.rows < rows:
                 return False
-        for i in range(self.wish_count):
-            if not self.wishes[i].tally.is_good or self.wishes[i].tally.rows < rows:
+        for i in range(self.tallied_count):
+            if not self.tallied[i].tally.is_good or self.tallied[i].tally.rows < rows:
                 return False
-            if self.wish == SPREAD:
-                if self.wishes[i].tally.went_below:
+            if self.tallied_term == SPREAD:
+                if self.tallied[i].tally.went_below:
                     return False
                 # A domain's sum is weighed with the logarithm of less than 2^32.
-                reach += 23 * <int64_t>self.wishes[i].tally.reach + self.wishes[i].max_skew
+                reach += 23 * <int64_t>self.tallied[i].tally.reach + self.tallied[i].max_skew
             else:
-                factor = self.wishes[i].weight
-                reach += max(factor, -factor) * self.wishes[i].tally.reach
+                factor = self.tallied[i].weight
+                reach += max(factor, -factor) * self.tallied[i].tally.reach
             if reach > MAX_SUM:
                 return False
-        if self.wish == SAID and (self.answers.c.scores is NULL or self.answers.c.rows < rows):
+        if self.tallied_term == SAID and (self.answers.c.scores is NULL or self.answers.c.rows < rows):
             return rows == 0
         return self.unscored is NULL or self.unscored_rows >= rows
 
@@ -189,11 +189,11 @@ cdef class JoinTerms:
 
     cdef int _score(self, Joiner joiner) except -1 nogil:
         """Add the weighted score to the totals of the rows that are left."""
-        if self.weight and self.wish == NEAR:
+        if self.weight and self.tallied_term == NEAR:
             self._score_near(joiner)
-        elif self.weight and self.wish == SPREAD:
+        elif self.weight and self.tallied_term == SPREAD:
             self._score_spread(joiner)
-        elif self.weight and self.wish == SAID:
+        elif self.weight and self.tallied_term == SAID:
             self._score_said(joiner)
         return 0
 
@@ -215,13 +215,13 @@ cdef class JoinTerms:
         cdef TallyC* tally
         cdef int32_t lowest, highest, weight
         cdef bint any_occupied = False
-        for i in range(self.wish_count):
-            any_occupied = any_occupied or self.wishes[i].tally.occupied
+        for i in range(self.tallied_count):
+            any_occupied = any_occupied or self.tallied[i].tally.occupied
         if not any_occupied:
             return 0
         memset(joiner.raws, 0, joiner.rows * sizeof(int32_t))
-        for i in range(self.wish_count):
-            tally, weight = self.wishes[i].tally, self.wishes[i].weight
+        for i in range(self.tallied_count):
+            tally, weight = self.tallied[i].tally, self.tallied[i].weight
             if not tally.occupied:
                 continue
             if tally.by_row:
@@ -237,7 +237,7 @@ cdef class JoinTerms:
 
     cdef int _score_spread(self, Joiner joiner) except -1 nogil:
         cdef Py_ssize_t i, slot
-        cdef WishC* wish
+        cdef TermC* tallied_term
         cdef int32_t lowest, highest
         cdef double weight, allowance
         # 1. Rows that take part.
@@ -246,19 +246,19 @@ cdef class JoinTerms:
             _add_bits(joiner.scored, self.unscored, joiner.rows)
         # 2. What their domains hold, the more domains there are the more it weighs.
         memset(joiner.values, 0, joiner.rows * sizeof(double))
-        for i in range(self.wish_count):
-            wish = &self.wishes[i]
-            weight = log(<double>(joiner._count_domains(wish) + 2))
-            allowance = <double>(wish.max_skew - 1)
-            if wish.tally.by_row:
+        for i in range(self.tallied_count):
+            tallied_term = &self.tallied[i]
+            weight = log(<double>(joiner._count_domains(tallied_term) + 2))
+            allowance = <double>(tallied_term.max_skew - 1)
+            if tallied_term.tally.by_row:
                 _add_spread_of_rows(
-                    joiner.values, wish.tally.sums, wish.tally.slots, weight, allowance, joiner.rows
+                    joiner.values, tallied_term.tally.sums, tallied_term.tally.slots, weight, allowance, joiner.rows
                 )
             else:
                 joiner.values_table[-1] = 0.0
-                for slot in range(wish.tally.size):
-                    joiner.values_table[slot] = <double>wish.tally.sums[slot] * weight + allowance
-                _add_spread_from_table(joiner.values, wish.tally.slots, joiner.values_table, joiner.rows)
+                for slot in range(tallied_term.tally.size):
+                    joiner.values_table[slot] = <double>tallied_term.tally.sums[slot] * weight + allowance
+                _add_spread_from_table(joiner.values, tallied_term.tally.slots, joiner.values_table, joiner.rows)
         # 3. Rounded, and turned round: the fewest get the most.
         _round(joiner.values, joiner.raws, joiner.rows)
         _range_of(joiner.raws, joiner.scored, joiner.rows, &lowest, &highest)
@@ -430,20 +430,20 @@ cdef class Joiner:
             _move(self.keep, profiles, self.moves, self.rows)
         return 0
 
-    cdef Py_ssize_t _count_domains(self, const WishC* wish) noexcept nogil:
+    cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil:
         """The domains of the rows that are scored."""
         cdef row_t row
-        cdef Py_ssize_t found = 0, all_of = wish.tally.size + wish.counts_missing
+        cdef Py_ssize_t found = 0, all_of = tallied_term.tally.size + tallied_term.counts_missing
         cdef int32_t slot, count
-        if wish.tally.each_row:  # over hosts every row counts, whatever its label says
+        if tallied_term.tally.each_row:  # over hosts every row counts, whatever its label says
             _count(self.scored, self.rows, &count)
             return count
-        memset(self.marks - 1, 0, 1 + wish.tally.size)
-        self.marks[-1] = not wish.counts_missing
+        memset(self.marks - 1, 0, 1 + tallied_term.tally.size)
+        self.marks[-1] = not tallied_term.counts_missing
         for row in range(self.rows):
             if self.scored[row] < 0:
                 continue
-            slot = wish.tally.slots[row]
+            slot = tallied_term.tally.slots[row]
             if not self.marks[slot]:
                 self.marks[slot] = 1
                 found += 1
@@ -456,8 +456,8 @@ cdef Py_ssize_t _most_slots(JoinTerms part) noexcept:
     cdef Py_ssize_t i, most = 0
     for i in range(part.rule_count):
         most = max(most, part.rules[i].tally.size)
-    for i in range(part.wish_count):
-        most = max(most, part.wishes[i].tally.size)
+    for i in range(part.tallied_count):
+        most = max(most, part.tallied[i].tally.size)
     return most
 
 

@@ -31,7 +31,7 @@ def clear_nodes(
     conditions: Conditions,
     rows: Sequence[int],
     residents: Sequence[Residents],
-    crowds: Sequence[Residents | None],
+    nominated_by_node: Sequence[Residents | None],
     weights: array[int],
     counted: bytes | bytearray,
 ) -> list[tuple[int, int]]: ...
@@ -40,7 +40,7 @@ def spare_pods(
     conditions: Conditions,
     rows: Sequence[int],
     residents: Sequence[Residents],
-    crowds: Sequence[Residents | None],
+    nominated_by_node: Sequence[Residents | None],
     weights: array[int],
     counted: bytes | bytearray,
     violating: bytes | bytearray,

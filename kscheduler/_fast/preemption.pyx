@@ -35,8 +35,8 @@ cdef struct TrialC:
     const ResidentC* pods
     Py_ssize_t count
     Py_ssize_t lower  # position of the first pod of lower priority
-    const ResidentC* crowd
-    Py_ssize_t crowd_count
+    const ResidentC* nominated
+    Py_ssize_t nominated_count
     Py_ssize_t counted  # where what its tallies count begins
     Py_ssize_t marks  # where the marks of its pods begin
     code_t place
@@ -122,9 +122,9 @@ cdef class Conditions:
     cdef code_t[:, ::1] inside  # [tally, row] 1: the row has a domain
     # The node at work.
     cdef amount_t[::1] left  # of each entry of the request
-    cdef amount_t[::1] crowd_asks  # of each entry of the request
+    cdef amount_t[::1] nominated_requests  # of each entry of the request
     cdef amount_t[::1] values  # of each tally
-    cdef amount_t[::1] crowd_values  # of each tally
+    cdef amount_t[::1] nominated_values  # of each tally
     cdef amount_t room  # for pods
 
     def __cinit__(
@@ -165,9 +165,9 @@ cdef class Conditions:
         self.limits = view.array(shape=(some, rows), itemsize=sizeof(amount_t), format="q")
         self.inside = view.array(shape=(some, rows), itemsize=sizeof(code_t), format="B")
         self.left = view.array(shape=(entries,), itemsize=sizeof(amount_t), format="q")
-        self.crowd_asks = view.array(shape=(entries,), itemsize=sizeof(amount_t), format="q")
+        self.nominated_requests = view.array(shape=(entries,), itemsize=sizeof(amount_t), format="q")
         self.values = view.array(shape=(some,), itemsize=sizeof(amount_t), format="q")
-        self.crowd_values = view.array(shape=(some,), itemsize=sizeof(amount_t), format="q")
+        self.nominated_values = view.array(shape=(some,), itemsize=sizeof(amount_t), format="q")
         return 0
 
     cdef int _lay_out(self, const int[::1] ids, const int64_t[::1] counts, const int64_t[::1] limits) except -1:
@@ -201,39 +201,39 @@ cdef class _Trials:
     cdef list kept  # what `c` points to
 
     def __cinit__(
-        self, NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds,
+        self, NodeColumns columns not None, Conditions conditions not None, rows, residents, nominated_by_node,
         const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
     ):
         cdef Py_ssize_t tallies = conditions.tallies
         cdef Py_ssize_t kinds = weights.shape[0] // tallies if tallies else 0
         if columns.rows != conditions.rows:
             raise ValueError(f"conditions are for {conditions.rows} rows, these columns have {columns.rows}")
-        if not len(rows) == len(residents) == len(crowds):
-            raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
+        if not len(rows) == len(residents) == len(nominated_by_node):
+            raise ValueError(f"expected as many residents and nominated_by_node as rows: {len(rows)}")
         if counted.shape[0] != tallies * len(rows):
             raise ValueError(f"counted: expected {tallies * len(rows)} bytes, got {counted.shape[0]}")
         self.c = <TrialC*>PyMem_Malloc(max(1, len(rows)) * sizeof(TrialC))
         if self.c is NULL:
             raise MemoryError()
         self.kept = []
-        cdef Residents here, crowd
+        cdef Residents here, nominated
         cdef TrialC* trial
-        for row, pods, expected in zip(rows, residents, crowds):
-            here, crowd = pods, expected
+        for row, pods, expected in zip(rows, residents, nominated_by_node):
+            here, nominated = pods, expected
             if here is None:
                 raise TypeError("expected Residents, got None")
             index("row", row, columns.rows)
             if tallies and here.count:
                 index("kind", here.highest_kind, kinds)
-            if tallies and crowd is not None and crowd.count:
-                index("kind", crowd.highest_kind, kinds)
+            if tallies and nominated is not None and nominated.count:
+                index("kind", nominated.highest_kind, kinds)
             trial = &self.c[self.count]
             trial.row = row
             trial.pods, trial.count = here.c, here.count
             trial.lower = _first_lower(here.c, here.count, conditions.priority)
-            trial.crowd, trial.crowd_count = NULL, 0
-            if crowd is not None:
-                trial.crowd, trial.crowd_count = crowd.c, crowd.count
+            trial.nominated, trial.nominated_count = NULL, 0
+            if nominated is not None:
+                trial.nominated, trial.nominated_count = nominated.c, nominated.count
             trial.counted = self.count * tallies
             trial.marks = self.marks
             trial.place = trial.detail = 0
@@ -246,19 +246,19 @@ cdef class _Trials:
 
 
 def clear_nodes(
-    NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents, crowds,
+    NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents, nominated_by_node,
     const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
 ):
     """Would the pod fit on these nodes if all pods of lower priority left?
 
     For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
-    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
-    and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
+    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `nominated_by_node`: the
+    pods nominated to each node: the pod has to fit with them, and without them. `weights` say what each tally counts a
     pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
     pods that come there, or leave, do not count.
     """
     verdicts.check_columns(columns)
-    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights, counted)
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
     cdef Py_ssize_t position
     with nogil:
         for position in range(trials.count):
@@ -267,7 +267,7 @@ def clear_nodes(
 
 
 def spare_pods(
-    NodeColumns columns not None, Conditions conditions not None, rows, residents, crowds,
+    NodeColumns columns not None, Conditions conditions not None, rows, residents, nominated_by_node,
     const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
     const unsigned char[::1] violating not None,
 ):
@@ -277,7 +277,7 @@ def spare_pods(
     back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
     of the others that cannot).
     """
-    cdef _Trials trials = _Trials(columns, conditions, rows, residents, crowds, weights, counted)
+    cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
     cdef Py_ssize_t position
     if violating.shape[0] != trials.marks:
         raise ValueError(f"violating: expected {trials.marks} bytes, got {violating.shape[0]}")
@@ -326,8 +326,8 @@ cdef int _clear_node(
     if code == FEASIBLE:
         trial.place = _obstacle(columns, conditions, trial, &trial.detail)
         return 0
-    # The verdict holds with the crowd, too: nobody asks what would be without it.
-    trial.place = _first_obstacle(columns, conditions, trial, trial.crowd_count > 0, &trial.detail)
+    # The verdict holds with the nominated pods, too: the answer without them is not asked for.
+    trial.place = _first_obstacle(columns, conditions, trial, trial.nominated_count > 0, &trial.detail)
     if trial.place == 0 or code < trial.place:
         trial.place = code
         trial.detail = details[trial.row]
@@ -364,29 +364,29 @@ cdef int _clear(
     const int64_t[::1] weights,
     const unsigned char[::1] counted,
 ) except -1 nogil:
-    """The node without its pods of lower priority, and what its crowd adds."""
+    """The node without its pods of lower priority, and what its nominated pods add."""
     cdef row_t row = trial.row
     cdef Py_ssize_t i, position
     cdef const EntryC* entries = conditions.request.c
     for i in range(conditions.request.count):
         conditions.left[i] = columns.allocated[entries[i].resource, row] - columns.used[entries[i].resource, row]
-        conditions.crowd_asks[i] = 0
+        conditions.nominated_requests[i] = 0
     conditions.room = columns.pods_allowed[row] - columns.pods[row]
     for i in range(conditions.tallies):
         conditions.values[i] = conditions.counts[i, row]
-        conditions.crowd_values[i] = 0
+        conditions.nominated_values[i] = 0
     for position in range(trial.lower, trial.count):
         _move(conditions, trial, position, weights, counted, -1)
-    for position in range(trial.crowd_count):
+    for position in range(trial.nominated_count):
         _add_amounts(
-            conditions.crowd_asks,
+            conditions.nominated_requests,
             entries,
             conditions.request.count,
-            trial.crowd[position].entries,
-            trial.crowd[position].count,
+            trial.nominated[position].entries,
+            trial.nominated[position].count,
             1,
         )
-        _count(conditions, conditions.crowd_values, trial, trial.crowd[position].kind, weights, counted, 1)
+        _count(conditions, conditions.nominated_values, trial, trial.nominated[position].kind, weights, counted, 1)
     return 0
 
 
@@ -444,9 +444,9 @@ cdef int _add_amounts(
 
 
 cdef int _obstacle(NodeColumns columns, Conditions conditions, const TrialC* trial, detail_t* detail) except -1 nogil:
-    """Place and detail of what keeps the pod out, with its crowd first and then without; 0 if it fits."""
+    """Place and detail of what keeps the pod out, with the nominated pods first and then without; 0 if it fits."""
     cdef int place
-    if trial.crowd_count:
+    if trial.nominated_count:
         place = _first_obstacle(columns, conditions, trial, True, detail)
         if place:
             return place
@@ -454,7 +454,7 @@ cdef int _obstacle(NodeColumns columns, Conditions conditions, const TrialC* tri
 
 
 cdef int _first_obstacle(
-    NodeColumns columns, Conditions conditions, const TrialC* trial, bint is_crowded, detail_t* detail
+    NodeColumns columns, Conditions conditions, const TrialC* trial, bint has_nominated, detail_t* detail
 ) except -1 nogil:
     cdef Py_ssize_t i
     cdef int room_place = conditions.room_place
@@ -462,13 +462,13 @@ cdef int _first_obstacle(
     cdef amount_t value
     for i in range(conditions.tallies):
         if room_place and room_place < conditions.c[i].place:
-            detail[0] = _lacking(columns, conditions, trial, is_crowded)
+            detail[0] = _lacking(columns, conditions, trial, has_nominated)
             if detail[0]:
                 return room_place
             room_place = 0
         if conditions.c[i].is_need:
             if not are_needs_met:
-                detail[0] = _unmet(conditions, trial, is_crowded)
+                detail[0] = _unmet(conditions, trial, has_nominated)
                 if detail[0]:
                     return conditions.c[i].place
                 are_needs_met = True
@@ -478,29 +478,29 @@ cdef int _first_obstacle(
                 detail[0] = conditions.c[i].missing
                 return conditions.c[i].place
             continue
-        value = conditions.values[i] + (conditions.crowd_values[i] if is_crowded else 0)
+        value = conditions.values[i] + (conditions.nominated_values[i] if has_nominated else 0)
         if value > conditions.limits[i, trial.row]:
             detail[0] = conditions.c[i].detail
             return conditions.c[i].place
     detail[0] = 0
     if room_place:
-        detail[0] = _lacking(columns, conditions, trial, is_crowded)
+        detail[0] = _lacking(columns, conditions, trial, has_nominated)
     return room_place if detail[0] else 0
 
 
 cdef detail_t _lacking(
-    NodeColumns columns, Conditions conditions, const TrialC* trial, bint is_crowded
+    NodeColumns columns, Conditions conditions, const TrialC* trial, bint has_nominated
 ) except -1 nogil:
     """As `filter_fit` has it; 0 if there is room."""
     cdef Py_ssize_t i
     cdef amount_t amount, left
     cdef const EntryC* entries = conditions.request.c
     cdef detail_t lacking = TOO_MANY_PODS
-    if conditions.room - (trial.crowd_count if is_crowded else 0) >= 1:
+    if conditions.room - (trial.nominated_count if has_nominated else 0) >= 1:
         lacking = 0
     for i in range(conditions.request.count):
         amount = entries[i].amount
-        left = conditions.left[i] - (conditions.crowd_asks[i] if is_crowded else 0)
+        left = conditions.left[i] - (conditions.nominated_requests[i] if has_nominated else 0)
         if amount > left:
             lacking |= entry_bit(i)
             if amount > columns.allocated[entries[i].resource, trial.row]:
@@ -508,7 +508,7 @@ cdef detail_t _lacking(
     return lacking
 
 
-cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint is_crowded) except -1 nogil:
+cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint has_nominated) except -1 nogil:
     """Of the tallies without limits; 0 if they are fine."""
     cdef Py_ssize_t i
     cdef Py_ssize_t here = 0  # how many of the node's own domains they count somebody in, as the table has it
@@ -525,7 +525,7 @@ cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint is_crowded
             continue
         needs += 1
         here += conditions.counts[i, trial.row] != 0
-        value = conditions.values[i] + (conditions.crowd_values[i] if is_crowded else 0)
+        value = conditions.values[i] + (conditions.nominated_values[i] if has_nominated else 0)
         if value > 0:
             counting += 1
         elif not detail:

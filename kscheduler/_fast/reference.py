@@ -106,7 +106,7 @@ def _shortage(node: Row, request: PodRequest, beside: Sequence[PodRequest]) -> i
 
 
 @final
-class Crowd:
+class RowNominated:
     """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
 
     `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
@@ -128,35 +128,35 @@ class Crowd:
         ]
 
 
-def filter_crowded(
+def filter_with_nominated(
     columns: NodeColumns,
     verdicts: Verdicts,
     request: PodRequest,
-    crowds: Iterable[Crowd],
+    nominated_by_node: Iterable[RowNominated],
     priority: int,
     uid: str,
     code: int,
     last: int,
 ) -> None:
-    """Put out the nodes that have no room for the pod beside its crowd, with the detail that `filter_fit` has.
+    """Put out the nodes without room for the pod beside those nominated to them, with the detail that `filter_fit` has.
 
-    The crowd are the pods of at least its priority, itself left out. To be called after all filters, of which the
-    highest has the code `last`: what is said of the crowded node stands before what `code` and later ones have said.
+    Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
+    the highest has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
     """
     _check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
     within("last", last, code, MAX_CODE)
     within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
     columns._check_resources(request)
-    for crowd in crowds:
-        index("row", crowd.row, verdicts.rows)
-        before = verdicts.code(crowd.row)
-        beside = crowd.beside(priority, uid)
+    for nominated in nominated_by_node:
+        index("row", nominated.row, verdicts.rows)
+        before = verdicts.code(nominated.row)
+        beside = nominated.beside(priority, uid)
         if not beside or (before != FEASIBLE and not code <= before <= last):
             continue
-        short = _shortage(columns._table[crowd.row], request, beside)
+        short = _shortage(columns._table[nominated.row], request, beside)
         if short:
-            verdicts._code[crowd.row], verdicts._detail[crowd.row] = code, short
+            verdicts._code[nominated.row], verdicts._detail[nominated.row] = code, short
 
 
 # --- scoring ---

@@ -216,7 +216,7 @@ class JoinTerms:
 
     def _can_tell(self, rows: int) -> bool:
         tallies = [*self._needed, *self._forbidden, *(rule[0] for rule in self._even)]
-        tallies += [*(wish[0] for wish in self._near), *(wish[0] for wish in self._spread)]
+        tallies += [*(near[0] for near in self._near), *(spread[0] for spread in self._spread)]
         reach = sum(23 * tally._reach + max_skew for tally, max_skew, _ in self._spread)
         reach += sum(abs(weight) * tally._reach for tally, weight in self._near)
         if not all(tally.is_good and tally.rows >= rows for tally in tallies) or reach > _MAX_SUM:

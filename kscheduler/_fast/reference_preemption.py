@@ -126,7 +126,7 @@ class _Trial:
     node: Row
     row: int
     pods: Sequence[tuple[int, PodRequest, int]]
-    crowd: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room
+    nominated: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room
     weights: Sequence[Sequence[int]]  # kind -> tally -> what a pod that moves counts for
 
 
@@ -136,20 +136,20 @@ def clear_nodes(
     conditions: Conditions,
     rows: Sequence[int],
     residents: Sequence[Residents],
-    crowds: Sequence[Residents | None],
+    nominated_by_node: Sequence[Residents | None],
     weights: array[int],
     counted: bytes | bytearray,
 ) -> list[tuple[int, int]]:
     """Would the pod fit on these nodes if all pods of lower priority left?
 
     For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
-    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `crowds`: pods that are expected on a node
-    and to be left their room: the pod has to fit with them, and without them. `weights` say what each tally counts a
+    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `nominated_by_node`: the
+    pods nominated to each node: the pod has to fit with them, and without them. `weights` say what each tally counts a
     pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
     pods that come there, or leave, do not count.
     """
     answers = []
-    for trial in _trials(columns, conditions, rows, residents, crowds, weights, counted):
+    for trial in _trials(columns, conditions, rows, residents, nominated_by_node, weights, counted):
         if not _lower(conditions, trial):
             answers.append((NOBODY, 0))
             continue
@@ -157,8 +157,8 @@ def clear_nodes(
         if code == FEASIBLE:
             answers.append(_obstacle(conditions, trial, state))
             continue
-        # The verdict holds with the crowd, too: nobody asks what would be without it.
-        place, detail = _first_obstacle(conditions, trial, _with_crowd(conditions, trial, state))
+        # The verdict holds with the nominated pods, too: the answer without them is not asked for.
+        place, detail = _first_obstacle(conditions, trial, _with_nominated(conditions, trial, state))
         answers.append((code, verdicts.detail(trial.row)) if not place or code < place else (place, detail))
     return answers
 
@@ -168,7 +168,7 @@ def spare_pods(
     conditions: Conditions,
     rows: Sequence[int],
     residents: Sequence[Residents],
-    crowds: Sequence[Residents | None],
+    nominated_by_node: Sequence[Residents | None],
     weights: array[int],
     counted: bytes | bytearray,
     violating: bytes | bytearray,
@@ -183,7 +183,7 @@ def spare_pods(
     if len(violating) != wanted:
         raise ValueError(f"violating: expected {wanted} bytes, got {len(violating)}")
     answers, done = [], 0
-    for trial in _trials(columns, conditions, rows, residents, crowds, weights, counted):
+    for trial in _trials(columns, conditions, rows, residents, nominated_by_node, weights, counted):
         marks = violating[done : done + len(trial.pods)]
         done += len(trial.pods)
         state = _cleared(conditions, trial)
@@ -199,30 +199,30 @@ def _trials(
     conditions: Conditions,
     rows: Sequence[int],
     residents: Sequence[Residents],
-    crowds: Sequence[Residents | None],
+    nominated_by_node: Sequence[Residents | None],
     weights: array[int],
     counted: bytes | bytearray,
 ) -> Iterator[_Trial]:
     if columns.rows != conditions._rows:
         raise ValueError(f"conditions are for {conditions._rows} rows, these columns have {columns.rows}")
-    if not len(rows) == len(residents) == len(crowds):
-        raise ValueError(f"expected as many residents and crowds as rows: {len(rows)}")
+    if not len(rows) == len(residents) == len(nominated_by_node):
+        raise ValueError(f"expected as many residents and nominated_by_node as rows: {len(rows)}")
     tallies = conditions.tallies
     if len(counted) != tallies * len(rows):
         raise ValueError(f"counted: expected {tallies * len(rows)} bytes, got {len(counted)}")
     kinds = len(weights) // tallies if tallies else 0
     for row in rows:
         index("row", row, columns.rows)
-    for pods in (*residents, *crowds):
+    for pods in (*residents, *nominated_by_node):
         for _, _, kind in () if pods is None or not tallies else pods._pods:
             index("kind", kind, kinds)
-    for number, (row, here, crowd) in enumerate(zip(rows, residents, crowds, strict=True)):
+    for number, (row, here, nominated) in enumerate(zip(rows, residents, nominated_by_node, strict=True)):
         marks = counted[number * tallies : (number + 1) * tallies]
         own = [
             [weights[kind * tallies + tally] if marks[tally] else 0 for tally in range(tallies)]
             for kind in range(kinds)
         ]
-        yield _Trial(columns._table[row], row, here._pods, () if crowd is None else crowd._pods, own)
+        yield _Trial(columns._table[row], row, here._pods, () if nominated is None else nominated._pods, own)
 
 
 def _lower(conditions: Conditions, trial: _Trial) -> list[int]:
@@ -265,20 +265,20 @@ def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequ
 
 
 def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
-    """Place and detail of what keeps the pod out, with its crowd first and then without; (0, 0) if it fits."""
-    if trial.crowd:
-        found = _first_obstacle(conditions, trial, _with_crowd(conditions, trial, state))
+    """Place and detail of what keeps the pod out, with the nominated pods first and then without; (0, 0) if it fits."""
+    if trial.nominated:
+        found = _first_obstacle(conditions, trial, _with_nominated(conditions, trial, state))
         if found[0]:
             return found
     return _first_obstacle(conditions, trial, state)
 
 
-def _with_crowd(conditions: Conditions, trial: _Trial, state: _State) -> _State:
+def _with_nominated(conditions: Conditions, trial: _Trial, state: _State) -> _State:
     """As it would be with the pods there that are expected."""
-    crowded = _State(list(state.left), state.room, list(state.values))
-    for pod in trial.crowd:
-        _move(conditions, trial, crowded, pod, 1)
-    return crowded
+    with_nominated = _State(list(state.left), state.room, list(state.values))
+    for pod in trial.nominated:
+        _move(conditions, trial, with_nominated, pod, 1)
+    return with_nominated
 
 
 def _first_obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:

@@ -17,7 +17,7 @@ behind a balancer, say), requests of the kind that were sent later have been ans
 counting at once. Where no binding at all is answered, the apiserver may be slow for all: then slots come free one at a
 time, FREE_PERIOD_S apart, until there is an answer again or as many are overdue as the limit may ever be.
 
-Repeats of bindings whose first try hangs have a few slots of their own, so that they take none from first tries.
+WatchDedup of bindings whose first try hangs have a few slots of their own, so that they take none from first tries.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from kscheduler.api.decode import (
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
-from kscheduler.client.repeats import repeats_of
+from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
 from kscheduler.input.decoding import check_utf8, json_decoder
 
@@ -134,7 +134,7 @@ class LineDecoder(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
-        self._repeats = repeats_of(resource.type)
+        self._repeats = dedup_of(resource.type)
         self._decode = _decoder(_Line[resource.type])  # type: ignore[name-defined]
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:

@@ -110,7 +110,7 @@ def default_profile(profile: Profile) -> Profile:
 
 
 def merge_plugins(custom: Plugins) -> Plugins:
-    """The default multiPoint list with the profile's wishes in it; the other points stay as the profile has them."""
+    """The default multiPoint list with the profile's settings in it; the other points stay as the profile has them."""
     return msgspec.structs.replace(custom, multi_point=merge_plugin_set(DEFAULT_PLUGINS, custom.multi_point))
 
 

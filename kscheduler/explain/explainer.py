@@ -35,7 +35,7 @@ class Leadership(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RegisteredEvent:
     """An event that a plugin has registered."""
 
     resource: str
@@ -68,7 +68,7 @@ class Explainer:
         self._leadership = leadership
         self._waits_for = waits_for
         self._max_in_unschedulable_s = max_in_unschedulable_s
-        self._wishes = {name: wishes_of(framework) for name, framework in profiles.items()}
+        self._registered = {name: registered_events(framework) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
         """None for a pod that is neither in the cluster, as far as the watch tells, nor on record."""
@@ -129,7 +129,7 @@ class Explainer:
             return "gone"
         if pod.spec.node_name:
             return "bound"
-        if pod.spec.scheduler_name not in self._wishes:
+        if pod.spec.scheduler_name not in self._registered:
             return "foreign"
         if queued is not None:
             return queued.pool.value
@@ -146,7 +146,7 @@ class Explainer:
             return self._why_bound(pod, latest)
         if state == "foreign":
             assert pod is not None
-            served = ", ".join(self._wishes)
+            served = ", ".join(self._registered)
             return f"is left to scheduler {pod.spec.scheduler_name!r}; this one places pods of {served}"
         if state == "gone":
             return "is finished or deleted; " + _outcome(latest)
@@ -164,7 +164,7 @@ class Explainer:
             return f"is on {node}, chosen among {latest.feasible} nodes that fit, of {latest.nodes}"
         if latest is not None:
             return f"is on {node}, where somebody else put it; " + _outcome(latest)
-        if pod.spec.scheduler_name not in self._wishes:
+        if pod.spec.scheduler_name not in self._registered:
             return f"is on {node}, where scheduler {pod.spec.scheduler_name!r} or its author put it"
         words = f"is on {node}; there is no decision of this replica on record"
         standing_by = self._standing_by()
@@ -196,34 +196,34 @@ class Explainer:
         }
 
     def _wakers(self, queued: QueuedPodInfo, rejectors: Iterable[str]) -> list[Document]:
-        registered = self._wishes.get(queued.pod_info.pod.spec.scheduler_name, {})
+        registered = self._registered.get(queued.pod_info.pod.spec.scheduler_name, {})
         return [
             {
                 "plugin": plugin,
-                "resource": wish.resource,
-                "actions": list(wish.actions),
-                "narrowed": wish.is_narrowed,
+                "resource": registration.resource,
+                "actions": list(registration.actions),
+                "narrowed": registration.is_narrowed,
             }
             for plugin in rejectors
-            for wish in registered.get(plugin, ())
+            for registration in registered.get(plugin, ())
         ]
 
     def _wall(self, moment: float) -> str:
         return micro_time(self._clock.wall() + moment - self._clock.now())
 
 
-def wishes_of(framework: Framework) -> dict[str, tuple[Wish, ...]]:
+def registered_events(framework: Framework) -> dict[str, tuple[RegisteredEvent, ...]]:
     """Plugin -> the events that may help the pods it rejected."""
     return {
-        plugin: tuple(map(_wish, complete_registrations(registered)))
+        plugin: tuple(map(_registered_event, complete_registrations(registered)))
         for plugin, registered in framework.events_by_plugin().items()
     }
 
 
-def _wish(registered: Registration) -> Wish:
+def _registered_event(registered: Registration) -> RegisteredEvent:
     event = registered.event
     resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
-    return Wish(resource, tuple(action_label(event.action).split("|")), registered.hint is not None)
+    return RegisteredEvent(resource, tuple(action_label(event.action).split("|")), registered.hint is not None)
 
 
 def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:

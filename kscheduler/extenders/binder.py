@@ -9,7 +9,7 @@ from kscheduler.client.binder import Binder
 from kscheduler.client.protocol import Binding
 from kscheduler.errors import APIError, NotLeading, PluginError
 from kscheduler.extenders.extender import Extender
-from kscheduler.framework.ruling import EXTENDER
+from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.status import SKIP, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 

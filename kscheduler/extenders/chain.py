@@ -16,7 +16,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.errors import PluginError
 from kscheduler.extenders.extender import Extender
 from kscheduler.extenders.wire import Victims
-from kscheduler.framework.ruling import EXTENDER, NodeVictims, Proposal, Ruling
+from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, NodeVictims, Proposal
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.queue.pod_info import Lane
 from kscheduler.snapshot.pod_info import PodInfo
@@ -57,7 +57,7 @@ class ExtenderChain:
     def has_preemptors(self, pod: Pod) -> bool:
         return any(extender.preempts and extender.is_interested(pod) for extender in self.deciders)
 
-    async def filter(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> Ruling:
+    async def filter(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> ExtenderVerdict:
         """Raises PluginError for a fault of an extender that may not be ignored."""
         statuses: dict[str, Status] = {}
         for extender in self.deciders:
@@ -80,7 +80,7 @@ class ExtenderChain:
                 if name not in answer.unresolvable:
                     statuses[name] = unschedulable(why).of(EXTENDER)
             names = [name for name in names if name in left]
-        return Ruling(frozenset(names), statuses)
+        return ExtenderVerdict(frozenset(names), statuses)
 
     async def prioritize(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> dict[str, int]:
         """Node name -> what to add to its total; one that fails adds nothing."""

@@ -27,7 +27,7 @@ from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.framework.algorithm import Algorithm, Decision, OpenRejection, Rejection, Shortlist
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
+from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
 from kscheduler.framework.status import Status, error_status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -74,8 +74,8 @@ class ExtenderCycle:
         if self._one.is_gone(pod):
             return None
         # 3. From here on nothing is awaited, unless the pod is to preempt.
-        looks_back = isinstance(found, Ruling)
-        if isinstance(found, Ruling):
+        looks_back = isinstance(found, ExtenderVerdict)
+        if isinstance(found, ExtenderVerdict):
             found = attempt.decide(found)
         while isinstance(found, OpenRejection):
             looks_back = False
@@ -101,20 +101,20 @@ class _Attempt:
         self._proposes = chain.has_preemptors(pod.pod)
         self._document: PodDocument | None = None  # the pod whole, once somebody asked for it
 
-    async def consult(self) -> Ruling | Found:
+    async def consult(self) -> ExtenderVerdict | Found:
         """What the extenders say; or the end, if there is nothing to ask them. Raises PluginError and APIError."""
         pod = self._pod.pod
         if await self._passes_nominated():
-            return Ruling(frozenset([pod.status.nominated_node_name]))
+            return ExtenderVerdict(frozenset([pod.status.nominated_node_name]))
         found = self._algorithm.shortlist(CycleState(), self._pod, proposes=self._proposes)
         if not isinstance(found, Shortlist):
             return found
         document = await self._whole()
-        ruling = await self._chain.filter(pod, document, found.names)
-        left = [name for name in found.names if name in ruling.passed]
+        verdict = await self._chain.filter(pod, document, found.names)
+        left = [name for name in found.names if name in verdict.passed]
         if len(left) > 1:
-            return replace(ruling, shares=await self._chain.prioritize(pod, document, left))
-        return ruling
+            return replace(verdict, shares=await self._chain.prioritize(pod, document, left))
+        return verdict
 
     async def _passes_nominated(self) -> bool:
         """The node it is nominated to is asked about alone, and is taken if it passes and still fits."""
@@ -122,16 +122,16 @@ class _Attempt:
             return False
         nominated = self._pod.pod.status.nominated_node_name
         try:
-            ruling = await self._chain.filter(self._pod.pod, await self._whole(), [nominated])
+            verdict = await self._chain.filter(self._pod.pod, await self._whole(), [nominated])
         except PluginError as error:
             fields = {"pod": self._pod.key, "node": nominated, "err": str(error)}
             log.error("the pod's nominated node could not be judged", extra=fields)
             return False
-        return nominated in ruling.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
+        return nominated in verdict.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
 
-    def decide(self, ruling: Ruling) -> Found:
+    def decide(self, verdict: ExtenderVerdict) -> Found:
         """On the cluster as it is now."""
-        return self._algorithm.schedule_ruled(self.state, self._pod, ruling, proposes=self._proposes)
+        return self._algorithm.schedule_ruled(self.state, self._pod, verdict, proposes=self._proposes)
 
     async def ask_about(self, proposal: Proposal) -> Proposal | Status:
         """What the extenders leave of it, or an ERROR."""

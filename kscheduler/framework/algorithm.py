@@ -11,12 +11,21 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kscheduler._fast import MAX_CODE, PodRequest, Scores, Verdicts, accumulate, clear_raw, filter_crowded, select_host
+from kscheduler._fast import (
+    MAX_CODE,
+    PodRequest,
+    Scores,
+    Verdicts,
+    accumulate,
+    clear_raw,
+    filter_with_nominated,
+    select_host,
+)
 from kscheduler.errors import InternalError
-from kscheduler.framework.crowds import Crowds, only_room
 from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
 from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, not_scored, raised, running
 from kscheduler.framework.interface import (
     FilterPlugin,
@@ -36,8 +45,8 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
+from kscheduler.framework.nominated_pods import NominatedPods, only_room
 from kscheduler.framework.observer import Observer
-from kscheduler.framework.ruling import EXTENDER, Proposal, Ruling
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.pod_info import PodInfo
@@ -46,7 +55,7 @@ log = logging.getLogger(__name__)
 
 # Verdict codes beside the positions of plugins.
 OUTSIDE_PRE_FILTER = MAX_CODE  # rows that a PreFilter's node names leave out
-CROWDED = MAX_CODE - 1  # rows that would fit, but not with the pods that are nominated to them
+WITH_NOMINATED = MAX_CODE - 1  # rows that would fit, but not with the pods that are nominated to them
 TURNED_DOWN = MAX_CODE - 2  # rows that fit, and that others than plugins leave out
 
 SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-scheduler
@@ -142,7 +151,7 @@ class Algorithm:
         self._searching = {plugin.name for plugin in filters if isinstance(plugin, SearchingFilterPlugin)}
         self._node_filters = node_filters
         self._nominations = handle.nominations
-        self._crowds = Crowds(handle.table, handle.nominations)
+        self._nominated = NominatedPods(handle.table, handle.nominations)
         # Filters that were skipped when one of the others went by more than room.
         self._counting: set[frozenset[str]] = set()
         self._post_filter = post_filter
@@ -214,7 +223,7 @@ class Algorithm:
         diagnosis: Diagnosis,
         *,
         nominated_first: bool = True,
-        ruling: Ruling | None = None,
+        verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
         """PreFilter and Filter. An int: so many nodes were looked at, and some of them are feasible."""
         # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
@@ -230,9 +239,9 @@ class Algorithm:
             self._lap("Filter", started)
             return Decision(nominated, evaluated=1, feasible=1)
         # 3. Filter all rows.
-        evaluated = self._run_filter(state, pod, node_names, ruling)
-        if ruling is not None:
-            self._follow(ruling, diagnosis)
+        evaluated = self._run_filter(state, pod, node_names, verdict)
+        if verdict is not None:
+            self._follow(verdict, diagnosis)
         feasible = self._verdicts.feasible_count()
         self._lap("Filter", started, rejected=not feasible)
         if feasible:
@@ -240,7 +249,9 @@ class Algorithm:
         self._explain(state, pod, diagnosis)
         return _NoFit(None)
 
-    def _choose(self, state: CycleState, pod: PodInfo, evaluated: int, ruling: Ruling | None = None) -> Decision:
+    def _choose(
+        self, state: CycleState, pod: PodInfo, evaluated: int, verdict: ExtenderVerdict | None = None
+    ) -> Decision:
         """Score, unless only one node is left."""
         feasible = self._verdicts.feasible_count()
         if feasible == 1:
@@ -250,8 +261,8 @@ class Algorithm:
             self._run_pre_score(state, pod)
             started = self._lap("PreScore", started)
             self._run_scores(state, pod)
-            if ruling is not None:
-                self._add_shares(ruling)
+            if verdict is not None:
+                self._add_shares(verdict)
             self._lap("Score", started)
             row = self._select()
         return Decision(self._handle.table.at(row).name, evaluated, feasible)
@@ -286,36 +297,36 @@ class Algorithm:
         return Shortlist([self._handle.table.at(row).name for row in rows])
 
     def schedule_ruled(
-        self, state: CycleState, pod: PodInfo, ruling: Ruling, *, proposes: bool
+        self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict, *, proposes: bool
     ) -> Decision | Rejection | OpenRejection:
         """The second part, on the cluster as it is now: of the nodes that still fit, those that passed count."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
         try:
-            found = self._find(state, pod, diagnosis, nominated_first=False, ruling=ruling)
+            found = self._find(state, pod, diagnosis, nominated_first=False, verdict=verdict)
             if isinstance(found, int):
-                return self._choose(state, pod, found, ruling)
+                return self._choose(state, pod, found, verdict)
             if isinstance(found, Decision):
                 return found
             return self._opened(state, pod, diagnosis, found.pre_filter, proposes)
         except CycleFault as fault:
             return Rejection(fault.status, diagnosis)
 
-    def _follow(self, ruling: Ruling, diagnosis: Diagnosis) -> None:
+    def _follow(self, verdict: ExtenderVerdict, diagnosis: Diagnosis) -> None:
         """Reject the feasible rows that did not pass."""
         table, verdicts = self._handle.table, self._verdicts
         detail_of: dict[Status, int] = {}  # status -> its place in `_turned_down`
         for row in verdicts.feasible_rows():
             name = table.at(row).name
-            if name not in ruling.passed:
-                verdicts.reject(row, TURNED_DOWN, detail_of.setdefault(ruling.status_of(name), len(detail_of)))
+            if name not in verdict.passed:
+                verdicts.reject(row, TURNED_DOWN, detail_of.setdefault(verdict.status_of(name), len(detail_of)))
         self._turned_down = list(detail_of)
         if detail_of:  # any event may change an extender's mind
             diagnosis.unschedulable_plugins.add(EXTENDER)
 
-    def _add_shares(self, ruling: Ruling) -> None:
-        for name, share in ruling.shares.items():
+    def _add_shares(self, verdict: ExtenderVerdict) -> None:
+        for name, share in verdict.shares.items():
             row = self._handle.table.row_of(name)
             if row is not None:
                 self._scores.add_total(row, share)
@@ -388,9 +399,9 @@ class Algorithm:
         return unresolvable(reason)
 
     def _run_filter(
-        self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, ruling: Ruling | None
+        self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, verdict: ExtenderVerdict | None
     ) -> int:
-        """Fill the verdicts; returns how many nodes were looked at. With a ruling, its nodes are the sample."""
+        """Fill the verdicts; returns how many nodes were looked at. With a verdict, its nodes are the sample."""
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
@@ -401,7 +412,7 @@ class Algorithm:
         last = next((each for each, _ in reversed(self._filter) if each.name not in state.skip_filter), None)
         # One more than is looked for: a search ends before the node that is one too many.
         enough = self._feasible_to_find(nodes) + 1
-        may_stop = ruling is None and not self._nominations and enough <= nodes
+        may_stop = verdict is None and not self._nominations and enough <= nodes
         for position, (plugin, by_table) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
@@ -422,7 +433,7 @@ class Algorithm:
             self._end(plugin, "Filter", started, None)
         if self._nominations:
             self._yield_to_nominated(state, pod)
-        return nodes if ruling is not None else self._sample(nodes)
+        return nodes if verdict is not None else self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
         """The per-node form over all rows still feasible; a row's detail is its status's place in a list."""
@@ -466,7 +477,7 @@ class Algorithm:
     def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:
         """Judge once more the nodes that pods of at least this priority are nominated to, as if those were there.
 
-        The rows have been judged as they are. What is said of the crowded node comes first, also where both reject.
+        The rows were judged without nominated pods. A rejection with them comes first, also where both reject.
         """
         room = self._room_asked_for(state, pod)
         if room is None:
@@ -476,7 +487,9 @@ class Algorithm:
         for plugin, request in room:
             code, last = positions[id(plugin)], len(self._filter)
             table, verdicts = self._handle.table, self._verdicts
-            filter_crowded(table.columns, verdicts, request, self._crowds.now(), pod.priority, pod.uid, code, last)
+            filter_with_nominated(
+                table.columns, verdicts, request, self._nominated.now(), pod.priority, pod.uid, code, last
+            )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
         """See `only_room`. Only a matter of speed: None can always be answered."""
@@ -504,7 +517,7 @@ class Algorithm:
             if not status.is_rejected:
                 raise CycleFault(status)
             self._judged_alone[node.row] = status
-            self._verdicts.reject(node.row, CROWDED, 0)
+            self._verdicts.reject(node.row, WITH_NOMINATED, 0)
 
     def _feasible_to_find(self, nodes: int) -> int:
         """How many feasible nodes end the search of so many. See RATIONALE.md for plugins that take long for each."""

@@ -187,7 +187,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plugin's wish to be asked about an event; without a hint the event wakes every pod the plugin rejected.
+    """A plugin's registration to be asked about an event; without a hint the event wakes every pod the plugin rejected.
 
     A hint without a grouping is asked about each pod. That is right, and slow when very many wait.
     """
@@ -208,13 +208,18 @@ def complete_registrations(registered: Sequence[ClusterEvent | Registration]) ->
     Who asks for new nodes but not for taints is woken by taints too: a node may be added with a taint that keeps it
     out of the plugin's sight, and be freed of it later (kube-scheduler does the same).
     """
-    wishes = [wish if isinstance(wish, Registration) else Registration(wish) for wish in registered]
-    of_nodes = [wish.event.action for wish in wishes if wish.event.resource == EventResource.NODE]
+    registrations = [
+        registration if isinstance(registration, Registration) else Registration(registration)
+        for registration in registered
+    ]
+    of_nodes = [
+        registration.event.action for registration in registrations if registration.event.resource == EventResource.NODE
+    ]
     if any(Action.ADD in action for action in of_nodes) and not any(
         Action.UPDATE_NODE_TAINT in action for action in of_nodes
     ):
-        wishes.append(Registration(ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_TAINT)))
-    return tuple(wishes)
+        registrations.append(Registration(ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_TAINT)))
+    return tuple(registrations)
 
 
 # --- what changed between two versions of an object ---------------------------------------------------------------

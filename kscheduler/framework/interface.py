@@ -33,7 +33,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Endings, Evictions, NoEvictions
-from kscheduler.framework.ruling import Proposal
+from kscheduler.framework.extender_verdict import Proposal
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import NoTelemetry, Telemetry
 from kscheduler.framework.tie_bits import TieBits

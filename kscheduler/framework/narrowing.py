@@ -1,7 +1,7 @@
 """Finds waiting pods by tokens: labels, names and the like, of which an event brings a few.
 
 Each group of pods stands under some tokens, such that an event that brings none of them cannot help it. Where there is
-a choice (a node must have all labels of a node selector, any one of them narrows), the one that is least crowded is
+a choice (a node must have all labels of a node selector, any one of them narrows), the one that is least populated is
 taken, so that what half of all pods ask for does not make them all candidates.
 """
 
@@ -41,9 +41,9 @@ class Narrowing:
     def _choose(self, options: Options) -> Sequence[Token]:
         if not options:
             return (_ANYTHING,)
-        return min(options, key=self._crowd) if len(options) > 1 else options[0]
+        return min(options, key=self._nominated_here) if len(options) > 1 else options[0]
 
-    def _crowd(self, tokens: Sequence[Token]) -> int:
+    def _nominated_here(self, tokens: Sequence[Token]) -> int:
         return sum(len(self._keys.get(token, ())) for token in tokens)
 
     def remove(self, key: Hashable) -> None:

@@ -106,12 +106,12 @@ class NodeFilters:
         self, nominated: Sequence[PodInfo], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """The verdict as if these pods were on the node."""
-        state, crowded = state.clone(), self.copy(node)
+        state, with_nominated = state.clone(), self.copy(node)
         for other in nominated:
-            fault = self.add_pod(state, pod, other, crowded)
+            fault = self.add_pod(state, pod, other, with_nominated)
             if fault is not None:
                 return fault
-        return self.judge_alone(state, pod, crowded)
+        return self.judge_alone(state, pod, with_nominated)
 
     def judge_alone(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The verdict on the pods that are there."""

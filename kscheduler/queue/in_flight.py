@@ -19,7 +19,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list of events
 
 
-class Happening(NamedTuple):
+class QueuedEvent(NamedTuple):
     """An event with the object it is about, before and after; None where there is none."""
 
     event: ClusterEvent
@@ -35,12 +35,12 @@ class Flight:
     def __init__(self, qpi: QueuedPodInfo, began_at: int) -> None:
         self.qpi = qpi
         self.began_at = began_at  # the number of the first shared event the pod may have missed
-        self.own: list[Happening] | None = None  # what concerns this pod only
+        self.own: list[QueuedEvent] | None = None  # what concerns this pod only
         self.latest: PodInfo | None = None  # the pod as last updated, if it was
         self.is_deleted = False
 
-    def note(self, happening: Happening) -> None:
-        self.own = [*(self.own or ()), happening]
+    def note(self, queued_event: QueuedEvent) -> None:
+        self.own = [*(self.own or ()), queued_event]
 
 
 class InFlightPods:
@@ -48,7 +48,7 @@ class InFlightPods:
 
     def __init__(self) -> None:
         self._flights: OrderedDict[str, Flight] = OrderedDict()  # pod uid -> flight; began_at never decreases
-        self._events: list[Happening] = []
+        self._events: list[QueuedEvent] = []
         self._first_event = 0  # the number of _events[0]; numbers stay while somebody is in flight
 
     def __len__(self) -> int:
@@ -78,19 +78,19 @@ class InFlightPods:
             del self._events[:unneeded]
             self._first_event += unneeded
 
-    def record(self, happening: Happening) -> None:
+    def record(self, queued_event: QueuedEvent) -> None:
         """Keep an event for the pods in flight, if there are any."""
         if self._flights:
-            self._events.append(happening)
+            self._events.append(queued_event)
 
-    def missed(self, flight: Flight) -> Iterator[Happening]:
+    def missed(self, flight: Flight) -> Iterator[QueuedEvent]:
         """What happened since the pod was popped."""
         shared = islice(self._events, flight.began_at - self._first_event, None)
         return chain(flight.own, shared) if flight.own else shared
 
     def event_counts(self) -> Counter[str]:
         """Event label -> events kept; the pods in flight are among them as POD_POPPED, as in kube-scheduler's list."""
-        counts = Counter(happening.event.label for happening in self._events)
+        counts = Counter(queued_event.event.label for queued_event in self._events)
         counts[POD_POPPED] = len(self._flights)
         return counts
 

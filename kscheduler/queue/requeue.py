@@ -22,7 +22,7 @@ from kscheduler.framework.events import (
     complete_registrations,
     matches,
 )
-from kscheduler.queue.in_flight import Happening
+from kscheduler.queue.in_flight import QueuedEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Strategy(enum.IntEnum):
     IMMEDIATELY = 2  # wanted by a plugin that had answered PENDING
 
 
-Wishes = tuple[Registration, ...]  # a plugin's registrations for one event
+Registrations = tuple[Registration, ...]  # a plugin's registrations for one event
 
 
 class RequeueRules:
@@ -52,7 +52,7 @@ class RequeueRules:
         self, registered: Mapping[str, Registered], observer: HintObserver, stopwatch: Callable[[], float]
     ) -> None:
         """`registered`: profile -> plugin -> its registrations."""
-        self._registrations: dict[str, dict[str, Wishes]] = {
+        self._registrations: dict[str, dict[str, Registrations]] = {
             profile: {plugin: complete_registrations(events) for plugin, events in plugins.items()}
             for profile, plugins in registered.items()
         }
@@ -62,16 +62,16 @@ class RequeueRules:
         self.wildcard_gates: tuple[tuple[str, str], ...] = tuple(
             (profile, plugin)
             for profile, plugins in self._registrations.items()
-            for plugin, wishes in plugins.items()
-            if any(wish.event.is_wildcard for wish in wishes)
+            for plugin, registrations in plugins.items()
+            if any(registration.event.is_wildcard for registration in registrations)
         )
-        # Filled as events come: event -> profile -> plugin -> its wishes; without profiles and plugins that have none.
-        self._interested: dict[ClusterEvent, dict[str, dict[str, Wishes]]] = {}
+        # Filled as events come: event -> profile -> plugin -> its registrations, if any.
+        self._interested: dict[ClusterEvent, dict[str, dict[str, Registrations]]] = {}
         self._groupings: dict[tuple[str, str], tuple[Grouping, ...]] = {}
         self._asked = 0  # hints
         self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has failed: said once
 
-    def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Wishes]]:
+    def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Registrations]]:
         """Profile -> plugin -> its registrations for the event. Worked out once per kind of event."""
         found = self._interested.get(event)
         if found is None:
@@ -88,18 +88,20 @@ class RequeueRules:
         """The ways in which pods that the plugin rejected are grouped."""
         found = self._groupings.get((profile, plugin))
         if found is None:
-            wishes = self._registrations.get(profile, {}).get(plugin, ())
-            found = self._groupings[profile, plugin] = tuple(dict.fromkeys(map(grouping_of, wishes)))
+            registrations = self._registrations.get(profile, {}).get(plugin, ())
+            found = self._groupings[profile, plugin] = tuple(dict.fromkeys(map(grouping_of, registrations)))
         return found
 
-    def decide(self, qpi: QueuedPodInfo, happening: Happening) -> Strategy:
+    def decide(self, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
         if not qpi.has_rejectors:
             return Strategy.AFTER_BACKOFF  # it hit a fault: any reason to try again is good
-        if happening.event.is_wildcard:
-            return Strategy.AFTER_BACKOFF if _is_meant(qpi, happening.new) else Strategy.SKIP
+        if queued_event.event.is_wildcard:
+            return Strategy.AFTER_BACKOFF if _is_meant(qpi, queued_event.new) else Strategy.SKIP
         strategy = Strategy.SKIP
-        for plugin, wishes in self.interested(happening.event).get(self.profile_of(qpi), {}).items():
-            if not qpi.is_rejected_by(plugin) or not any(self.asks(plugin, wish, qpi, happening) for wish in wishes):
+        for plugin, registrations in self.interested(queued_event.event).get(self.profile_of(qpi), {}).items():
+            if not qpi.is_rejected_by(plugin) or not any(
+                self.asks(plugin, registration, qpi, queued_event) for registration in registrations
+            ):
                 continue
             if plugin in qpi.pending_plugins:
                 return Strategy.IMMEDIATELY
@@ -108,28 +110,28 @@ class RequeueRules:
             strategy = Strategy.AFTER_BACKOFF  # a pending plugin may still ask for more
         return strategy
 
-    def asks(self, plugin: str, wish: Registration, qpi: QueuedPodInfo, happening: Happening) -> bool:
-        """Does this wish, which matches the event, want the pod queued?"""
-        if wish.hint is None:
+    def asks(self, plugin: str, registration: Registration, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> bool:
+        """Does this registration, which matches the event, want the pod queued?"""
+        if registration.hint is None:
             return True
         self._asked += 1
         if self._asked % HINTS_A_SAMPLE != 1:
             try:
-                return wish.hint(qpi.pod_info.pod, happening.old, happening.new)
+                return registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
             except Exception:
-                return self._fail(plugin, qpi, happening, 0.0)
+                return self._fail(plugin, qpi, queued_event, 0.0)
         started = self._stopwatch()
         try:
-            answer = wish.hint(qpi.pod_info.pod, happening.old, happening.new)
+            answer = registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
         except Exception:
-            return self._fail(plugin, qpi, happening, self._stopwatch() - started)
+            return self._fail(plugin, qpi, queued_event, self._stopwatch() - started)
         label = "Queue" if answer else "QueueSkip"
-        self._observer.hint(plugin, happening.event.label, label, self._stopwatch() - started)
+        self._observer.hint(plugin, queued_event.event.label, label, self._stopwatch() - started)
         return answer
 
-    def _fail(self, plugin: str, qpi: QueuedPodInfo, happening: Happening, seconds: float) -> bool:
+    def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
         """A plugin's fault must not leave the pod stuck. It is counted each time and logged the first time."""
-        label = happening.event.label
+        label = queued_event.event.label
         self._observer.hint(plugin, label, "Error", seconds)
         if (plugin, label) not in self._failed:
             self._failed.add((plugin, label))
@@ -139,13 +141,16 @@ class RequeueRules:
         return True
 
 
-def grouping_of(wish: Registration) -> Grouping:
-    return ALL_ALIKE if wish.hint is None else wish.grouping or EACH_BY_ITSELF
+def grouping_of(registration: Registration) -> Grouping:
+    return ALL_ALIKE if registration.hint is None else registration.grouping or EACH_BY_ITSELF
 
 
-def _match(plugins: Mapping[str, Wishes], event: ClusterEvent) -> dict[str, Wishes]:
-    found = {plugin: tuple(wish for wish in wishes if matches(wish.event, event)) for plugin, wishes in plugins.items()}
-    return {plugin: wishes for plugin, wishes in found.items() if wishes}
+def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[str, Registrations]:
+    found = {
+        plugin: tuple(registration for registration in registrations if matches(registration.event, event))
+        for plugin, registrations in plugins.items()
+    }
+    return {plugin: registrations for plugin, registrations in found.items() if registrations}
 
 
 def _is_meant(qpi: QueuedPodInfo, subject: object) -> bool:

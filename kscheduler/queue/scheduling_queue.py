@@ -41,7 +41,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff import Backoff, is_backing_off
 from kscheduler.queue.backoff_queue import BackoffQueue
-from kscheduler.queue.in_flight import Flight, Happening, InFlightPods
+from kscheduler.queue.in_flight import Flight, InFlightPods, QueuedEvent
 from kscheduler.queue.pod_info import NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
@@ -152,7 +152,7 @@ class SchedulingQueue:
         """The running cycle goes on with the pod as popped; the update counts when the pod returns."""
         known = flight.latest or flight.qpi.pod_info
         for event in pod_events(old or known.pod, new.pod):
-            flight.note(Happening(event, old or known.pod, new.pod))
+            flight.note(QueuedEvent(event, old or known.pod, new.pod))
         flight.latest = new
         flight.is_deleted = False
 
@@ -166,7 +166,7 @@ class SchedulingQueue:
             return
         # 2. The update itself.
         for event in pod_events(before, new.pod):
-            strategy = self._rules.decide(qpi, Happening(event, before, new.pod))
+            strategy = self._rules.decide(qpi, QueuedEvent(event, before, new.pod))
             if strategy is not Strategy.SKIP:
                 self._move(qpi, strategy, event.label, now)
                 return
@@ -318,10 +318,10 @@ class SchedulingQueue:
         if flight is None or not qpi.has_rejectors:
             return Strategy.AFTER_BACKOFF  # nobody knows what it missed, or a fault: no event would wake it
         best = Strategy.SKIP
-        for happening in self._in_flight.missed(flight):
-            if _is_own_room(happening, qpi):
+        for queued_event in self._in_flight.missed(flight):
+            if _is_own_room(queued_event, qpi):
                 continue
-            best = max(best, self._rules.decide(qpi, happening))
+            best = max(best, self._rules.decide(qpi, queued_event))
             if best is Strategy.IMMEDIATELY or (best is Strategy.AFTER_BACKOFF and not qpi.pending_plugins):
                 break
         return best
@@ -339,10 +339,10 @@ class SchedulingQueue:
         """
         if not event.is_wildcard and not self._rules.interested(event):
             return 0
-        happening = Happening(event, old_obj, new_obj)
+        queued_event = QueuedEvent(event, old_obj, new_obj)
         priority = math.inf if up_to_priority is None else up_to_priority
-        woken = self._waker.happen(happening, self._at(now), priority)
-        self._in_flight.record(happening)
+        woken = self._waker.happen(queued_event, self._at(now), priority)
+        self._in_flight.record(queued_event)
         return woken
 
     def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
@@ -361,7 +361,7 @@ class SchedulingQueue:
             qpi = self._pods.get(uid)
             flight = self._in_flight.get(uid)
             if flight is not None:
-                flight.note(Happening(FORCE_ACTIVATE, None, None))
+                flight.note(QueuedEvent(FORCE_ACTIVATE, None, None))
             elif qpi is not None and qpi.pool is not Pool.ACTIVE:
                 moved += self._activate(qpi, now)
         return moved
@@ -410,7 +410,7 @@ class SchedulingQueue:
         def is_overdue(qpi: QueuedPodInfo) -> bool:
             return tick > qpi.timestamp + self._max_in_unschedulable_s
 
-        return self._waker.wake_overdue(Happening(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
+        return self._waker.wake_overdue(QueuedEvent(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
 
     def next_deadline(self, now: float) -> float | None:
         """The earliest moment, not before `now`, at which `flush` has something to do; None if there is none."""
@@ -566,7 +566,7 @@ class SchedulingQueue:
         return call_and_check
 
 
-def _is_own_room(happening: Happening, qpi: QueuedPodInfo) -> bool:
+def _is_own_room(queued_event: QueuedEvent, qpi: QueuedPodInfo) -> bool:
     """The pod itself gave back the room it had been promised: no reason to try it again."""
-    event, old, _ = happening
+    event, old, _ = queued_event
     return event is ASSIGNED_POD_DELETE and isinstance(old, Pod) and old.metadata.uid == qpi.uid

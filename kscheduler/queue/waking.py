@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import Registration
-from kscheduler.queue.in_flight import Happening
+from kscheduler.queue.in_flight import QueuedEvent
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.requeue import RequeueRules, Strategy, grouping_of
 from kscheduler.queue.unschedulable_pods import UnschedulablePods, Waited, rejectors
@@ -42,18 +42,18 @@ Found = tuple[QueuedPodInfo, Strategy]
 class Wake:
     """An event on its way to the pods it may help."""
 
-    __slots__ = ("decide", "happening", "number", "steps", "up_to_priority", "waited")
+    __slots__ = ("decide", "number", "queued_event", "steps", "up_to_priority", "waited")
 
     def __init__(
         self,
-        happening: Happening,
+        queued_event: QueuedEvent,
         number: int,
         waited: frozenset[Waited] | None,
         decide: Callable[[QueuedPodInfo], Strategy],
         steps: Iterator[Found | None],
         up_to_priority: float = math.inf,
     ) -> None:
-        self.happening = happening
+        self.queued_event = queued_event
         self.number = number  # the pods whose `waits_since` is not higher are concerned
         self.waited = waited  # plugins whose pods are concerned; None: everybody
         self.decide = decide  # for one pod
@@ -89,28 +89,28 @@ class Waker:
     def __len__(self) -> int:
         return len(self._wakes)
 
-    def happen(self, happening: Happening, now: float, up_to_priority: float = math.inf) -> int:
+    def happen(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
         """Something happened. Tells how many pods woke at once; the others follow."""
         if not self._pods.rejected and not self._pods.gated:
             return 0  # nobody waits; pods that come later are not concerned
-        everybody = happening.event.is_wildcard
+        everybody = queued_event.event.is_wildcard
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
-            return self._rules.decide(qpi, happening)
+            return self._rules.decide(qpi, queued_event)
 
         return self._start(
             Wake(
-                happening,
+                queued_event,
                 self._pods.now,
-                None if everybody else self._waited(happening),
+                None if everybody else self._waited(queued_event),
                 decide,
-                self._everybody(happening) if everybody else self._interested(happening, up_to_priority),
+                self._everybody(queued_event) if everybody else self._interested(queued_event, up_to_priority),
                 up_to_priority,
             ),
             now,
         )
 
-    def wake_overdue(self, happening: Happening, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
+    def wake_overdue(self, queued_event: QueuedEvent, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
         """Time is up for some pods. Tells how many woke at once; the others follow."""
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
@@ -118,7 +118,7 @@ class Waker:
 
         number = self._pods.now
         # Should hints have to be given up meanwhile, the next look at overdue pods finds those that were not woken.
-        return self._start(Wake(happening, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
+        return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
 
     def go_on(self, now: float) -> int:
         """Continue with what is on its way; tells how many pods woke."""
@@ -139,7 +139,7 @@ class Waker:
         best, label = Strategy.SKIP, ""
         for wake in self._wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
-                best, label = found, wake.happening.event.label
+                best, label = found, wake.queued_event.event.label
         return best, label
 
     def _start(self, wake: Wake, now: float) -> int:
@@ -160,7 +160,7 @@ class Waker:
         for found in wake.steps:
             self._left_steps -= 1
             if found is not None and found[1] is not Strategy.SKIP and wake.concerns(found[0]):
-                woken += self._move(*found, wake.happening.event.label, now)
+                woken += self._move(*found, wake.queued_event.event.label, now)
             if self._left_steps <= 0 or (self._left_steps % STEPS_A_LOOK == 0 and self._clock() >= until):
                 break
         self._left_s = until - self._clock()
@@ -168,7 +168,7 @@ class Waker:
 
     def _give_up_hints(self) -> None:
         """Let one wake without hints take the place of all that are lined up."""
-        latest = self._wakes[-1].happening
+        latest = self._wakes[-1].queued_event
         waited = self._union()
         log.warning(
             "events come faster than queueing hints can be asked; waking all pods of the plugins concerned",
@@ -201,46 +201,46 @@ class Waker:
 
     # --- whom: pods to move, and None for each hint asked ------------------------------------------------------------
 
-    def _waited(self, happening: Happening) -> frozenset[Waited]:
-        interested = self._rules.interested(happening.event)
+    def _waited(self, queued_event: QueuedEvent) -> frozenset[Waited]:
+        interested = self._rules.interested(queued_event.event)
         return frozenset((profile, plugin) for profile, plugins in interested.items() for plugin in plugins)
 
-    def _interested(self, happening: Happening, up_to_priority: float) -> Iterator[Found | None]:
-        for profile, plugins in self._rules.interested(happening.event).items():
-            for plugin, wishes in plugins.items():
+    def _interested(self, queued_event: QueuedEvent, up_to_priority: float) -> Iterator[Found | None]:
+        for profile, plugins in self._rules.interested(queued_event.event).items():
+            for plugin, registrations in plugins.items():
                 # A pod that the plugin gates: all its rejectors are heard, and then the gate is asked again.
                 for qpi in self._pods.gated_by(profile, plugin):
-                    yield qpi, self._rules.decide(qpi, happening)
-                for wish in wishes:
-                    groups = self._pods.groups(profile, plugin, grouping_of(wish))
+                    yield qpi, self._rules.decide(qpi, queued_event)
+                for registration in registrations:
+                    groups = self._pods.groups(profile, plugin, grouping_of(registration))
                     if groups is not None:
-                        found = groups.find(happening.old, happening.new, up_to_priority)
-                        yield from self._wanted(plugin, wish, happening, found)
+                        found = groups.find(queued_event.old, queued_event.new, up_to_priority)
+                        yield from self._wanted(plugin, registration, queued_event, found)
 
     def _wanted(
-        self, plugin: str, wish: Registration, happening: Happening, groups: Iterator[Group]
+        self, plugin: str, registration: Registration, queued_event: QueuedEvent, groups: Iterator[Group]
     ) -> Iterator[Found | None]:
-        """The pods that the plugin rejected and that this wish of it wants."""
-        subject = _subject(happening)
+        """The pods that the plugin rejected and that this registration of it wants."""
+        subject = _subject(queued_event)
         for group in groups:
             itself = group.members.get(subject)
             if itself is not None:  # the event is about this very pod, so that others cannot speak for it
-                yield itself, self._rules.decide(itself, happening)
+                yield itself, self._rules.decide(itself, queued_event)
             speaker = group.apart_from(subject)
             yield None
-            if speaker is not None and self._rules.asks(plugin, wish, speaker, happening):
+            if speaker is not None and self._rules.asks(plugin, registration, speaker, queued_event):
                 members = list(group.members.values())
-                yield from ((qpi, self._wanted_by(plugin, qpi, happening)) for qpi in members if qpi.uid != subject)
+                yield from ((qpi, self._wanted_by(plugin, qpi, queued_event)) for qpi in members if qpi.uid != subject)
 
-    def _wanted_by(self, plugin: str, qpi: QueuedPodInfo, happening: Happening) -> Strategy:
+    def _wanted_by(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
         if not qpi.pending_plugins:
             return Strategy.AFTER_BACKOFF
         if plugin in qpi.pending_plugins:
             return Strategy.IMMEDIATELY
-        return max(Strategy.AFTER_BACKOFF, self._rules.decide(qpi, happening))  # a pending plugin may ask for more
+        return max(Strategy.AFTER_BACKOFF, self._rules.decide(qpi, queued_event))  # a pending plugin may ask for more
 
-    def _everybody(self, happening: Happening) -> Iterator[Found | None]:
-        return self._each(lambda qpi: self._rules.decide(qpi, happening), only_timed_gates=True)
+    def _everybody(self, queued_event: QueuedEvent) -> Iterator[Found | None]:
+        return self._each(lambda qpi: self._rules.decide(qpi, queued_event), only_timed_gates=True)
 
     def _each(
         self, decide: Callable[[QueuedPodInfo], Strategy], *, only_timed_gates: bool = False
@@ -276,7 +276,7 @@ class Waker:
         assert len(self._wakes) <= MAX_WAKES, f"{len(self._wakes)} events are waiting"
 
 
-def _subject(happening: Happening) -> str:
+def _subject(queued_event: QueuedEvent) -> str:
     """The uid of the pod an event is about, if it is about one."""
-    changed = happening.old if happening.new is None else happening.new
+    changed = queued_event.old if queued_event.new is None else queued_event.new
     return changed.metadata.uid if isinstance(changed, Pod) else ""

@@ -105,7 +105,7 @@ class VolumeController:
         for version in (before, after):
             if version is None:
                 continue
-            found = self._shelf_of(version)
+            found = self._volumes_of_class(version)
             if version is after:
                 found[version.key] = None
             else:
@@ -116,7 +116,7 @@ class VolumeController:
             self._raise_hope(class_of(volume))
         self._call()
 
-    def _shelf_of(self, volume: PersistentVolume) -> dict[str, None]:
+    def _volumes_of_class(self, volume: PersistentVolume) -> dict[str, None]:
         """Where it is looked for."""
         promised = volume.spec.claim_ref
         if promised is None:

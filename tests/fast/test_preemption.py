@@ -44,7 +44,7 @@ class Case:
     may_be_first: bool = False
     weights: Sequence[int] = ()
     counted: Sequence[int] | None = None  # None: everywhere
-    crowds: Sequence[Sequence[There] | None] | None = None
+    nominated_by_node: Sequence[Sequence[There] | None] | None = None
     violating: Sequence[Sequence[int]] | None = None
     rejected: Sequence[tuple[int, int, int]] = ()  # (row, code, detail)
 
@@ -91,12 +91,12 @@ class Run:
 
     def laid_out(self) -> tuple[Any, ...]:
         case = self._case
-        crowds = case.crowds or [None] * len(case.nodes)
+        nominated_by_node = case.nominated_by_node or [None] * len(case.nodes)
         everywhere = [1] * (len(case.nodes) * len(case.tallies))
         return (
             list(range(len(case.nodes))),
             [self.residents(pods) for _, _, pods in case.nodes],
-            [None if crowd is None else self.residents(crowd) for crowd in crowds],
+            [None if nominated is None else self.residents(nominated) for nominated in nominated_by_node],
             array("q", case.weights),
             bytes(everywhere if case.counted is None else case.counted),
         )
@@ -197,8 +197,8 @@ def test_the_first_of_its_kind_is_fine_if_the_last_one_leaves(fast: ModuleType) 
 
 def test_room_is_left_for_those_that_are_expected(fast: ModuleType) -> None:
     node = CPU4, 9, pods(HIGH, 1)
-    crowds = [[There(HIGH, ((0, 1),))], [There(HIGH, ((0, 2),))], None]
-    case = Case([node] * 3, asked=((0, 2),), crowds=crowds)
+    nominated_by_node = [[There(HIGH, ((0, 1),))], [There(HIGH, ((0, 2),))], None]
+    case = Case([node] * 3, asked=((0, 2),), nominated_by_node=nominated_by_node)
     assert Run(fast, case).clear() == [(0, 0), (1, 2), (0, 0)]
     assert Run(fast, case).spare()[::2] == [([], [1]), ([], [])]
 
@@ -208,7 +208,7 @@ def test_a_need_must_be_met_without_those_that_are_expected(fast: ModuleType) ->
         [((), 9, [There(1)])],
         tallies=[(2, 7, 8, [0], [0], None)],
         weights=[0, 1],
-        crowds=[[There(HIGH, kind=1)]],
+        nominated_by_node=[[There(HIGH, kind=1)]],
     )
     assert Run(fast, case).clear() == [(2, 7)]
 
@@ -218,7 +218,7 @@ def test_a_verdict_comes_before_what_is_only_wrong_without_those_that_are_expect
         [((), 9, [There(1)])],
         tallies=[(2, 7, 8, [0], [0], None)],
         weights=[0, 1],
-        crowds=[[There(HIGH, kind=1)]],
+        nominated_by_node=[[There(HIGH, kind=1)]],
         rejected=[(0, 3, 9)],
     )
     assert Run(fast, case).clear() == [(3, 9)]
@@ -263,7 +263,7 @@ def test_wrong_arguments_are_told(fast: ModuleType) -> None:
     run = Run(fast, Case([node]))
     with pytest.raises(IndexError, match=r"row 1 outside 0\.\.0"):
         fast.clear_nodes(run.columns, run.verdicts, run.conditions, [1], *run.laid_out()[1:])
-    with pytest.raises(ValueError, match="as many residents and crowds as rows: 0"):
+    with pytest.raises(ValueError, match="as many residents and nominated_by_node as rows: 0"):
         fast.clear_nodes(run.columns, run.verdicts, run.conditions, [], *run.laid_out()[1:])
     run.columns.add_row()
     with pytest.raises(ValueError, match="conditions are for 1 rows, these columns have 2"):

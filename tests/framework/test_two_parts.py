@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.framework.algorithm import Decision, OpenRejection, Rejection, Shortlist
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, NodeVictims
 from kscheduler.framework.interface import PostFilterResult, PostFilterSteps
-from kscheduler.framework.ruling import EXTENDER, NodeVictims, Ruling
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -58,12 +58,12 @@ def shortlist(bench: Bench, *, proposes: bool = False) -> Shortlist | Rejection 
     return bench.framework.in_two_parts.shortlist(CycleState(), pod(), proposes=proposes)
 
 
-def ruled(bench: Bench, ruling: Ruling, *, proposes: bool = False) -> Decision | Rejection | OpenRejection:
-    return bench.framework.in_two_parts.schedule_ruled(CycleState(), pod(), ruling, proposes=proposes)
+def ruled(bench: Bench, verdict: ExtenderVerdict, *, proposes: bool = False) -> Decision | Rejection | OpenRejection:
+    return bench.framework.in_two_parts.schedule_ruled(CycleState(), pod(), verdict, proposes=proposes)
 
 
-def passing(*names: str, **statuses: Status) -> Ruling:
-    return Ruling(frozenset(names), {name: status.of(EXTENDER) for name, status in statuses.items()})
+def passing(*names: str, **statuses: Status) -> ExtenderVerdict:
+    return ExtenderVerdict(frozenset(names), {name: status.of(EXTENDER) for name, status in statuses.items()})
 
 
 def test_the_shortlist_is_what_fits() -> None:
@@ -89,8 +89,8 @@ def test_only_nodes_that_passed_are_chosen_among() -> None:
 def test_shares_are_added_to_the_scores_of_plugins() -> None:
     bench = Bench({"score": [(Table({"a": 90, "b": 50, "c": 10}), 2)]})
     bench.nodes("a", "b", "c")
-    ruling = Ruling(frozenset("abc"), shares={"c": 161, "gone": 1000})
-    found = ruled(bench, ruling)
+    verdict = ExtenderVerdict(frozenset("abc"), shares={"c": 161, "gone": 1000})
+    found = ruled(bench, verdict)
     assert isinstance(found, Decision)
     assert found.node_name == "c"
 
@@ -104,8 +104,8 @@ def test_a_node_that_passed_and_does_not_fit_any_more_is_not_taken() -> None:
 def test_what_is_said_of_nodes_is_counted_and_what_is_not_said_is_not() -> None:
     bench = Bench({"filter": [Only("a", "b", "c", "d", status=NO)]})
     bench.nodes("a", "b", "c", "d", "e")
-    ruling = passing(a=unschedulable("busy"), b=unresolvable("old"), c=unschedulable("busy"), e=unschedulable("late"))
-    found = ruled(bench, ruling)
+    verdict = passing(a=unschedulable("busy"), b=unresolvable("old"), c=unschedulable("busy"), e=unschedulable("late"))
+    found = ruled(bench, verdict)
     assert isinstance(found, Rejection)
     assert found.message == "0/5 nodes are available: 1 no, 1 old, 2 busy."
     assert EXTENDER in found.diagnosis.unschedulable_plugins

@@ -35,7 +35,7 @@ CASES = [
     ({}, {}),
     ({"n0": (1, 0), "n1": (1, 1), "n2": (2, 0), "n3": (1, 0)}, {}),
     # What a node was told with nominated pods in sight stands before its verdict.
-    ({"n0": (1, 0), "n1": (1, 1), "n2": (9, 9)}, {"n2": unresolvable("crowded"), "n0": unschedulable("too")}),
+    ({"n0": (1, 0), "n1": (1, 1), "n2": (9, 9)}, {"n2": unresolvable("with_nominated"), "n0": unschedulable("too")}),
 ]
 
 

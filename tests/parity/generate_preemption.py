@@ -38,7 +38,7 @@ BY_SCHEDULER = "PreemptionByScheduler"
 def generate_preemption(seed: int, *, shares_ports: bool = False) -> Case:
     """The case of a seed; `shares_ports`: may pods of one node have the same host port?"""
     rng = random.Random(f"preemption {seed}")
-    case = _varied(rng, seed) if often(rng, 0.33) else _crowded(rng, seed)
+    case = _varied(rng, seed) if often(rng, 0.33) else _with_nominated_rows(rng, seed)
     seconds = pick(rng, (1, 3, 6))
     priorities = pick(rng, (LOW, LOW, (0,), (0, 5)))
     for pod in case.cluster["pods"]:
@@ -78,7 +78,7 @@ def _varied(rng: random.Random, seed: int) -> Case:
     return Case(seed, PREEMPT, config, cluster, base.pending[:PENDING])
 
 
-def _crowded(rng: random.Random, seed: int) -> Case:
+def _with_nominated_rows(rng: random.Random, seed: int) -> Case:
     names = [f"n{index}" for index in range(_size(rng))]
     pods = PodGenerator(rng, names, frozenset(IN_TREE), PROFILES[:1], theme=often(rng, 0.7), claims=False)
     plain = pick(rng, (0.3, 0.6, 0.9, 1.0))  # how many pods ask for nothing but amounts

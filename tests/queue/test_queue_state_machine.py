@@ -42,8 +42,10 @@ LANES: st.SearchStrategy[Lane] = st.sampled_from([PLAIN, (1,), (2,)])
 
 def wants(plugins: frozenset[str] | set[str], event: ClusterEvent) -> bool:
     """The plain definition that the queue's index must agree with."""
-    wishes: list[Registration] = [wish for plugin in plugins for wish in complete_registrations(REGISTERED[plugin])]
-    return any(matches(wish.event, event) for wish in wishes)
+    registrations: list[Registration] = [
+        registration for plugin in plugins for registration in complete_registrations(REGISTERED[plugin])
+    ]
+    return any(matches(registration.event, event) for registration in registrations)
 
 
 class QueueMachine(RuleBasedStateMachine):

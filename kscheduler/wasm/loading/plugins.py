@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kscheduler.wasm.loading.abi import Abi
     from kscheduler.wasm.loading.download import DownloadLimits
     from kscheduler.wasm.loading.guest import Guest
-    from kscheduler.wasm.loading.hosts import Lender, PluginClass, Recorder
     from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
+    from kscheduler.wasm.loading.scheduler_link import Lender, PluginClass, Recorder
     from kscheduler.wasm.pool import PoolObserver
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class GuestPlugins:
         return Guest(name, arguments, fetcher, fetched, lambda: engine(arguments.engine), open_cache(self._cache_dir))
 
     def _host(self, guest: Guest) -> PluginClass:
-        from kscheduler.wasm.loading.hosts import Lender, host_of
+        from kscheduler.wasm.loading.scheduler_link import Lender, host_of
         from kscheduler.wasm.quarantine import NO_QUARANTINE, QuarantineRules
 
         abi = guest.interface.abi
@@ -163,7 +163,7 @@ class GuestPlugins:
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
         """For plugins that no scheduler knows of."""
-        from kscheduler.wasm.loading.hosts import Lender, host_of
+        from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi
         assert abi is not None

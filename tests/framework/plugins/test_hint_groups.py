@@ -32,8 +32,11 @@ def test_pods_in_groups_wake_as_each_by_itself(seed: int) -> None:
     framework = framework_of(case)
     registered = framework.events_by_plugin()
     ungrouped = {
-        plugin: [replace(wish, grouping=None) if isinstance(wish, Registration) else wish for wish in wishes]
-        for plugin, wishes in registered.items()
+        plugin: [
+            replace(registration, grouping=None) if isinstance(registration, Registration) else registration
+            for registration in registrations
+        ]
+        for plugin, registrations in registered.items()
     }
     pods = [read_pod(pod) for pod in case.pending]
     for plugin in registered:

@@ -55,9 +55,9 @@ PORTS = NodePorts(HANDLE)
 def wakes(plugin: EnqueueExtensions, waiting: PodBuilder, event: ClusterEvent, old: object, new: object) -> bool:
     """Does one of the plugin's registrations for the event want the pod?"""
     return any(
-        wish.hint is None or wish.hint(waiting.obj(), old, new)
-        for wish in complete_registrations(plugin.events_to_register())
-        if matches(wish.event, event)
+        registration.hint is None or registration.hint(waiting.obj(), old, new)
+        for registration in complete_registrations(plugin.events_to_register())
+        if matches(registration.event, event)
     )
 
 
@@ -90,8 +90,11 @@ def test_every_plugin_registers_what_kube_scheduler_does() -> None:
         "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature PodUpdate",
     }
     found = {
-        plugin: " ".join((wish if isinstance(wish, ClusterEvent) else wish.event).label for wish in wishes)
-        for plugin, wishes in framework.events_by_plugin().items()
+        plugin: " ".join(
+            (registration if isinstance(registration, ClusterEvent) else registration.event).label
+            for registration in registrations
+        )
+        for plugin, registrations in framework.events_by_plugin().items()
         if plugin in expected
     }
     assert found == expected
@@ -156,10 +159,10 @@ def test_a_node_that_matches_the_profile_only_now() -> None:
 
 
 def test_waiting_pods_are_found_by_a_label_or_name_that_their_node_must_have() -> None:
-    (wish,) = (wish for wish in AFFINITY.events_to_register())
-    assert wish.grouping is not None
-    assert wish.grouping.index is not None
-    index = wish.grouping.index()
+    (registration,) = (registration for registration in AFFINITY.events_to_register())
+    assert registration.grouping is not None
+    assert registration.grouping.index is not None
+    index = registration.grouping.index()
     pods = {
         "zone": P.node_selector(zone="a", os="linux"),
         "named": P.node_names("n7"),

@@ -76,27 +76,29 @@ def test_groups_answer_for_their_pods_and_an_index_leaves_none_out(
 ) -> None:
     grouped = 0
     for plugin in (VolumeRestrictions, VolumeZone, NodeVolumeLimits):
-        wishes: Any = Bench.of(plugin)._plugins["filter"][0].events_to_register()
-        for wish in wishes:
-            if isinstance(wish, Registration) and wish.hint is not None:
+        registrations: Any = Bench.of(plugin)._plugins["filter"][0].events_to_register()
+        for registration in registrations:
+            if isinstance(registration, Registration) and registration.hint is not None:
                 grouped += 1
-                happened = data.draw(EVENTS[wish.event.resource])
-                check(wish, waiting, *data.draw(st.sampled_from([happened, happened, (None, None)])))
+                happened = data.draw(EVENTS[registration.event.resource])
+                check(registration, waiting, *data.draw(st.sampled_from([happened, happened, (None, None)])))
     assert grouped == 9
 
 
-def check(wish: Registration, waiting: tuple[Pod, ...], old: object, new: object) -> None:
-    assert wish.hint is not None
-    assert wish.grouping is not None
+def check(registration: Registration, waiting: tuple[Pod, ...], old: object, new: object) -> None:
+    assert registration.hint is not None
+    assert registration.grouping is not None
     answers: dict[object, set[bool]] = {}  # key -> what is said of its pods
     for pod in waiting:
-        answers.setdefault(wish.grouping.key(PodInfo(pod)), set()).add(wish.hint(pod, old, new))
-    assert all(len(said) == 1 for said in answers.values()), wish.event.label
-    if wish.grouping.index is not None:
-        index = wish.grouping.index()
+        answers.setdefault(registration.grouping.key(PodInfo(pod)), set()).add(registration.hint(pod, old, new))
+    assert all(len(said) == 1 for said in answers.values()), registration.event.label
+    if registration.grouping.index is not None:
+        index = registration.grouping.index()
         for key in answers:
             index.add(key)
-        assert {key for key, said in answers.items() if True in said} <= set(index.find(old, new)), wish.event.label
+        assert {key for key, said in answers.items() if True in said} <= set(index.find(old, new)), (
+            registration.event.label
+        )
         for key in answers:
             index.remove(key)
         assert not list(index.find(old, new))

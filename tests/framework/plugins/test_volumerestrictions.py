@@ -224,9 +224,9 @@ def test_skip_is_said_before_anything_is_remembered() -> None:
 
 def hint(event: str, waiting: PodBuilder, old: object, new: object) -> bool:
     registered = {
-        wish.event.label: wish.hint
-        for wish in plugin_of(bench()).events_to_register()
-        if isinstance(wish, Registration) and wish.hint is not None
+        registration.event.label: registration.hint
+        for registration in plugin_of(bench()).events_to_register()
+        if isinstance(registration, Registration) and registration.hint is not None
     }
     return registered[event](waiting.obj(), old, new)
 

@@ -155,9 +155,9 @@ def test_the_annotation_for_the_class_is_stronger_than_the_field() -> None:
 def hint(event: str, old: object, new: object) -> bool:
     plugin: VolumeZone = bench()._plugins["filter"][0]
     registered = {
-        wish.event.label: wish.hint
-        for wish in plugin.events_to_register()
-        if isinstance(wish, Registration) and wish.hint is not None
+        registration.event.label: registration.hint
+        for registration in plugin.events_to_register()
+        if isinstance(registration, Registration) and registration.hint is not None
     }
     (found,) = (hint for label, hint in registered.items() if label.startswith(event))
     return found(with_claims(make_pod("waiting"), "c").obj(), old, new)

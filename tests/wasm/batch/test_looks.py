@@ -36,7 +36,7 @@ def _only(guest: ListGuest, question: Any, fits: Any) -> Any:
 
 def lanes_with(part: str, answer: Any) -> Any:
     guest = ListGuest(["filter"], {"depends": ["pod", "node"], "pod": [part], "table": ["names"]}, answer)
-    lanes = lanes_of({"Wishes": guest})
+    lanes = lanes_of({"Registrations": guest})
     for number in range(4):
         lanes.set_node(make_node(f"n{number}").capacity(cpu="8", memory="16Gi").obj())
     return lanes

@@ -15,7 +15,7 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun, candidate_of
 from kscheduler.framework.plugins.defaultpreemption.dry_run_budgets import Protection
-from kscheduler.framework.plugins.defaultpreemption.dry_run_crowds import KeptCrowds
+from kscheduler.framework.plugins.defaultpreemption.dry_run_nominated import KeptNominated
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptPods, NodePods
 from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, Weights, rules_of
 from kscheduler.framework.status import Status
@@ -31,7 +31,7 @@ class CompiledDryRun:
         self._handle = handle
         self._what_ifs = WhatIfDryRun(handle)
         self._kept = KeptPods(handle.table)
-        self._crowds = KeptCrowds(handle, self._kept)
+        self._nominated = KeptNominated(handle, self._kept)
         self._verdicts = Verdicts()
 
     def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
@@ -41,8 +41,8 @@ class CompiledDryRun:
         if rules is None:
             return self._what_ifs.search(state, pod, nodes, wanted)
         self._kept.begin(tells_kinds=bool(rules.tallies) or len(handle.budgets) > 0)
-        self._crowds.begin()
-        kernels = _Kernels(handle, self._kept, self._crowds, rules, pod)
+        self._nominated.begin()
+        kernels = _Kernels(handle, self._kept, self._nominated, rules, pod)
         findings = Findings(wanted)
         for start in range(0, len(nodes), BATCH):
             batch = nodes[start : start + BATCH]
@@ -58,30 +58,32 @@ class CompiledDryRun:
 class _Kernels:
     """One pod's dry runs."""
 
-    def __init__(self, handle: Handle, kept: KeptPods, crowds: KeptCrowds, rules: Rules, pod: PodInfo) -> None:
+    def __init__(
+        self, handle: Handle, kept: KeptPods, nominated_by_node: KeptNominated, rules: Rules, pod: PodInfo
+    ) -> None:
         self._handle = handle
         self._kept = kept
-        self._kept_crowds = crowds
+        self._kept_nominated = nominated_by_node
         self._rules = rules
         self._pod = pod
         self.now = handle.evictions.wall()
         self._weights = Weights(rules.tallies, kept.kinds)
         self._protection = Protection(handle.budgets, kept.kinds)
         # Node name -> pods expected there that the pod must leave their room; None: beyond what kernels can tell.
-        self._crowds: dict[str, NodePods | None] = {}
+        self._nominated: dict[str, NodePods | None] = {}
 
     def _expect(self, nodes: Sequence[NodeInfo]) -> None:
         """Find out who is expected on the nodes that are tried next."""
-        self._crowds.clear()
+        self._nominated.clear()
         if not self._handle.nominations:
             return
         for node in nodes:
-            crowd = self._kept_crowds.on(node, self._pod, self.now)
-            if crowd is None:
+            nominated = self._kept_nominated.on(node, self._pod, self.now)
+            if nominated is None:
                 continue
             # A pod that is expected where it is already would be counted twice.
-            is_muddled = any(other.uid in node.pods for other in crowd.pods) or not self._rules.know(crowd.pods)
-            self._crowds[node.name] = None if is_muddled else crowd
+            is_muddled = any(other.uid in node.pods for other in nominated.pods) or not self._rules.know(nominated.pods)
+            self._nominated[node.name] = None if is_muddled else nominated
 
     def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
         """What `WhatIfDryRun.try_node` would say of each; None where that has to be asked."""
@@ -98,16 +100,18 @@ class _Kernels:
             (NO_VICTIMS if place == NOBODY else status(place, detail)) if place else next(candidates)
             for place, detail in obstacles
         ]
-        if self._crowds:
+        if self._nominated:
             for number, node in enumerate(nodes):
-                if node.name in self._crowds and self._crowds[node.name] is None:
+                if node.name in self._nominated and self._nominated[node.name] is None:
                     found[number] = None
         return found
 
     def _clear(self, trials: Sequence[_Trial]) -> list[tuple[int, int]]:
         if self._rules.tallies:
-            crowds = (crowd.distinct_kinds for crowd in self._crowds.values() if crowd is not None)
-            self._weights.learn([*(here.distinct_kinds for _, here in trials), *crowds])
+            nominated_by_node = (
+                nominated.distinct_kinds for nominated in self._nominated.values() if nominated is not None
+            )
+            self._weights.learn([*(here.distinct_kinds for _, here in trials), *nominated_by_node])
         rules, columns = self._rules, self._handle.table.columns
         return clear_nodes(columns, rules.verdicts, rules.conditions, *self._laid_out(trials))
 
@@ -123,18 +127,18 @@ class _Kernels:
     def _laid_out(
         self, trials: Sequence[_Trial]
     ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
-        """Rows, residents, crowds, weights and what counts where, as the kernels take them."""
+        """Rows, residents, nominated_by_node, weights and what counts where, as the kernels take them."""
         return (
             [node.row for node, _ in trials],
             [here.residents for _, here in trials],
-            [self._crowd(node) for node, _ in trials] if self._crowds else [None] * len(trials),
+            [self._nominated_here(node) for node, _ in trials] if self._nominated else [None] * len(trials),
             self._weights.values,
             self._rules.counted([node for node, _ in trials]),
         )
 
-    def _crowd(self, node: NodeInfo) -> Residents | None:
-        crowd = self._crowds.get(node.name)
-        return None if crowd is None else crowd.residents
+    def _nominated_here(self, node: NodeInfo) -> Residents | None:
+        nominated = self._nominated.get(node.name)
+        return None if nominated is None else nominated.residents
 
 
 _Trial = tuple[NodeInfo, NodePods]

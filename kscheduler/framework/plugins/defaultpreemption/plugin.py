@@ -12,12 +12,12 @@ from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.extender_verdict import NodeVictims, Proposal
 from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
-from kscheduler.framework.ruling import NodeVictims, Proposal
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.snapshot.node_info import NodeInfo
@@ -83,11 +83,11 @@ class DefaultPreemption:
         found = self._look_for_victims(state, pod, statuses)
         if not isinstance(found, _Chance):
             return _worded(found)
-        crowds = {each.node_name: self._crowd(each.node_name) for each in found.candidates}
+        nominated_by_node = {each.node_name: self._nominated_here(each.node_name) for each in found.candidates}
         kept = yield tuple(NodeVictims(each.node_name, each.victims, each.violations) for each in found.candidates)
         if isinstance(kept, Status):
             return _worded((None, kept))
-        return _worded(self._carry_out_anew(found.pod, kept, crowds))
+        return _worded(self._carry_out_anew(found.pod, kept, nominated_by_node))
 
     def _look_for_victims(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> _Chance | _Answer:
         # 1. The pod as it is now, and whether it may preempt.
@@ -116,7 +116,7 @@ class DefaultPreemption:
         self._executor.start(best, pod)
         return PostFilterResult(best.node_name), None
 
-    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, crowds: Mapping[str, frozenset[str]]) -> _Answer:
+    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, nominated_by_node: Mapping[str, frozenset[str]]) -> _Answer:
         """Pods may have come or gone meanwhile: then the victims of a node are too many, or do not suffice."""
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
@@ -124,13 +124,14 @@ class DefaultPreemption:
         candidates = [
             Candidate(each.node_name, each.pods, each.violations)
             for each in kept
-            if each.node_name not in crowds or self._crowd(each.node_name) == crowds[each.node_name]
+            if each.node_name not in nominated_by_node
+            or self._nominated_here(each.node_name) == nominated_by_node[each.node_name]
         ]
         if not candidates:
             return None, unschedulable(NO_CANDIDATE if not kept else CROWDS_CHANGED)
         return self._carry_out(_Chance(pod, candidates))
 
-    def _crowd(self, node_name: str) -> frozenset[str]:
+    def _nominated_here(self, node_name: str) -> frozenset[str]:
         """Uids of the pods on the node."""
         node = self._handle.table.get(node_name)
         return frozenset() if node is None else frozenset(node.pods)

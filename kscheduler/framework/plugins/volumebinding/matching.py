@@ -1,7 +1,7 @@
 """Which existing volume a claim gets on a node: one that is reserved for it, else the smallest that will do.
 
-Of equal ones the first by name. What a claim asks of any node is its Wish; the shelves keep at hand which volumes meet
-it, so that a node only looks for the first one that it can reach.
+Of equal ones the first by name. What a claim asks of any node is its VolumeRequest; the volume index keeps at
+hand which volumes meet it, so that a node only looks for the first one that it can reach.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ FILESYSTEM = "Filesystem"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a claim asks of its volume, apart from the class. Claims of one wish can have the same volumes."""
+class VolumeRequest:
+    """What a claim asks of its volume, apart from the class. Claims of one request can have the same volumes."""
 
     size_milli: int
     volume_mode: str
@@ -51,12 +51,12 @@ class Wish:
         )
 
 
-def wish_of(claim: PersistentVolumeClaim) -> Wish:
+def request_of(claim: PersistentVolumeClaim) -> VolumeRequest:
     """Raises DecodeError, with the claim and the field, for what cannot be read."""
     spec, selector = claim.spec, None
     if spec.selector is not None:
         selector = compile_label_selector(spec.selector, f"claim {claim.key}: spec.selector")
-    return Wish(
+    return VolumeRequest(
         requested_milli(claim),
         spec.volume_mode or FILESYSTEM,
         spec.volume_attributes_class_name or "",

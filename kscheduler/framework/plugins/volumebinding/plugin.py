@@ -24,7 +24,7 @@ from kscheduler.framework.plugins.volumebinding.obstacles import NODE_CONFLICT, 
 from kscheduler.framework.plugins.volumebinding.provisioning import Offers
 from kscheduler.framework.plugins.volumebinding.question import Question
 from kscheduler.framework.plugins.volumebinding.reach import Reaches
-from kscheduler.framework.plugins.volumebinding.shelves import Shelves
+from kscheduler.framework.plugins.volumebinding.volume_index import VolumeIndex
 from kscheduler.framework.plugins.volumebinding.writing import NotBound, Progress, write
 from kscheduler.framework.status import SKIP, Status, error_status
 from kscheduler.snapshot.node_info import NodeInfo
@@ -51,7 +51,7 @@ class VolumeBinding:
         self._volumes = handle.volumes
         self._bind_timeout_s = bind_timeout_s
         self._reaches = Reaches()
-        self._shelves = Shelves(handle.volumes, self._reaches)
+        self._volume_index = VolumeIndex(handle.volumes, self._reaches)
         self._offers = Offers(handle.volumes)
         self._verdicts = handle.table.profiles.verdict_memo()
 
@@ -64,7 +64,7 @@ class VolumeBinding:
         if isinstance(claims, Status):
             return None, claims
         try:
-            question = Question(claims, self._volumes, self._reaches, self._shelves, self._offers)
+            question = Question(claims, self._volumes, self._reaches, self._volume_index, self._offers)
         except DecodeError as error:
             return None, error_status(str(error), error)
         state.write(_QUESTION, question)

@@ -21,7 +21,7 @@ from kscheduler.framework.plugins.volumebinding.migration import (
 from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NODE_CONFLICT, VOLUME_MISSING
 from kscheduler.framework.plugins.volumebinding.provisioning import Offer, Offers
 from kscheduler.framework.plugins.volumebinding.reach import EVERYWHERE, Labels, Reach, Reaches
-from kscheduler.framework.plugins.volumebinding.shelves import Choice, Shelves
+from kscheduler.framework.plugins.volumebinding.volume_index import Choice, VolumeIndex
 from kscheduler.snapshot.volumes import Volumes
 
 NOTHING: frozenset[str] = frozenset()
@@ -69,7 +69,9 @@ class BoundVolume:
 class Question:
     """Raises DecodeError for a claim whose demands cannot be read."""
 
-    def __init__(self, claims: PodClaims, volumes: Volumes, reaches: Reaches, shelves: Shelves, offers: Offers) -> None:
+    def __init__(
+        self, claims: PodClaims, volumes: Volumes, reaches: Reaches, volume_index: VolumeIndex, offers: Offers
+    ) -> None:
         self.claims = claims
         self._bound = [_bound_volume(claim, volumes, reaches) for claim in claims.bound]
         # Claims that a provisioner has been asked to serve for a node, and those that are free to choose.
@@ -78,7 +80,7 @@ class Question:
         open_claims = [claim for claim in claims.delayed if _selected_node(claim) is None]
         # The smallest claim chooses first, so that none takes a volume that another needs more.
         open_claims.sort(key=requested_milli)
-        self._choices = [Choice(claim, shelves, reaches) for claim in open_claims]
+        self._choices = [Choice(claim, volume_index, reaches) for claim in open_claims]
         self._offer_of = {claim.key: offers.for_claim(claim) for claim in claims.delayed}
 
     # --- one node ---

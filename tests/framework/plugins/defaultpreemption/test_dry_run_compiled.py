@@ -212,12 +212,12 @@ class Crowded:
 @settings(max_examples=sampled(400), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_they_find_the_same_where_pods_are_in_each_others_way(seed: int) -> None:
-    crowded = Crowded(seed)
-    pod = crowded.pod("new", 3)
-    crowded.cluster.check(pod)
-    crowded.cluster.cache.remove_pod("old0")
-    crowded.cluster.cache.set_pod(crowded.pod("late", 1, "node0"))
-    crowded.cluster.check(pod, wanted=2)
+    with_nominated = Crowded(seed)
+    pod = with_nominated.pod("new", 3)
+    with_nominated.cluster.check(pod)
+    with_nominated.cluster.cache.remove_pod("old0")
+    with_nominated.cluster.cache.set_pod(with_nominated.pod("late", 1, "node0"))
+    with_nominated.cluster.check(pod, wanted=2)
 
 
 # --- beyond what the kernels can tell ---
@@ -285,16 +285,16 @@ def test_a_filter_that_cannot_say_what_it_goes_by_is_asked(plugin: Picky) -> Non
 
 
 def test_filters_that_say_what_they_go_by_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowded = Crowded(1)
-    pod = crowded.pod("new", 3)
-    state = crowded.cluster.begin(pod)
+    with_nominated = Crowded(1)
+    pod = with_nominated.pod("new", 3)
+    state = with_nominated.cluster.begin(pod)
 
     def must_not_be_asked(*arguments: object) -> None:
         raise AssertionError("a what-if was asked")
 
     monkeypatch.setattr(WhatIfDryRun, "try_node", must_not_be_asked)
-    assert not crowded.cluster.nominator.nodes()
-    crowded.cluster.compiled.search(state, pod, list(crowded.cluster.cache.table), 100)
+    assert not with_nominated.cluster.nominator.nodes()
+    with_nominated.cluster.compiled.search(state, pod, list(with_nominated.cluster.cache.table), 100)
 
 
 def test_a_pod_that_is_expected_where_it_is_counts_once() -> None:

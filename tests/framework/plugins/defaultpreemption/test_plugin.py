@@ -282,9 +282,9 @@ def test_the_pod_is_held_until_its_preemption_is_over() -> None:
 
 
 def test_it_is_asked_about_pods_that_go_and_leaves_the_answer_to_others(bench: Bench) -> None:
-    (wish,) = bench.plugin.events_to_register()
-    assert isinstance(wish, Registration)
-    assert matches(wish.event, ASSIGNED_POD_DELETE)
-    assert isinstance(wish.event, ClusterEvent)
-    assert wish.hint is not None
-    assert wish.hint(critical().obj(), make_pod("old").obj(), None) is False
+    (registration,) = bench.plugin.events_to_register()
+    assert isinstance(registration, Registration)
+    assert matches(registration.event, ASSIGNED_POD_DELETE)
+    assert isinstance(registration.event, ClusterEvent)
+    assert registration.hint is not None
+    assert registration.hint(critical().obj(), make_pod("old").obj(), None) is False

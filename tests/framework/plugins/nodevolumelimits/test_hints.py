@@ -23,8 +23,10 @@ DISK = Volume(aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
 
 def test_what_is_registered() -> None:
     labels = {
-        (wish.event if isinstance(wish, Registration) else wish).label: isinstance(wish, ClusterEvent)
-        for wish in Bench.of(NodeVolumeLimits)._plugins["filter"][0].events_to_register()
+        (registration.event if isinstance(registration, Registration) else registration).label: isinstance(
+            registration, ClusterEvent
+        )
+        for registration in Bench.of(NodeVolumeLimits)._plugins["filter"][0].events_to_register()
     }  # label -> does it wake every pod?
     assert labels == {
         "storage.k8s.io/CSINodeAdd": True,

@@ -274,13 +274,13 @@ def test_events_that_help_are_those_of_pods_labels_tolerations_and_nodes() -> No
     registered = Cluster().plugin.events_to_register()
 
     def helps(resource: EventResource, action: Action) -> bool:
-        return any(matches(wish.event, ClusterEvent(resource, action)) for wish in registered)
+        return any(matches(registration.event, ClusterEvent(resource, action)) for registration in registered)
 
     assert helps(EventResource.ASSIGNED_POD, Action.DELETE)
     assert helps(EventResource.UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
     assert helps(EventResource.NODE, Action.UPDATE_NODE_LABEL)
     assert not helps(EventResource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
-    assert any(matches(wish.event, NODE_DELETE) for wish in registered)
+    assert any(matches(registration.event, NODE_DELETE) for registration in registered)
 
 
 def test_a_pod_that_changes_is_compiled_anew() -> None:

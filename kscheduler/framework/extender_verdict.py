@@ -17,7 +17,7 @@ LEFT_OUT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (), EXTENDER)
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class ExtenderVerdict:
     """The only nodes that count, of those that passed all filters."""
 
     passed: frozenset[str]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kscheduler.config.load import default_config
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
-from kscheduler.framework.crowds import only_room
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.interface import Plugin
+from kscheduler.framework.nominated_pods import only_room
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework

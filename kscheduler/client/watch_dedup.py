@@ -151,12 +151,12 @@ def _outliner(kind: type) -> Callable[[bytes], Any]:
     return json_decoder(_Line[_STATUSES[kind]])  # type: ignore[valid-type]
 
 
-def repeats_of(kind: type) -> Repeats | None:
+def dedup_of(kind: type) -> WatchDedup | None:
     """None for kinds of which every event is worth decoding."""
-    return Repeats(kind) if kind in _STATUSES else None
+    return WatchDedup(kind) if kind in _STATUSES else None
 
 
-class Repeats:
+class WatchDedup:
     """What one watch has told. Show it every line, in order."""
 
     def __init__(self, kind: type) -> None:

@@ -8,21 +8,21 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 
-class KeptCrowds:
+class KeptNominated:
     def __init__(self, handle: Handle, kept: KeptPods) -> None:
         self._nominations = handle.nominations
         self._kept = kept
-        self._kinds: Kinds = kept.kinds  # that the crowds are told in
-        self._crowds: dict[str, tuple[list[PodInfo], NodePods]] = {}  # node name -> the pods, and as they were found
+        self._kinds: Kinds = kept.kinds  # that the nominated_by_node are told in
+        self._nominated: dict[str, tuple[list[PodInfo], NodePods]] = {}  # node name -> the pods, and as they were found
         handle.nominations.watch(self._forget)
 
     def _forget(self, node_name: str) -> None:
-        self._crowds.pop(node_name, None)
+        self._nominated.pop(node_name, None)
 
     def begin(self) -> None:
         """Before each search, and after the residents' own."""
         if self._kinds is not self._kept.kinds:
-            self._crowds.clear()
+            self._nominated.clear()
             self._kinds = self._kept.kinds
 
     def on(self, node: NodeInfo, preemptor: PodInfo, now: float) -> NodePods | None:
@@ -31,8 +31,8 @@ class KeptCrowds:
         pods = [other for other in self._nominations.on(name) if other.priority >= priority and other.uid != uid]
         if not pods:
             return None
-        known = self._crowds.get(name)
+        known = self._nominated.get(name)
         if known is None or known[0] != pods:
             # Their order does not matter, so it never becomes out of date.
-            known = self._crowds[name] = pods, self._kept.look(pods, now)
+            known = self._nominated[name] = pods, self._kept.look(pods, now)
         return known[1]

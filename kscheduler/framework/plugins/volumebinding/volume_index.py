@@ -1,4 +1,4 @@
-"""Volumes where claims look for them: by class, by what claims wish for, by where they can be reached from.
+"""Volumes where claims look for them: by class, by what claims request for, by where they can be reached from.
 
 Kept up to date as volumes change: with thousands of volumes of one class, a decision changes one of them.
 """
@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim, class_of
-from kscheduler.framework.plugins.volumebinding.matching import Wish, is_reserved_for, size_milli, wish_of
+from kscheduler.framework.plugins.volumebinding.matching import VolumeRequest, is_reserved_for, request_of, size_milli
 from kscheduler.framework.plugins.volumebinding.reach import MAX_KEPT, Labels, Reach, Reaches
 from kscheduler.snapshot.profiles import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
-MAX_STOCKS = 64  # wishes remembered for one class; claims of a StatefulSet share one
+MAX_STOCKS = 64  # requests remembered for one class; claims of a StatefulSet share one
 
 
 class Candidate(NamedTuple):
@@ -28,10 +28,10 @@ class Candidate(NamedTuple):
 
 
 class Stock:
-    """The free volumes of a class that meet one wish."""
+    """The free volumes of a class that meet one request."""
 
-    def __init__(self, wish: Wish, reaches: Reaches) -> None:
-        self._wish = wish
+    def __init__(self, request: VolumeRequest, reaches: Reaches) -> None:
+        self._request = request
         self._reaches = reaches
         self._placed: dict[str, tuple[Candidate, Reach]] = {}  # volume -> where it is below
         self.anywhere: dict[Reach, list[Candidate]] = {}  # best first
@@ -40,7 +40,7 @@ class Stock:
 
     def put(self, volume: PersistentVolume) -> None:
         size = size_milli(volume)
-        if size is None or not self._wish.is_met_by_free(volume):
+        if size is None or not self._request.is_met_by_free(volume):
             return
         candidate, reach = Candidate(size, volume.metadata.name, volume), self._reaches.of(volume)
         self._placed[candidate.name] = candidate, reach
@@ -83,14 +83,14 @@ class Stock:
         return None if best is None else best.volume
 
 
-class Shelf:
+class ClassVolumes:
     """The volumes of one class."""
 
     def __init__(self, reaches: Reaches) -> None:
         self._reaches = reaches
         self._volumes: dict[str, PersistentVolume] = {}
         self._reserved: dict[str, dict[str, PersistentVolume]] = {}  # claim -> volumes that name it, by name
-        self._stocks: OrderedDict[Wish, Stock] = OrderedDict()
+        self._stocks: OrderedDict[VolumeRequest, Stock] = OrderedDict()
 
     def put(self, volume: PersistentVolume) -> None:
         """A volume that is not here."""
@@ -112,83 +112,83 @@ class Shelf:
         for stock in self._stocks.values():
             stock.take(name)
 
-    def stock(self, wish: Wish) -> Stock:
-        found = self._stocks.get(wish)
+    def stock(self, request: VolumeRequest) -> Stock:
+        found = self._stocks.get(request)
         if found is None:
             if len(self._stocks) >= MAX_STOCKS:
                 self._stocks.popitem(last=False)
-            found = self._stocks[wish] = Stock(wish, self._reaches)
+            found = self._stocks[request] = Stock(request, self._reaches)
             for volume in self._volumes.values():
                 found.put(volume)
         else:
-            self._stocks.move_to_end(wish)
+            self._stocks.move_to_end(request)
         return found
 
-    def reserved_for(self, claim: PersistentVolumeClaim, wish: Wish) -> list[PersistentVolume]:
+    def reserved_for(self, claim: PersistentVolumeClaim, request: VolumeRequest) -> list[PersistentVolume]:
         named = self._reserved.get(claim.key, {})
         return [
             volume
             for _, volume in sorted(named.items())
-            if is_reserved_for(volume, claim) and wish.is_met_by_reserved(volume)
+            if is_reserved_for(volume, claim) and request.is_met_by_reserved(volume)
         ]
 
 
-class Shelves:
-    """The shelves of classes that a claim has asked for."""
+class VolumeIndex:
+    """The volume_index of classes that a claim has asked for."""
 
     def __init__(self, volumes: Volumes, reaches: Reaches) -> None:
         self._volumes = volumes
         self._reaches = reaches
-        self._shelves: dict[str, Shelf] = {}  # class -> its volumes
-        self._class_of: dict[str, str] = {}  # volume -> the class on whose shelf it is
+        self._volume_index: dict[str, ClassVolumes] = {}  # class -> its volumes
+        self._class_of: dict[str, str] = {}  # volume -> the class on whose class_volumes it is
         self._changed: set[str] = set()  # volumes to look at again
         volumes.watch_volumes(self._on_change)
 
     def _on_change(self, name: str) -> None:
-        if not self._shelves:
+        if not self._volume_index:
             return
         self._changed.add(name)
         if len(self._changed) > MAX_KEPT:  # nobody asks any more
-            self._shelves.clear()
+            self._volume_index.clear()
             self._class_of.clear()
             self._changed.clear()
 
-    def of(self, class_name: str) -> Shelf:
+    def of(self, class_name: str) -> ClassVolumes:
         """Good for this decision."""
         self._catch_up()
-        shelf = self._shelves.get(class_name)
-        if shelf is None:
-            shelf = self._shelves[class_name] = Shelf(self._reaches)
+        class_volumes = self._volume_index.get(class_name)
+        if class_volumes is None:
+            class_volumes = self._volume_index[class_name] = ClassVolumes(self._reaches)
             for volume in self._volumes.volumes_of_class(class_name):
-                self._put(shelf, class_name, volume)
-        return shelf
+                self._put(class_volumes, class_name, volume)
+        return class_volumes
 
     def _catch_up(self) -> None:
         for name in self._changed:
             old_class = self._class_of.pop(name, None)
             if old_class is not None:
-                self._shelves[old_class].take(name)
+                self._volume_index[old_class].take(name)
             volume = self._volumes.volume(name)
             class_name = "" if volume is None else class_of(volume)
-            shelf = self._shelves.get(class_name)
-            if volume is not None and shelf is not None:
-                self._put(shelf, class_name, volume)
+            class_volumes = self._volume_index.get(class_name)
+            if volume is not None and class_volumes is not None:
+                self._put(class_volumes, class_name, volume)
         self._changed.clear()
 
-    def _put(self, shelf: Shelf, class_name: str, volume: PersistentVolume) -> None:
+    def _put(self, class_volumes: ClassVolumes, class_name: str, volume: PersistentVolume) -> None:
         self._class_of[volume.metadata.name] = class_name
-        shelf.put(volume)
+        class_volumes.put(volume)
 
 
 class Choice:
     """The volumes one claim can have. Raises DecodeError for a claim whose demands cannot be read."""
 
-    def __init__(self, claim: PersistentVolumeClaim, shelves: Shelves, reaches: Reaches) -> None:
+    def __init__(self, claim: PersistentVolumeClaim, volume_index: VolumeIndex, reaches: Reaches) -> None:
         self.claim = claim
-        wish = wish_of(claim)
-        shelf = shelves.of(class_of(claim))
-        self._stock = shelf.stock(wish)
-        self._reserved = [(volume, reaches.of(volume)) for volume in shelf.reserved_for(claim, wish)]
+        request = request_of(claim)
+        class_volumes = volume_index.of(class_of(claim))
+        self._stock = class_volumes.stock(request)
+        self._reserved = [(volume, reaches.of(volume)) for volume in class_volumes.reserved_for(claim, request)]
 
     @property
     def is_empty(self) -> bool:

@@ -15,7 +15,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.loading.abi import Abi
-from kscheduler.wasm.loading.hosts import Lender, host_of
+from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 from kscheduler.wasm.pool import Pool, PoolOptions
 from tests.controlplane.harness.patience import eventually
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kscheduler._fast import Crowd, PodRequest
+from kscheduler._fast import PodRequest, RowNominated
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.interface import DemandingFilterPlugin, Nominations
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
 
-class Crowds:
+class NominatedPods:
     """Only nodes whose nominations have changed are looked at anew."""
 
     def __init__(self, table: NodeTable, nominations: Nominations) -> None:
@@ -19,11 +19,11 @@ class Crowds:
         self._nominations = nominations
         self._changed = set(nominations.nodes())  # names
         self._generation = table.static_generation  # when the nodes were last compared
-        self._nodes: dict[str, NodeInfo] = {}  # node name -> the node that its crowd was made for
-        self._crowds: dict[str, Crowd] = {}  # node name -> the pods that are nominated to it
+        self._nodes: dict[str, NodeInfo] = {}  # node name -> the node that its nominated was made for
+        self._nominated: dict[str, RowNominated] = {}  # node name -> the pods that are nominated to it
         nominations.watch(self._changed.add)
 
-    def now(self) -> Collection[Crowd]:
+    def now(self) -> Collection[RowNominated]:
         """Of every node that there is, and that pods are nominated to."""
         if self._generation != self._table.static_generation:
             self._compare_nodes()
@@ -31,7 +31,7 @@ class Crowds:
             for name in self._changed:
                 self._look_again(name)
             self._changed.clear()
-        return self._crowds.values()
+        return self._nominated.values()
 
     def _compare_nodes(self) -> None:
         """Nodes appear and leave, and another one may come under the same name, or in the same row."""
@@ -44,11 +44,13 @@ class Crowds:
         node, pods = self._table.get(name), self._nominations.on(name)
         if node is None or not pods:
             self._nodes.pop(name, None)
-            self._crowds.pop(name, None)
+            self._nominated.pop(name, None)
             return
         request_of = self._table.request_of
         self._nodes[name] = node
-        self._crowds[name] = Crowd(node.row, node.pods, [(pod.uid, pod.priority, request_of(pod)) for pod in pods])
+        self._nominated[name] = RowNominated(
+            node.row, node.pods, [(pod.uid, pod.priority, request_of(pod)) for pod in pods]
+        )
 
 
 def only_room(
