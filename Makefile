@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ demo-wasm: build ## compile a plugin in C, serve it by http, and schedule with i
 guests: build ## compile the example plugins into build/guests: C, Go, AssemblyScript, Rust
 	$(BIN)/python plugins/build_guests.py
 	$(BIN)/python plugins/sdk/build_examples.py
+
+new-plugin: build ## start a plugin in Python: NAME=PreferTeam, with its test and a configuration, below plugins/
+	$(BIN)/python plugins/new_plugin.py "$(NAME)" plugins
 
 wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 11 minutes of CPU, once (needs Rust 1.95)
 	$(BIN)/python -m kscheduler.wasm.wasmer.build
@@ -98,7 +101,7 @@ profile: build ## flame graph, event-loop lag and allocations under load, into b
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
 	$(BIN)/python -m tests.controlplane.harness
 
-lock: $(VENV)/.dependencies ## resolve the development dependencies anew
+lock: $(VENV)/.dependencies ## resolve the development dependencies again
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev --no-header pyproject.toml -o requirements.lock
 

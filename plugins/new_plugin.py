@@ -1,0 +1,103 @@
+"""Starts a plugin in Python: a folder with the plugin, its test and a configuration that enables it.
+
+    python plugins/new_plugin.py PreferTeam [FOLDER]
+
+FOLDER is where the plugin's own folder is made; the working directory by default. What is written runs as it is.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from pathlib import Path
+
+PLUGIN = '''"""Filters and scores nodes by a label: start here."""
+
+from __future__ import annotations
+
+from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status, unschedulable
+
+
+class {name}:
+    """Reject nodes without the label, and prefer those where it equals the pod's."""
+
+    name = "{name}"  # in statuses, metrics and logs
+
+    def __init__(self, args: dict[str, object], handle: Handle) -> None:
+        """`args` are the plugin's `pluginConfig`."""
+        self._label = str(args.get("label", "team"))
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """None if the node has the label."""
+        return None if self._label in node.labels else unschedulable(f"node(s) had no label {{self._label}}")
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        """100 where node and pod have the same value of the label, else 0."""
+        wanted = (pod.pod.metadata.labels or {{}}).get(self._label)
+        return (100 if wanted and node.labels.get(self._label) == wanted else 0), None
+'''
+
+TEST = '''"""{name} on a few nodes. Run with: python -m pytest"""
+
+from __future__ import annotations
+
+from kscheduler.testing import PluginHarness, make_node, make_pod
+
+from {module} import {name}
+
+NODES = [make_node("ours").label(team="a"), make_node("theirs").label(team="b"), make_node("bare")]
+
+
+def test_nodes_without_the_label_are_rejected() -> None:
+    statuses = PluginHarness({name}, nodes=NODES).filter(make_pod("p"))
+    assert [node for node, status in statuses.items() if status is not None] == ["bare"]
+
+
+def test_a_pod_prefers_the_nodes_of_its_team() -> None:
+    scores = PluginHarness({name}, nodes=NODES[:2]).score(make_pod("p").label(team="a"))
+    assert scores == {{"ours": 100, "theirs": 0}}
+'''
+
+CONFIGURATION = """# kscheduler config validate scheduler.yaml, with this folder on PYTHONPATH
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled:
+      - name: {module}:{name}
+        weight: 5
+  pluginConfig:
+  - name: {module}:{name}
+    args:
+      label: team
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 2 for arguments that cannot be used."""
+    if not 1 <= len(arguments) <= 2:
+        print("new-plugin: expected a class name such as PreferTeam, and perhaps a folder", file=sys.stderr)
+        return 2
+    name, folder = arguments[0], Path(arguments[1] if len(arguments) == 2 else ".")
+    if not re.fullmatch("[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
+        print(f"new-plugin: expected a class name such as PreferTeam, got {name!r}", file=sys.stderr)
+        return 2
+    module = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    made = folder / module
+    try:
+        made.mkdir(parents=True)
+    except OSError as error:
+        print(f"new-plugin: {made}: {error.strerror}", file=sys.stderr)
+        return 2
+    for path, text in ((f"{module}.py", PLUGIN), (f"test_{module}.py", TEST), ("scheduler.yaml", CONFIGURATION)):
+        (made / path).write_text(text.format(name=name, module=module), encoding="utf-8")
+    print(f"{made}: {module}.py, test_{module}.py, scheduler.yaml")
+    print(f"try: cd {made} && python -m pytest && PYTHONPATH=. kscheduler simulate --config scheduler.yaml")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
