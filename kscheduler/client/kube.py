@@ -9,7 +9,6 @@ refused for an old token: each caller knows best whether and when to repeat.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -31,6 +30,7 @@ from kscheduler.client.binder import not_leading
 from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
+from kscheduler.client.line_streams import LineStream
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
@@ -55,7 +55,7 @@ from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, DecodeError, Unreachable
+from kscheduler.errors import APIError, Conflict, DecodeError
 from kscheduler.input.decoding import json_decoder
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
-# An apiserver that opens a watch at all does so at once, events or not. After each time it did not, twice as long.
+# An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
@@ -98,7 +98,6 @@ class KubeClient:
         self._event_limiter = RateLimiter(qps, burst, clock)
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
         self._reads = RepeatedReads(clock)
-        self._open_limits: dict[str, float] = {}  # path of a watch that could not be opened -> seconds for the next try
 
     @classmethod
     async def connect(
@@ -169,25 +168,24 @@ class KubeClient:
             "resourceVersion": resource_version,
         }
         decode = LineDecoder(resource)
-        limit_s, is_open = self._open_limits.pop(resource.path, WATCH_OPENS_S), False
-        try:
-            async with self._transport.stream(_with_query(resource.path, query), timeout_s=limit_s) as stream:
-                is_open = True
-                stream.idle_s = timeout_s + WATCH_GRACE_S
-                while (lines := await stream.next_lines()) is not None:
-                    events, error = _decode_lines(decode, lines)
-                    if events:
-                        if events[-1].type is EventType.BOOKMARK:
-                            stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
-                        yield events
-                    if error is not None:
-                        raise_error(
-                            "WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in
-                        )
-        except Unreachable as error:  # raised from None: its cause could hold secrets
-            if not is_open and isinstance(error.__context__, asyncio.TimeoutError):
-                self._open_limits[resource.path] = min(2 * limit_s, REQUEST_TIMEOUT_S)
-            raise
+        path = _with_query(resource.path, query)
+
+        async def open_watch(is_repeat: bool) -> LineStream:
+            return await self._transport.open_stream(path, timeout_s=REQUEST_TIMEOUT_S)
+
+        stream = await self._reads.read(
+            f"watch {resource.path}", open_watch, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()
+        )
+        with self._transport.reading(path, stream):
+            stream.idle_s = timeout_s + WATCH_GRACE_S
+            while (lines := await stream.next_lines()) is not None:
+                events, error = _decode_lines(decode, lines)
+                if events:
+                    if events[-1].type is EventType.BOOKMARK:
+                        stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
+                    yield events
+                if error is not None:
+                    raise_error("WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in)
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)

@@ -29,14 +29,23 @@ class RepeatedReads:
         self._clock = clock
         self._took_s: dict[str, float] = {}
 
-    async def read(self, kind: str, ask: Callable[[bool], Coroutine[Any, Any, T]]) -> T:
-        """The first answer. `ask(True)` repeats a request, and should take a connection of its own.
+    async def read(
+        self,
+        kind: str,
+        ask: Callable[[bool], Coroutine[Any, Any, T]],
+        *,
+        overdue_s: float = OVERDUE_S,
+        give_up: Callable[[T], object] | None = None,
+    ) -> T:
+        """Return the first answer. `ask(True)` repeats a request, and should take a connection of its own.
 
-        Raises what an answer says, or Unreachable once no request is left that could be answered.
+        `give_up` is given the other answers, for those that have to be closed. Raises what an answer says, or
+        Unreachable once no request is left that could be answered.
         """
-        overdue_s = max(OVERDUE_S, TIMES_USUAL * self._took_s.get(kind, 0.0))
+        overdue_s = max(overdue_s, TIMES_USUAL * self._took_s.get(kind, 0.0))
         began = self._clock.now()
         requests: list[asyncio.Future[T]] = []
+        answer: asyncio.Future[T] | None = None
         try:
             while True:
                 requests.append(asyncio.ensure_future(ask(bool(requests))))
@@ -48,6 +57,9 @@ class RepeatedReads:
                     return answer.result()
         finally:
             await cancel_and_wait(*requests)
+            for other in requests:
+                if give_up is not None and other is not answer and not other.cancelled() and other.exception() is None:
+                    give_up(other.result())
 
 
 async def _first_answer(requests: list[asyncio.Future[T]], wait_s: float | None) -> asyncio.Future[T] | None:

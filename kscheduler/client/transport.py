@@ -9,8 +9,8 @@ behind a proxy on aiohttp's. Knows HTTP, and nothing of Kubernetes objects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
@@ -281,22 +281,21 @@ class Transport:
 
     # --- streams ------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def stream(self, path: str, *, timeout_s: float) -> AsyncIterator[LineStream]:
-        """A long answer read as it arrives, line by line.
-
-        `timeout_s` is for the connection, and then for the headers; the stream guards itself.
-        """
-        stream = await self._open_stream(path, timeout_s)
+    @contextmanager
+    def reading(self, path: str, stream: LineStream) -> Iterator[None]:
+        """Turn whatever breaks an open stream into Unreachable, and close the stream at the end."""
         try:
-            yield stream
+            yield
         except _BROKEN as error:
             raise self._unreachable("WATCH", path, error) from None
         finally:
             stream.close()
 
-    async def _open_stream(self, path: str, timeout_s: float) -> LineStream:
-        """A 2xx answer whose body is still to come."""
+    async def open_stream(self, path: str, *, timeout_s: float) -> LineStream:
+        """Return a 2xx answer whose body is still to come; it is read line by line, under `reading`.
+
+        `timeout_s` is for the connection, and then for the headers; the stream guards itself.
+        """
         credentials = self._credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header

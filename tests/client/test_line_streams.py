@@ -39,7 +39,8 @@ async def stream_from(script: Script, *, through_proxy: bool = False) -> AsyncIt
         )
         transport = Transport(Credentials(endpoint, CLOCK), CLOCK)
         try:
-            async with transport.stream("/watch", timeout_s=5.0) as stream:
+            stream = await transport.open_stream("/watch", timeout_s=5.0)
+            with transport.reading("/watch", stream):
                 yield stream
         finally:
             await transport.close()
@@ -138,8 +139,7 @@ async def test_headers_that_do_not_come_are_not_waited_for() -> None:
     async with Server(script).pool() as pool:
         transport = Transport(Credentials(pool._endpoint, CLOCK), CLOCK)
         with pytest.raises(Unreachable, match="timed out"):
-            async with transport.stream("/watch", timeout_s=0.05):
-                pass
+            await transport.open_stream("/watch", timeout_s=0.05)
         await transport.close()
 
 

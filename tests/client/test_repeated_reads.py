@@ -98,3 +98,25 @@ def test_a_server_that_is_known_to_be_slow_is_given_its_time() -> None:
         assert len(other.asked_at) == 2
 
     play(scenario)
+
+
+def test_an_answer_that_comes_although_it_was_given_up_can_be_closed() -> None:
+    async def scenario(reads: RepeatedReads) -> None:
+        asked: list[bool] = []
+
+        async def ask(is_repeat: bool) -> str:
+            asked.append(is_repeat)
+            if is_repeat:
+                return "second"
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return "first"  # a connection was made at that moment
+            raise AssertionError("nothing ends the wait but a cancellation")
+
+        given_up: list[str] = []
+        assert await reads.read("watch", ask, overdue_s=1.0, give_up=given_up.append) == "second"
+        assert given_up == ["first"]
+        assert asked == [False, True]
+
+    play(scenario)
