@@ -1,4 +1,4 @@
-"""What a call into a wasm guest costs: through wasmtime's compiled calls and their twin in ctypes, and through wasmer.
+"""What a call into a wasm guest costs: through wasmtime and through wasmer.
 
     python -m perf.wasm_calls
     python -m perf.wasm_calls --rounds 30
@@ -33,7 +33,6 @@ from kscheduler.wasm.engine import (
     Module,
 )
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
 
 GUEST = """
@@ -64,7 +63,7 @@ Figures = dict[str, float]  # name -> us, or what its name says
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One engine, or one form of its calls."""
+    """One engine."""
 
     module: Module
 
@@ -186,7 +185,7 @@ def verdicts(name: str, rounds: Sequence[Figures]) -> list[str]:
 
 def engines() -> dict[str, Engine]:
     """What there is on this machine."""
-    found: dict[str, Engine] = {"wasmtime": WasmtimeEngine(calls), "wasmtime by ctypes": WasmtimeEngine(calls_ctypes)}
+    found: dict[str, Engine] = {"wasmtime": WasmtimeEngine()}
     try:
         found["wasmer"] = engine_named("wasmer")
     except EngineUnavailable as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from importlib import util
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kscheduler.wasm.engine import EngineUnavailable
@@ -12,37 +10,16 @@ from kscheduler.wasm.engine import EngineUnavailable
 if TYPE_CHECKING:
     from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
 
-_log = logging.getLogger(__name__)
-
 
 def new_engine() -> WasmtimeEngine:
-    """An engine over the compiled calls where they fit the installed library, else over their twin in ctypes."""
+    """Raises EngineUnavailable without the library, without the compiled calls, or if the two do not fit together."""
     if util.find_spec("wasmtime") is None:
         raise EngineUnavailable("engine wasmtime needs the package wasmtime: pip install 'kscheduler[wasm]'")
-    from kscheduler.wasm.wasmtime import layout, modules
-
-    calls = compiled_calls()
-    if calls is None:
-        from kscheduler.wasm.wasmtime import calls_ctypes
-
-        wrong = layout.mismatch(calls_ctypes.SIZES)
-        if wrong is not None:
-            raise EngineUnavailable(f"engine wasmtime does not fit: {wrong}")
-        calls = calls_ctypes
-    return modules.WasmtimeEngine(calls)
-
-
-def compiled_calls() -> ModuleType | None:
-    """calls.pyx, if it is built and its structs are those of the installed library."""
-    from kscheduler.wasm.wasmtime import layout
-
     try:
-        from kscheduler.wasm.wasmtime import calls
+        from kscheduler.wasm.wasmtime import calls, layout, modules
     except ImportError as error:
-        _log.warning("wasm calls are not compiled; plugins run more slowly", extra={"error": str(error)})
-        return None
+        raise EngineUnavailable(f"engine wasmtime: its compiled calls cannot be loaded: {error}") from error
     wrong = layout.mismatch(calls.SIZES)
     if wrong is not None:
-        _log.warning("compiled wasm calls do not fit; plugins run more slowly", extra={"error": wrong})
-        return None
-    return calls
+        raise EngineUnavailable(f"engine wasmtime does not fit: {wrong}")
+    return modules.WasmtimeEngine()

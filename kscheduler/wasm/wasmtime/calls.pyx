@@ -1,4 +1,4 @@
-"""Calls into wasmtime's C API without the GIL, and back from a guest into Python with it. See calls_ctypes.py.
+"""Calls into wasmtime's C API without the GIL, and back from a guest into Python with it.
 
 `bind` finds the library's functions at run time, so that building needs no wasmtime. The structs below are opaque
 bytes of the sizes that layout.py checks. An unchecked call trusts its caller about types: a Function is only made

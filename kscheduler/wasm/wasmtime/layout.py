@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from importlib import metadata
 
-# calls.pyx and calls_ctypes.py were written against the C API of this version.
+# calls.pyx was written against the C API of this version.
 MAJOR = 50
 
 

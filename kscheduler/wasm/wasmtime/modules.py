@@ -25,7 +25,7 @@ from kscheduler.wasm.engine import (
     Wasi,
 )
 from kscheduler.wasm.loading.sections import BadModule, read_sections
-from kscheduler.wasm.wasmtime import layout, library, linking
+from kscheduler.wasm.wasmtime import calls, layout, library, linking
 from kscheduler.wasm.wasmtime.library import Code, LibraryError
 
 # A deadline is met within two ticks, the first of which is that before time counts; a GIL holder may take 5 ms anyway.
@@ -59,10 +59,9 @@ def configuration() -> wasmtime.Config:
 class WasmtimeEngine:
     name = "wasmtime"
 
-    def __init__(self, calls: Any) -> None:
-        """`calls` is the module calls or its twin calls_ctypes."""
+    def __init__(self) -> None:
         calls.bind(library.HANDLE)
-        self.calls = calls
+        self.calls: Any = calls
         self.version = f"{layout.installed_version()}-1"  # the number of our configuration
         self.address = library.new_engine(configuration())
         self._func_types: dict[FuncType, int] = {}  # of host functions, their addresses; the ABIs have some dozens

@@ -20,13 +20,11 @@ from kscheduler.wasm.engine import (
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.wasmer import build
 from kscheduler.wasm.wasmer.library import cached_library
-from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
 from tests.skips import is_ci, missing_tool
 
 ENGINES: dict[str, Callable[[], Engine]] = {
-    "wasmtime": lambda: WasmtimeEngine(calls),
-    "wasmtime-ctypes": lambda: WasmtimeEngine(calls_ctypes),
+    "wasmtime": WasmtimeEngine,
     "wasmer": lambda: engine_named("wasmer"),
 }
 

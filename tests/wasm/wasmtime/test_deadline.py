@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 import wasmtime
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits, patience_s
-from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import TICK_S, WasmtimeEngine
 from tests.wasm.conformance.test_leaks import resident_bytes
 
@@ -35,8 +33,8 @@ STARTING = bytes(
 class Scene:
     """A guest with a deadline of 20 ms; each turn of its loop takes what the test says, and a tick of the epoch."""
 
-    def __init__(self, calls: ModuleType) -> None:
-        self.engine = WasmtimeEngine(calls)
+    def __init__(self) -> None:
+        self.engine = WasmtimeEngine()
         self.cpu_s = self.wall_s = 1000.0
         self.takes = (0.0, 0.0)  # CPU time and time on the wall, of each turn
         self.turns = 0
@@ -61,9 +59,9 @@ class Scene:
         return None
 
 
-@pytest.fixture(params=[calls, calls_ctypes], ids=["compiled", "ctypes"])
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    made = Scene(request.param)
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
     yield made
     made.guest.close()
 

@@ -6,23 +6,20 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 import pytest
 import wasmtime
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, Limits
-from kscheduler.wasm.wasmtime import calls, calls_ctypes
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
 from tests.controlplane.harness.patience import eventually
 
 SPIN = bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)) (func (export "fine")))'))
 
 
-@pytest.fixture(params=[calls, calls_ctypes], ids=["compiled", "ctypes"])
-def engine(request: pytest.FixtureRequest) -> Iterator[WasmtimeEngine]:
-    module: ModuleType = request.param
-    made = WasmtimeEngine(module)
+@pytest.fixture
+def engine() -> Iterator[WasmtimeEngine]:
+    made = WasmtimeEngine()
     yield made
     made.epoch.stop()
 

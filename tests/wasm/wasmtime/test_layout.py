@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
-import logging
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from types import ModuleType
 
 import pytest
 
 from kscheduler.wasm import wasmtime as package
 from kscheduler.wasm.engine import EngineUnavailable
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.wasmtime import calls, calls_ctypes, layout
+from kscheduler.wasm.wasmtime import calls, layout
 
 
-def test_both_forms_of_the_calls_fit_the_installed_library() -> None:
+def test_the_calls_fit_the_installed_library() -> None:
     assert layout.mismatch(calls.SIZES) is None
-    assert layout.mismatch(calls_ctypes.SIZES) is None
-    assert calls.SIZES == calls_ctypes.SIZES
 
 
 def test_a_struct_of_another_size_is_named() -> None:
@@ -33,40 +27,14 @@ def test_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert layout.mismatch({}) == "wasmtime 51.0.0 is installed, expected 50.*"
 
 
-def test_the_compiled_calls_are_used_where_they_fit() -> None:
-    assert package.new_engine().calls is calls
+def test_where_nothing_was_compiled_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kscheduler.wasm.wasmtime.calls", None)
+    monkeypatch.delattr(package, "calls", raising=False)
+    with pytest.raises(EngineUnavailable, match="its compiled calls cannot be loaded"):
+        package.new_engine()
 
 
-def test_the_twin_is_used_where_they_do_not(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    real = layout.mismatch
-
-    def mismatch(sizes: Mapping[str, int]) -> str | None:
-        return "too small" if sizes is calls.SIZES else real(sizes)
-
-    monkeypatch.setattr(layout, "mismatch", mismatch)
-    with caplog.at_level(logging.WARNING):
-        assert package.new_engine().calls is calls_ctypes
-    assert caplog.messages == ["compiled wasm calls do not fit; plugins run more slowly"]
-
-
-def test_the_twin_is_used_where_nothing_was_compiled(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *args: object, **given: object) -> ModuleType:
-        fromlist: Sequence[str] = args[2] if len(args) > 2 else ()  # type: ignore[assignment]
-        if name == "kscheduler.wasm.wasmtime" and "calls" in (fromlist or ()):
-            raise ImportError("not built")
-        return real(name, *args, **given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with caplog.at_level(logging.WARNING):
-        assert package.compiled_calls() is None
-    assert caplog.messages == ["wasm calls are not compiled; plugins run more slowly"]
-
-
-def test_where_neither_fits_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_calls_do_not_fit_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "installed_version", lambda: "51.0.0")
     with pytest.raises(EngineUnavailable, match=r"wasmtime 51\.0\.0 is installed, expected 50\.\*"):
         package.new_engine()
