@@ -30,6 +30,8 @@ DIRECTIVES = {
 }
 
 
+JOBS = len(os.sched_getaffinity(0))  # modules that are translated and compiled at a time
+
 C_FILES = Path("build/cython-debug" if DEBUG else "build/cython")
 MODE = Path("build/mode")  # what the last build was for; newer than the extensions after a change
 
@@ -42,24 +44,26 @@ def note_mode() -> None:
 
 
 def extensions() -> list[Extension]:
-    """One extension for each .pyx, named after its path."""
+    """One extension for each .pyx, named after its path; the longest first, so that none is left for the end alone."""
     # Nobody here looks at floating-point traps; loops that might raise them would not become vector instructions.
     flags = ["-O0", "-g"] if DEBUG else ["-O3", "-fno-math-errno", "-fno-trapping-math"]
     # A fused multiply-add rounds once where kube-scheduler's arithmetic rounds twice; arm64 would fuse unasked.
     flags.append("-ffp-contract=off")
     return [
         Extension(".".join(path.with_suffix("").parts), [str(path)], extra_compile_args=flags, depends=[str(MODE)])
-        for path in sorted(Path("kscheduler").rglob("*.pyx"))
+        for path in sorted(Path("kscheduler").rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path))
     ]
 
 
-note_mode()
-setup(
-    ext_modules=cythonize(
-        extensions(),
-        compiler_directives=DIRECTIVES,
-        annotate=DEBUG,
-        build_dir=str(C_FILES),
-        nthreads=0,
+if __name__ == "__main__":  # a process that translates one module may read this file again
+    note_mode()
+    setup(
+        ext_modules=cythonize(
+            extensions(),
+            compiler_directives=DIRECTIVES,
+            annotate=DEBUG,
+            build_dir=str(C_FILES),
+            nthreads=JOBS,
+        ),
+        options={"build_ext": {"parallel": JOBS}},
     )
-)
