@@ -331,9 +331,9 @@ class Scheduler:
     def _build_queue(
         self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]
     ) -> SchedulingQueue:
-        first = next(iter(self.profiles.values()))  # all profiles sort alike: validation saw to it
+        sort_key = next(iter(self.profiles.values())).sort_key  # the same in all profiles: validation demands it
         return SchedulingQueue(
-            lambda queued: first.sort_key(queued.pod_info.priority, queued.timestamp),
+            lambda queued: sort_key(queued.pod_info.priority, queued.timestamp),
             self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
             max_backoff_s=config.pod_max_backoff_seconds,
@@ -371,7 +371,10 @@ class Scheduler:
             decisions=self.decisions,
         )
 
-    def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes:
+    def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes | None:
+        """None if no extender takes part in decisions."""
+        if not self.extenders.deciders:
+            return None
         cycle = ExtenderCycle(
             self._schedule_one,
             self.extenders,
@@ -536,14 +539,18 @@ class Scheduler:
                     await asyncio.sleep(0)
                 else:
                     await self._wait_for_work()
-            await self.lanes.cancel()
+            await self._cancel_lanes()
             binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
             if binds or preemptions:
                 log.warning("stopping in the middle of work", extra={"binds": binds, "preemptions": preemptions})
         finally:
-            await self.lanes.cancel()
+            await self._cancel_lanes()
             await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel())
             await self.extenders.close()
+
+    async def _cancel_lanes(self) -> None:
+        if self.lanes is not None:
+            await self.lanes.cancel()
 
     def _recover_events(self) -> None:
         """A predecessor that was killed may have left pods bound without their Scheduled Events."""
@@ -562,12 +569,12 @@ class Scheduler:
         now = self._clock.now()
         self._work.clear()
         self.queue.flush(now)
-        if due := self._timers.pop_due(now):
+        if self._timers.due and (due := self._timers.pop_due(now)):
             self.queue.activate(due, now)
         if self._assumed_ttl_s > 0 and now >= self._next_expiry:
             self._expire(now)
         end = now + SLICE_S
-        if self.bindings.has_room:
+        if self.lanes is not None and self.bindings.has_room:
             self.lanes.start_next(now)
         left = SLICE_PODS
         while left > 0 and now < end:
@@ -576,7 +583,8 @@ class Scheduler:
                 return False
             tried = self._batch.run(now, min(left, room))
             if not tried:
-                self.lanes.start_next(now)  # whose pods may leave their backoff early now
+                if self.lanes is not None:
+                    self.lanes.start_next(now)  # whose pods may leave their backoff early now
                 return False
             if self._batch.is_waiting:
                 return True
@@ -593,7 +601,7 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
-        moment = self._timers.next_moment()
+        moment = self._timers.next_moment() if self._timers.due else None
         if moment is not None:
             deadline = moment if deadline is None else min(deadline, moment)
         if self._assumed_ttl_s > 0 and self.cache.sizes()["assumed_pods"]:

@@ -72,9 +72,10 @@ class Credentials:
     ) -> None:
         self.endpoint = endpoint
         self._clock = clock
-        self._header = header
+        self.header = header
         self._reload = reload  # whether by force -> the new header; None when nothing can change
-        self._fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
+        # Until then `header` may be read; afterwards `authorization` must be awaited.
+        self.fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
         self._header_before = ""  # requests that carried it may still be answered
         self._reloading: asyncio.Future[None] | None = None
 
@@ -82,21 +83,16 @@ class Credentials:
         """Ask this apiserver. A user in its URL comes before all other credentials, as with Go's client."""
         self.endpoint = replace(self.endpoint, host=_without_query(server))
         if header := basic_header(server):
-            self._header, self._reload, self._fresh_until = header, None, float("inf")
+            self.header, self._reload, self.fresh_until = header, None, float("inf")
 
     @property
     def stale(self) -> bool:
         """Whether `authorization` must be awaited, instead of `header` read: false nearly always."""
-        return self._clock.now() >= self._fresh_until
-
-    @property
-    def header(self) -> str:
-        """The Authorization header as last read; "" for none (anonymous, or a client certificate)."""
-        return self._header
+        return self._clock.now() >= self.fresh_until
 
     def hide_in(self, text: str) -> str:
         """A text of somebody else's without what the header shows the apiserver."""
-        return hide_parts(text, header_secrets(self._header) | header_secrets(self._header_before))
+        return hide_parts(text, header_secrets(self.header) | header_secrets(self._header_before))
 
     async def authorization(self) -> str:
         """The header, read again when its minute is over. If that fails the old one is kept: it may still do."""
@@ -105,19 +101,19 @@ class Credentials:
                 await self._refresh_once(force=False)
             except (ConfigError, Unreachable) as error:
                 log.warning("credentials could not be read again", extra={"error": hide_urls(str(error))})
-                self._fresh_until = self._clock.now() + REFRESH_PERIOD_S / 6
-        return self._header
+                self.fresh_until = self._clock.now() + REFRESH_PERIOD_S / 6
+        return self.header
 
     async def refused(self, header: str) -> bool:
         """The apiserver answered 401 to `header`. Returns whether there is another one to try now."""
         if self._reload is None:
             return False
-        if self._header == header:
+        if self.header == header:
             try:
                 await self._refresh_once(force=True)
             except (ConfigError, Unreachable) as error:
                 log.error("credentials were refused and cannot be read again", extra={"error": hide_urls(str(error))})
-        return self._header != header
+        return self.header != header
 
     async def _refresh_once(self, *, force: bool) -> None:
         """All requests that meet a stale token share one refresh."""
@@ -137,9 +133,9 @@ class Credentials:
             header = await within(REFRESH_TIMEOUT_S, self._reload(force))
         except asyncio.TimeoutError as error:
             raise Unreachable(f"credentials: no answer within {REFRESH_TIMEOUT_S:.0f} s") from error
-        if header != self._header:
-            self._header_before, self._header = self._header, header
-        self._fresh_until = self._clock.now() + REFRESH_PERIOD_S
+        if header != self.header:
+            self._header_before, self.header = self.header, header
+        self.fresh_until = self._clock.now() + REFRESH_PERIOD_S
 
 
 async def load_credentials(

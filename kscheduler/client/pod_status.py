@@ -43,6 +43,7 @@ class PodStatusLane:
         self._late: dict[str, set[asyncio.Task[None]]] = {}  # pod uid -> overdue requests
         self._written: dict[str, tuple[str, str]] = {}  # pod uid -> (reason, message) last written by us
         self._nominated: dict[str, str] = {}  # pod uid -> nominated node we last wanted written
+        self.known: set[str] = set()  # uids of pods with a written or wanted status; changed here only
         self._work = asyncio.Event()
 
     def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
@@ -65,6 +66,7 @@ class PodStatusLane:
         if self._knows_nomination(pod, node_name):
             return
         self._nominated[uid] = node_name
+        self.known.add(uid)
         # No older word on the nomination may come after this one.
         self._writing.pop(uid, None)
         self._give_up_late(uid)
@@ -100,6 +102,7 @@ class PodStatusLane:
         if patch.nominated_node_name is not None:
             self._nominated[uid] = patch.nominated_node_name
         self._waiting[uid] = _Waiting(pod, patch)
+        self.known.add(uid)
         self._work.set()
 
     def withdraw(self, uid: str) -> None:
@@ -116,6 +119,7 @@ class PodStatusLane:
         self.withdraw(uid)
         self._written.pop(uid, None)
         self._nominated.pop(uid, None)
+        self.known.discard(uid)
 
     async def run(self) -> None:
         try:
@@ -221,6 +225,7 @@ class PodStatusLane:
     def _note_written(self, uid: str, patch: PodStatusPatch, error: BaseException | None) -> None:
         if error is None and patch.condition is not None:
             self._written[uid] = (patch.condition.reason, patch.condition.message)
+            self.known.add(uid)
 
     def _is_wanted(self, uid: str, patch: PodStatusPatch) -> bool:
         """Was the pod neither bound nor deleted meanwhile, and is there nothing newer to say about it?"""

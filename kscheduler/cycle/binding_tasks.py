@@ -23,18 +23,18 @@ class BackgroundTasks:
     def __init__(self, what: str, on_change: Callable[[], None]) -> None:
         self._what = what
         self._on_change = on_change
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.running: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self.running)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self.running.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self.running.discard(task)
         self._on_change()
         if not task.cancelled() and (error := task.exception()) is not None:
             context = {"message": f"{self._what} raised", "exception": error, "task": task}
@@ -42,13 +42,13 @@ class BackgroundTasks:
 
     async def drain(self, timeout_s: float) -> int:
         """Wait for all, at most so long; returns how many are still not done."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=timeout_s)
-        return len(self._tasks)
+        if self.running:
+            await asyncio.wait(set(self.running), timeout=timeout_s)
+        return len(self.running)
 
     async def cancel(self) -> None:
         """Stop all at once: for a scheduler that may not bind any more."""
-        tasks = set(self._tasks)
+        tasks = set(self.running)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -64,17 +64,13 @@ class BindingTasks(BackgroundTasks):
 
     def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
         super().__init__("a binding cycle", on_change)
-        self._limit = limit
+        self.limit = limit
         self._waiting = waiting
 
     @property
     def room(self) -> int:
         """How many more may be begun; below zero when those that waited go on all at once."""
-        return self._limit - len(self._tasks) + self._waiting()
-
-    @property
-    def has_room(self) -> bool:
-        return self.room > 0
+        return self.limit - len(self.running) + self._waiting()
 
 
 @dataclass(slots=True)

@@ -33,12 +33,12 @@ class Bindings:
     @property
     def room(self) -> int:
         """How many more may be started now; 0 or less for none."""
-        on_lane, most = self._lane.load, self._lane.backlog
+        on_lane, most, tasks = self._lane.load, self._lane.backlog, self._tasks
         if on_lane >= most:
             self._is_full = True
         elif on_lane <= most // 2:
             self._is_full = False
-        return 0 if self._is_full else min(self._tasks.room, most - on_lane)
+        return 0 if self._is_full else min(tasks.room if tasks.running else tasks.limit, most - on_lane)
 
     @property
     def has_room(self) -> bool:

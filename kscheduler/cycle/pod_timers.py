@@ -14,20 +14,20 @@ class PodTimers:
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
-        self._due: dict[str, float] = {}  # pod uid -> its earliest moment
+        self.due: dict[str, float] = {}  # pod uid -> its earliest moment
         self._heap: list[tuple[float, int, str]] = []  # with moments that are no longer a pod's earliest
         self._tickets = count()
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self.due)
 
     def set(self, uid: str, at: float) -> None:
         """An earlier moment of the pod stands; what was asked for later is asked for again when it comes."""
-        known = self._due.get(uid)
-        if (known is not None and known <= at) or (known is None and len(self._due) >= MAX_KEPT):
+        known = self.due.get(uid)
+        if (known is not None and known <= at) or (known is None and len(self.due) >= MAX_KEPT):
             return
         first = self.next_moment()
-        self._due[uid] = at
+        self.due[uid] = at
         heapq.heappush(self._heap, (at, next(self._tickets), uid))
         if first is None or at < first:
             self._wake()
@@ -42,10 +42,10 @@ class PodTimers:
         due = []
         while (first := self.next_moment()) is not None and first <= now:
             uid = heapq.heappop(self._heap)[2]
-            del self._due[uid]
+            del self.due[uid]
             due.append(uid)
         return due
 
     def _clean(self) -> None:
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self.due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)

@@ -128,8 +128,6 @@ class ScheduleBatch:
         if queued is None:
             return 0
         try:
-            if self._one.skips(queued.pod_info):
-                return 1
             started = self._stopwatch()
             if not self._alone(queued):
                 self._queue.put_back([queued])

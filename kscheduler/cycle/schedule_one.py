@@ -39,6 +39,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 
+# The state of cycles in which no plugin runs after the decision. Nobody writes to it.
+NO_STATE = CycleState()
+
+
 @dataclass(slots=True, eq=False)
 class BindingCycle:
     """A decision on its way to the apiserver."""
@@ -48,6 +52,7 @@ class BindingCycle:
     state: CycleState
     node_name: str
     started: float  # when the scheduling cycle began
+    only_binds: bool = False  # no plugin has anything to do after the decision, except the default binding
     waits: dict[str, float] = field(default_factory=dict)  # Permit plugin -> seconds it may wait
 
     @property
@@ -139,8 +144,9 @@ class ScheduleOne:
             self._reject(queued, framework, found.status, started, found)
             return None
         # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
-        self._cache.assume(queued.pod_info, found.node_name)
-        return self._hold(BindingCycle(queued, framework, state, found.node_name, started))
+        pod = queued.pod_info
+        self._cache.assume(pod, found.node_name)
+        return self._hold(BindingCycle(queued, framework, state, found.node_name, started, framework.only_binds(pod)))
 
     def settle_placed(
         self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
@@ -148,7 +154,9 @@ class ScheduleOne:
         """The same for a pod that the compiled lane has placed, and that is assumed already."""
         if self._decisions is not None:
             self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
-        return self._hold(BindingCycle(queued, framework, CycleState(), placed.node_name, started))
+        only_binds = framework.only_binds(queued.pod_info)
+        state = NO_STATE if only_binds else CycleState()
+        return self._hold(BindingCycle(queued, framework, state, placed.node_name, started, only_binds))
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
         """Keep the room that is held, unless a plugin objects, or a fault leaves nobody who could use it."""
@@ -165,27 +173,29 @@ class ScheduleOne:
 
     def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
         pod, framework, state = cycle.pod, cycle.framework, cycle.state
-        self._nominator.remove(pod.uid)
+        if pod.uid in self._nominator.by_pod:
+            self._nominator.remove(pod.uid)
         # 4. Reserve and Permit.
-        status = framework.run_reserve(state, pod, cycle.node_name)
-        if status is None:
-            status, cycle.waits = framework.run_permit(state, pod, cycle.node_name)
-        if status is not None:
-            self._undo(cycle)
-            self._reject(cycle.queued, framework, status, cycle.started)
-            return None
+        if not cycle.only_binds:
+            status = framework.run_reserve(state, pod, cycle.node_name)
+            if status is None:
+                status, cycle.waits = framework.run_permit(state, pod, cycle.node_name)
+            if status is not None:
+                self._undo(cycle)
+                self._reject(cycle.queued, framework, status, cycle.started)
+                return None
         # 5. From here on others may decide about a pod that has to wait; and wake the pods that plugins named.
         if cycle.waits:
             self._waiting_pods.add(pod, cycle.waits)
-        self._activate(state)
+        if state.pods_to_activate:
+            self._activate(state)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("pod assumed", extra={"pod": pod.key, "node": cycle.node_name})
         return cycle
 
     def _activate(self, state: CycleState) -> None:
-        if state.pods_to_activate:
-            self._queue.activate(list(state.pods_to_activate), self._clock.now())
-            state.pods_to_activate.clear()
+        self._queue.activate(list(state.pods_to_activate), self._clock.now())
+        state.pods_to_activate.clear()
 
     def skips(self, pod: PodInfo) -> bool:
         """Is there nothing to decide? Then its attempt is over."""
@@ -225,12 +235,14 @@ class ScheduleOne:
 
     def binds_directly(self, cycle: BindingCycle) -> bool:
         """Is there nothing to do but to write the default binding?"""
-        return self._bind_outside is None and not cycle.waits and cycle.framework.only_binds(cycle.pod)
+        return self._bind_outside is None and cycle.only_binds
 
     def about_to_bind(self, cycle: BindingCycle) -> Binding:
         """What is to be written for a pod that is bound directly."""
-        self._statuses.withdraw(cycle.pod.uid)
-        metadata = cycle.pod.pod.metadata
+        pod = cycle.queued.pod_info
+        if pod.uid in self._statuses.known:
+            self._statuses.withdraw(pod.uid)
+        metadata = pod.pod.metadata
         return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
     def answered(self, cycle: BindingCycle, error: APIError | None) -> None:
@@ -312,8 +324,10 @@ class ScheduleOne:
         self._refused_pods.bound()
         if self._decisions is not None:
             self._decisions.bound(pod.uid, now)
-        self._statuses.forget(pod.uid)
-        for fault in cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name):
+        if pod.uid in self._statuses.known:
+            self._statuses.forget(pod.uid)
+        faults = () if cycle.only_binds else cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name)
+        for fault in faults:
             log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
         self._measure.scheduled(
             cycle.framework.profile,
@@ -323,7 +337,8 @@ class ScheduleOne:
         )
         if cycle.queued.was_flushed:
             self._measure.scheduled_after_flush()
-        self._activate(cycle.state)
+        if cycle.state.pods_to_activate:
+            self._activate(cycle.state)
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
         self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         if log.isEnabledFor(OUTCOME):
@@ -345,7 +360,8 @@ class ScheduleOne:
 
     def _undo(self, cycle: BindingCycle) -> bool:
         """Undo Reserve and the assumption; whether there was still an assumption to undo."""
-        for fault in cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name):
+        faults = () if cycle.only_binds else cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name)
+        for fault in faults:
             log.error("unreserve plugin failed", extra={"pod": cycle.pod.key, "err": fault.message})
         return self._cache.forget(cycle.pod.uid)
 

@@ -19,7 +19,7 @@ from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Outcome
 from kscheduler.framework.events import EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
-from kscheduler.queue.backoff import WINDOW_S, is_backing_off
+from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 

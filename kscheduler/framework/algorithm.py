@@ -265,7 +265,7 @@ class Algorithm:
                 self._add_shares(verdict)
             self._lap("Score", started)
             row = self._select()
-        return Decision(self._handle.table.at(row).name, evaluated, feasible)
+        return Decision(self._handle.table.at(row).node.metadata.name, evaluated, feasible)
 
     # --- a search in two parts, between which others than plugins have a say ---
 

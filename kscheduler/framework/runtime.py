@@ -119,15 +119,17 @@ class Framework:
 
     # --- the queue asks ---
 
-    def sort_key(self, priority: int, timestamp: float) -> tuple[float, ...]:
-        return self._queue_sort[0].sort_key(priority, timestamp)
+    @property
+    def sort_key(self) -> Callable[[int, float], tuple[float, ...]]:
+        """(priority, timestamp) -> sort key, as the profile's one QueueSort plugin has it."""
+        return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
         """None, or the status of the first plugin that holds the pod back."""
         for plugin in self._pre_enqueue:
             try:
                 status = plugin.pre_enqueue(pod)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 return raised(plugin, "PreEnqueue", error)
             if status is not None and code is not Code.SUCCESS:
@@ -200,7 +202,7 @@ class Framework:
         for plugin in self._reserve:
             try:
                 status = plugin.reserve(state, pod, node_name)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 return raised(plugin, "Reserve", error)
             if status is not None and code is not Code.SUCCESS:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 
+from kscheduler.queue.pod_heap import PodLanes
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
-from kscheduler.queue.pod_lanes import PodLanes
 
 LessKey = Callable[[QueuedPodInfo], tuple[float, ...]]  # pods are popped in ascending order of this key
 

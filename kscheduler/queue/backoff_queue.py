@@ -1,6 +1,10 @@
-"""Pods that failed and wait out their backoff: rejected ones, and apart from them those that hit a fault.
+"""Pods that failed and wait out their backoff, and how long that is: kube-scheduler's arithmetic.
 
-Both leave when their one-second window has passed. Only rejected ones may be taken early, when nothing else is left to
+The n-th failure in a row waits initial·2^(n−1) seconds, at most `max_s`. The end of the wait is cut to the whole
+second it falls in, its *window*: a pod backs off until its window has passed, and pods of one window leave together,
+in queue order. Times are monotonic seconds; windows are whole seconds of that clock.
+
+Rejected pods and those that hit a fault wait apart. Only rejected ones may be taken early, when nothing else is left to
 schedule: trying again soon after a fault would hammer whatever is broken.
 """
 
@@ -8,24 +12,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.queue.active_queue import LessKey
-from kscheduler.queue.backoff import WINDOW_S, window
-from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
-from kscheduler.queue.pod_lanes import PodLanes
+from kscheduler.queue.pod_heap import PodLanes
+from kscheduler.queue.pod_info import NO_BACKOFF, PLAIN, Lane, Pool, QueuedPodInfo
+
+WINDOW_S = 1.0
+_MAX_DOUBLINGS = 62  # beyond any configurable maximum, and 2.0**n does not overflow
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    initial_s: float = 1.0
+    max_s: float = 10.0  # 0 switches backoff off
+
+    def delay_s(self, failures: int) -> float:
+        """The wait after so many failures; 0 failures do not wait."""
+        if failures <= 0 or self.max_s == 0:
+            return 0.0
+        return float(min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)))
+
+    def expiration(self, qpi: QueuedPodInfo) -> float:
+        """The window in which the pod's wait ends, counted from its timestamp; NO_BACKOFF if it need not wait.
+
+        Faults count by themselves: a long history of rejections must not turn one lost connection into a long wait.
+        """
+        failures = qpi.consecutive_errors_count or qpi.unschedulable_count
+        if failures == 0 or self.max_s == 0:
+            return NO_BACKOFF
+        return window(qpi.timestamp + self.delay_s(failures))
+
+
+def window(moment: float) -> float:
+    """The start of the window a moment falls in."""
+    return math.floor(moment / WINDOW_S) * WINDOW_S
+
+
+def is_backing_off(qpi: QueuedPodInfo, now: float) -> bool:
+    """A pod whose window is the current one still waits."""
+    return qpi.backoff_expiration >= window(now)
 
 
 class BackoffQueue:
-    __slots__ = ("_faulted", "_less_key", "_rejected")
+    __slots__ = ("_faulted", "_less_key", "_rejected", "pods")
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int]) -> None:
         self._less_key = less_key  # orders pods within a window
         self._rejected = PodLanes(tickets)
         self._faulted = PodLanes(tickets)
+        self.pods = 0  # how many there are; changed here only
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._faulted)
+        return self.pods
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._rejected, self._faulted)
@@ -34,10 +74,13 @@ class BackoffQueue:
         """Whether a pod was rejected or hit a fault shows in its rejectors: a fault has none."""
         qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
         self._lanes_of(qpi).push(qpi, self._key(qpi))
+        self.pods += 1
 
     def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
         """The lane's rejected pod whose wait ends first, over or not."""
-        return self._rejected.pop(lane)
+        qpi = self._rejected.pop(lane)
+        self.pods -= qpi is not None
+        return qpi
 
     def early_lanes(self) -> list[Lane]:
         """The lanes but the plain one that have such a pod, the earliest first."""
@@ -54,10 +97,12 @@ class BackoffQueue:
             for lane in (PLAIN, *lanes.others()):
                 while (first := lanes.first(lane)) is not None and first.backoff_expiration < current:
                     lanes.pop(lane)
+                    self.pods -= 1
                     yield first
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         self._lanes_of(qpi).remove(qpi)
+        self.pods -= 1
 
     def next_completion(self) -> float:
         """When the first wait is over; infinity if nobody waits."""
@@ -75,5 +120,7 @@ class BackoffQueue:
     def check(self) -> None:
         self._rejected.check()
         self._faulted.check()
+        held = len(self._rejected) + len(self._faulted)
+        assert self.pods == held, f"the backoff queue counts {self.pods} pods and holds {held}"
         assert all(qpi.pool is Pool.BACKOFF for qpi in self._rejected), "a pod in the backoff heap says elsewhere"
         assert all(qpi.pool is Pool.ERROR_BACKOFF for qpi in self._faulted), "a pod in the error heap says elsewhere"

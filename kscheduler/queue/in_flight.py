@@ -64,7 +64,7 @@ class InFlightPods:
         return self._flights.get(uid)
 
     def begin(self, qpi: QueuedPodInfo) -> None:
-        self._flights[qpi.uid] = Flight(qpi, self._first_event + len(self._events))
+        self._flights[qpi.pod_info.uid] = Flight(qpi, self._first_event + len(self._events))
 
     def end(self, uid: str) -> None:
         """The pod is back or bound; ending twice does nothing. Events that nobody in flight can have missed go."""

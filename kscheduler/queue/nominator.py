@@ -15,21 +15,21 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True)
-class _Nomination:
+class Nomination:
     pod: PodInfo
     node_name: str
 
 
 class Nominator:
     def __init__(self) -> None:
-        self._by_pod: dict[str, _Nomination] = {}  # pod uid -> its nomination
+        self.by_pod: dict[str, Nomination] = {}  # pod uid -> its nomination; changed here only
         self._by_node: dict[str, dict[str, PodInfo]] = {}  # node name -> pod uid -> pod, longest nominated first
         self._watchers: list[Callable[[str], object]] = []
 
     # --- reading ---
 
     def __len__(self) -> int:
-        return len(self._by_pod)
+        return len(self.by_pod)
 
     def on(self, node_name: str) -> Sequence[PodInfo]:
         """The pods nominated to a node, longest first."""
@@ -42,7 +42,7 @@ class Nominator:
 
     def node_of(self, uid: str) -> str:
         """The node a pod is nominated to, or ""."""
-        found = self._by_pod.get(uid)
+        found = self.by_pod.get(uid)
         return "" if found is None else found.node_name
 
     def watch(self, changed: Callable[[str], object]) -> None:
@@ -57,7 +57,7 @@ class Nominator:
         if node_name is None:
             node_name = pod.pod.status.nominated_node_name
         if node_name:
-            self._by_pod[pod.uid] = _Nomination(pod, node_name)
+            self.by_pod[pod.uid] = Nomination(pod, node_name)
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
             self._tell(node_name)
 
@@ -68,7 +68,7 @@ class Nominator:
 
     def remove(self, uid: str) -> None:
         """The pod is gone, or gets a node."""
-        found = self._by_pod.pop(uid, None)
+        found = self.by_pod.pop(uid, None)
         if found is None:
             return
         pods = self._by_node[found.node_name]
@@ -86,5 +86,5 @@ class Nominator:
     def check(self) -> None:
         """Assert that both ways of looking agree."""
         listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
-        assert listed == {uid: known.node_name for uid, known in self._by_pod.items()}, f"{listed}, {self._by_pod}"
+        assert listed == {uid: known.node_name for uid, known in self.by_pod.items()}, f"{listed}, {self.by_pod}"
         assert all(self._by_node.values()), "a node without nominated pods is listed"

@@ -1,4 +1,4 @@
-"""A heap of queued pods that forgets removed ones lazily: removing is O(1), the entry is skipped when it surfaces.
+"""Heaps of queued pods: one for each lane. Removed pods are dropped lazily: their entry is skipped when it surfaces.
 
 An entry is valid while its pod carries its ticket. Tickets are never used twice by all heaps that share a counter, so
 a pod may leave one heap for another without the first one noticing. Equal keys leave in the order they came.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
-from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.pod_info import PLAIN, Lane, QueuedPodInfo
 
 SortKey = tuple[float, ...]  # all keys of one heap have one length
 
@@ -76,3 +77,72 @@ class PodHeap:
         live = list(self)
         assert len(live) == self._live, f"heap counts {self._live} pods and holds {len(live)}"
         assert len({id(qpi) for qpi in live}) == self._live, "a pod stands twice in one heap"
+
+
+class PodLanes:
+    """A heap for each lane. A pod must not change its lane while it is here; nearly all are in the plain lane."""
+
+    __slots__ = ("_others", "_plain", "_tickets")
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        self._tickets = tickets
+        self._plain = PodHeap(tickets)
+        self._others: dict[Lane, PodHeap] = {}
+
+    def __len__(self) -> int:
+        return len(self._plain) + sum(map(len, self._others.values())) if self._others else len(self._plain)
+
+    def __bool__(self) -> bool:
+        return bool(self._plain) or bool(self._others)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return chain(self._plain, *self._others.values())
+
+    def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
+        heap = self._plain if qpi.lane == PLAIN else self._others.get(qpi.lane)
+        if heap is None:
+            heap = self._others[qpi.lane] = PodHeap(self._tickets)
+        heap.push(qpi, key, ticket)
+
+    def pop(self, lane: Lane) -> QueuedPodInfo | None:
+        if not lane:
+            return self._plain.pop()
+        heap = self._others.get(lane)
+        qpi = None if heap is None else heap.pop()
+        self._drop_if_empty(lane)
+        return qpi
+
+    def first(self, lane: Lane) -> QueuedPodInfo | None:
+        heap = self._heap(lane)
+        return None if heap is None else heap.first()
+
+    def remove(self, qpi: QueuedPodInfo) -> None:
+        heap = self._heap(qpi.lane)
+        assert heap is not None, f"pod {qpi.key} is not in the lane it names"
+        heap.remove(qpi)
+        self._drop_if_empty(qpi.lane)
+
+    def others(self) -> list[Lane]:
+        """The lanes but the plain one, in no particular order. None of them is empty."""
+        return list(self._others)
+
+    def firsts(self) -> Iterator[QueuedPodInfo]:
+        """The first pod of each lane, the plain one included."""
+        for lane in (PLAIN, *self._others):
+            first = self.first(lane)
+            if first is not None:
+                yield first
+
+    def _heap(self, lane: Lane) -> PodHeap | None:
+        return self._plain if lane == PLAIN else self._others.get(lane)
+
+    def _drop_if_empty(self, lane: Lane) -> None:
+        heap = self._others.get(lane) if lane else None
+        if heap is not None and not heap:
+            del self._others[lane]
+
+    def check(self) -> None:
+        for lane, heap in ((PLAIN, self._plain), *self._others.items()):
+            heap.check()
+            assert all(qpi.lane == lane for qpi in heap), f"a pod in lane {lane} says it is in another one"
+            assert lane == PLAIN or heap, f"lane {lane} is kept for nobody"

@@ -39,8 +39,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.status import Code, Status
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
-from kscheduler.queue.backoff import Backoff, is_backing_off
-from kscheduler.queue.backoff_queue import BackoffQueue
+from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, is_backing_off
 from kscheduler.queue.in_flight import Flight, InFlightPods, QueuedEvent
 from kscheduler.queue.pod_info import NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
@@ -212,7 +211,7 @@ class SchedulingQueue:
 
     def _depart(self, qpi: QueuedPodInfo, now: float) -> QueuedPodInfo:
         """Out of its pool, into flight."""
-        del self._pods[qpi.uid]
+        del self._pods[qpi.pod_info.uid]
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = self._at(now)
         qpi.attempts += 1
@@ -395,11 +394,13 @@ class SchedulingQueue:
         """
         now = self._at(now)
         moved = 0
-        for qpi in self._backoff.pop_completed(now):
-            del self._pods[qpi.uid]
-            self._enter_active(qpi, BACKOFF_COMPLETE, now)
-            moved += 1
-        moved += self._waker.go_on(now)
+        if self._backoff.pods:
+            for qpi in self._backoff.pop_completed(now):
+                del self._pods[qpi.uid]
+                self._enter_active(qpi, BACKOFF_COMPLETE, now)
+                moved += 1
+        if self._waker.is_due:
+            moved += self._waker.go_on(now)
         tick = math.floor(now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
         if tick > self._last_tick:
             self._last_tick = tick
@@ -437,7 +438,7 @@ class SchedulingQueue:
         """Put a pod that is in no pool where it belongs. It counts as known once it is in a pool, and not before: one
         that a fault left in between may be returned once more.
         """
-        uid = qpi.uid
+        uid = qpi.pod_info.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
             self._unschedulable.add(qpi)
             self._pods[uid] = qpi
@@ -454,7 +455,7 @@ class SchedulingQueue:
     def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = now
-        uid = qpi.uid
+        uid = qpi.pod_info.uid
         self._set_lane(qpi)
         self._active.push(qpi)
         self._pods[uid] = qpi

@@ -85,6 +85,7 @@ class Waker:
         self._left_steps = piece_steps  # of the piece, until `go_on`
         self._left_s = PIECE_S
         self._wakes: deque[Wake] = deque()  # events that are not dealt with yet, the first may be half done
+        self.is_due = False  # something was asked or moved since the last `go_on`, or is still to be
 
     def __len__(self) -> int:
         return len(self._wakes)
@@ -128,6 +129,7 @@ class Waker:
             woken += self._advance(self._wakes[0], now)
             if self._may_work:
                 self._wakes.popleft()
+        self.is_due = bool(self._wakes)
         return woken
 
     @property
@@ -144,6 +146,7 @@ class Waker:
 
     def _start(self, wake: Wake, now: float) -> int:
         woken = 0
+        self.is_due = True
         if not self._wakes and self._may_work:
             woken = self._advance(wake, now)
             if self._may_work:

@@ -183,8 +183,10 @@ class NodeTable:
         """Count a pod on a node; it may overcommit the node, as reality can. `counted`: the columns have it already."""
         if not counted:
             self.columns.add_pod(info.row, self.request_of(pod))
-        self.ports.add(info.row, pod.host_ports)
-        self.volume_users.add(info.row, pod)
+        if pod.host_ports:
+            self.ports.add(info.row, pod.host_ports)
+        if pod.uses_storage:
+            self.volume_users.add(info.row, pod)
         self.counters.add_pod(info.row, pod)
         self.priorities.add(pod)
         info.pods[pod.uid] = pod

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kscheduler._fast import MAX_ENTRIES
-from kscheduler.api.objects import Container, Pod
+from kscheduler.api.objects import Container, Pod, Volume
 from kscheduler.api.pod_affinity import NO_TERMS, HeldTerm, PodAffinityTerms, compile_pod_affinity
 from kscheduler.api.resources import PodResources, pod_resources
 from kscheduler.errors import DecodeError
@@ -31,7 +31,17 @@ class PodInfo:
     Raises DecodeError, naming field and value, for quantities that cannot be read.
     """
 
-    __slots__ = ("_affinity", "_held_terms", "host_ports", "pod", "priority", "resources", "signature", "uid")
+    __slots__ = (
+        "_affinity",
+        "_held_terms",
+        "host_ports",
+        "pod",
+        "priority",
+        "resources",
+        "signature",
+        "uid",
+        "uses_storage",
+    )
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -44,6 +54,8 @@ class PodInfo:
                 f"got {len(self.resources.total.scalars)}"
             )
         self.host_ports = host_ports(pod)
+        # Does it name claims or disks? Most pods name only what the kubelet makes: tokens, ConfigMaps and the like.
+        self.uses_storage = any(map(is_storage, pod.spec.volumes or ()))
         self.signature: object | None = None  # what the framework's plugins see in it, kept by the framework
         # Compiled when first asked for; most pods have none.
         self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
@@ -70,6 +82,28 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+def is_storage(volume: Volume) -> bool:
+    """Is the volume a claim or a disk that the plugins for volumes look at?"""
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or is_disk(volume)
+        or volume.azure_disk is not None
+        or volume.cinder is not None
+        or volume.portworx_volume is not None
+    )
+
+
+def is_disk(volume: Volume) -> bool:
+    """Is the volume of one of the four in-tree kinds that pods cannot always share?"""
+    return not (
+        volume.gce_persistent_disk is None
+        and volume.aws_elastic_block_store is None
+        and volume.iscsi is None
+        and volume.rbd is None
+    )
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:

@@ -12,13 +12,10 @@ class RowLog:
         self._most = most
         self._rows: array[int] = array("i")  # of the latest changes, in order
         self._first = 0  # number of the first of them
-
-    @property
-    def count(self) -> int:
-        """How many changes there were so far: where a reader goes on."""
-        return self._first + len(self._rows)
+        self.count = 0  # changes so far: where a reader that has seen all of them goes on
 
     def add(self, row: int) -> None:
+        self.count += 1
         if len(self._rows) >= 2 * self._most:
             del self._rows[: self._most]
             self._first += self._most

@@ -38,7 +38,7 @@ class VolumeUsers:
         self._pods.clear()
 
     def add(self, row: int, pod: PodInfo) -> None:
-        if not any(map(_is_kept, pod.pod.spec.volumes or ())):
+        if not pod.uses_storage:
             return
         self._pods.setdefault(row, {})[pod.uid] = pod
         for claim in _named_claims(pod.pod):
@@ -121,16 +121,6 @@ def conflict(one: Iterable[Mount], other: Iterable[Mount]) -> bool:
     return any(mount.disk in writable and (writable[mount.disk] or not mount.read_only) for mount in other)
 
 
-def is_disk(volume: Volume) -> bool:
-    """Is it of a kind that `mounts_of` looks at?"""
-    return not (
-        volume.gce_persistent_disk is None
-        and volume.aws_elastic_block_store is None
-        and volume.iscsi is None
-        and volume.rbd is None
-    )
-
-
 def _mounts(volume: Volume) -> Iterator[Mount]:
     if (gce := volume.gce_persistent_disk) is not None:
         yield Mount(("gce", gce.pd_name), gce.read_only)
@@ -142,17 +132,6 @@ def _mounts(volume: Volume) -> Iterator[Mount]:
         # Images of one name are the same if their clusters share a monitor.
         for monitor in rbd.monitors:
             yield Mount(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
-
-
-def _is_kept(volume: Volume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or is_disk(volume)
-        or volume.azure_disk is not None
-        or volume.cinder is not None
-        or volume.portworx_volume is not None
-    )
 
 
 def _named_claims(pod: Pod) -> Iterator[str]:

@@ -138,7 +138,8 @@ class PodEvents:
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.add(info, self._clock.now())
             queued = self._queue.get(info.uid)
-            if queued is not None and queued.pool is Pool.ACTIVE:  # one that is gated claims nothing yet
+            is_nominated = bool(pod.status.nominated_node_name) or info.uid in self._nominator.by_pod
+            if is_nominated and queued is not None and queued.pool is Pool.ACTIVE:  # a gated pod claims nothing yet
                 self._nominator.nominate(info, None)
             self._wake()
 

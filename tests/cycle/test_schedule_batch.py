@@ -220,14 +220,14 @@ def test_a_bug_in_what_follows_a_placement_costs_its_pod_an_attempt(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = BatchBench()
-    reserve = bench.framework.run_reserve
+    only_binds = bench.framework.only_binds
 
-    def fail_once(state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def fail_once(pod: PodInfo) -> bool:
         if pod.key == "default/unlucky":
             raise ZeroDivisionError
-        return reserve(state, pod, node_name)
+        return only_binds(pod)
 
-    monkeypatch.setattr(bench.framework, "run_reserve", fail_once)
+    monkeypatch.setattr(bench.framework, "only_binds", fail_once)
     bench.enqueue(easy("unlucky"), easy("lucky"))
     bench.run_all()
     assert bench.dispatched == ["lucky"]

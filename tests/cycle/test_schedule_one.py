@@ -279,6 +279,7 @@ async def test_a_binding_that_works_ends_the_flight_and_tells_everybody() -> Non
     steps = Steps()
     bench = Bench({"postBind": [steps]})
     bench.node("n1")
+    bench.conditions.known.add("uid-default-p")
     cycle = bench.decide(make_pod("p"))
     assert bench.queue.is_in_flight("uid-default-p")
     bench.clock.advance(0.5)

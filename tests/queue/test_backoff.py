@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.queue.backoff import Backoff, is_backing_off, window
+from kscheduler.queue.backoff_queue import Backoff, is_backing_off, window
 from kscheduler.queue.pod_info import NO_BACKOFF, QueuedPodInfo
 from tests.queue.harness import make_pod
 

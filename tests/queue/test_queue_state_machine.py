@@ -19,7 +19,7 @@ from kscheduler.framework.events import (
     complete_registrations,
     matches,
 )
-from kscheduler.queue.backoff import window
+from kscheduler.queue.backoff_queue import window
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.queue.harness import (

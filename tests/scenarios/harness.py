@@ -260,7 +260,7 @@ class World:
         counts = scheduler.queue.counts()
         return (
             not len(scheduler.bindings)
-            and not len(scheduler.lanes)
+            and not scheduler.lanes
             and not counts.active
             and not scheduler.cache.sizes()["assumed_pods"]
             and _versions(scheduler.nodes.store) == _versions(self.cluster.nodes)

@@ -637,7 +637,7 @@ async def test_losing_the_lease_stops_asking_at_once_and_loses_no_pod() -> None:
         schedule.cancel()
         await asyncio.gather(schedule, return_exceptions=True)
         assert world.clock.now() < 5.0
-        assert len(world.scheduler.lanes) == 0
+        assert not world.scheduler.lanes
         assert one.is_closed
         assert requests(world, "filter", "canceled") == 1
         assert world.scheduler.queue.contains(world.pod("p").metadata.uid)

@@ -88,8 +88,10 @@ class NodeAffinity:
     # --- filter ---
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        spec = pod.pod.spec
         try:
-            required = compile_required_node_affinity(pod.pod)
+            is_plain = not spec.node_selector and spec.affinity is None
+            required = None if is_plain else compile_required_node_affinity(pod.pod)
         except DecodeError as error:
             return None, unresolvable(str(error))
         if required is None:

@@ -22,8 +22,8 @@ from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.volume_users import Mount, conflict, is_disk, mounts_of
+from kscheduler.snapshot.pod_info import PodInfo, is_disk
+from kscheduler.snapshot.volume_users import Mount, conflict, mounts_of
 
 NAME = "VolumeRestrictions"
 DISK_REASON = "node(s) had no available disk"

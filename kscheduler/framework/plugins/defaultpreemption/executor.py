@@ -38,16 +38,16 @@ class Executor:
         self._handle = handle
         self._evictions = handle.evictions
         self._plugin = plugin
-        # uid of a preemptor -> its last victim, once that one's turn has come
-        self._running: dict[str, Pod | None] = {}
+        # uid of a preemptor -> its last victim, once that one's turn has come; changed here only
+        self.running: dict[str, Pod | None] = {}
         self._held: set[str] = set()  # uids of preemptors that something woke meanwhile, in vain
         self._endings = handle.endings  # of all profiles
 
     def is_running(self, uid: str) -> bool:
         """Are victims of this preemptor still to be ended, or are they still to be seen going?"""
-        if uid not in self._running:
+        if uid not in self.running:
             return False
-        last = self._running[uid]
+        last = self.running[uid]
         return last is None or not self._is_going(last)
 
     def holds(self, uid: str) -> bool:
@@ -81,7 +81,7 @@ class Executor:
         if not victims:
             return
         self._evictions.chosen(len(candidate.victims))
-        self._running[preemptor.uid] = None
+        self.running[preemptor.uid] = None
         self._endings.choose(preemptor.uid)
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
 
@@ -101,7 +101,7 @@ class Executor:
                 *others, last = victims
                 if others:
                     await self._evictions.together(*(self._end(victim, preemptor, node_name) for victim in others))
-                self._running[preemptor.uid] = last
+                self.running[preemptor.uid] = last
                 end, is_shared = await self._end(last, preemptor, node_name)
             except Exception as error:
                 _log_failure(preemptor, node_name, error)
@@ -113,7 +113,7 @@ class Executor:
                 is_seen = await self._evictions.until(lambda: self._is_going(last), ACCEPTED_S)
         finally:
             self._endings.release(preemptor.uid)
-            self._running.pop(preemptor.uid, None)
+            self.running.pop(preemptor.uid, None)
             was_held = preemptor.uid in self._held
             self._held.discard(preemptor.uid)
         # 4. Where no deletion may come that would wake it, wake it. A victim whose binding was given back was told of

@@ -62,7 +62,8 @@ class DefaultPreemption:
     # --- the queue ---
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return UNDER_WAY if self._executor.holds(pod.uid) else None
+        is_held = pod.uid in self._executor.running and self._executor.holds(pod.uid)
+        return UNDER_WAY if is_held else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         """A pod that is held here was also rejected by others, and it is for them to say what wakes it."""

@@ -58,7 +58,7 @@ class VolumeBinding:
     # --- filter ---
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        if not has_claims(pod.pod):
+        if not self.concerns(pod):
             return None, SKIP
         claims = find_claims(pod.pod, self._volumes)
         if isinstance(claims, Status):
@@ -119,7 +119,7 @@ class VolumeBinding:
     # --- reserve ---
 
     def concerns(self, pod: PodInfo) -> bool:
-        return has_claims(pod.pod)
+        return pod.uses_storage and has_claims(pod.pod)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         question = state.get(_QUESTION, Question)
