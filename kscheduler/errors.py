@@ -36,6 +36,11 @@ class APIError(KSchedulerError):
         self.reason = reason  # metav1.Status.reason, such as "AlreadyExists"
         self.retry_after_s = retry_after_s
 
+    @property
+    def is_transient(self) -> bool:
+        """Is the request worth repeating: no answer or an unreadable one, a server's fault, or a plea to slow down?"""
+        return not isinstance(self, DEFINITE) and (self.status in (0, 408, 429) or self.status >= 500)
+
 
 class Conflict(APIError):
     """409: the object is not in the state the request assumed (already bound, other uid, stale version)."""
@@ -63,3 +68,7 @@ class Unreachable(APIError):
 
 class NotLeading(APIError):
     """Not asked at all: this replica may not write now."""
+
+
+# Kinds of answers that stay the same however often the request is repeated.
+DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading)

@@ -44,7 +44,7 @@ class AdaptiveLimit:
         self.ceiling = ceiling
         self.value = min(self.value, ceiling)
 
-    def answered(self, latency_s: float, *, is_full: bool) -> None:
+    def note_latency(self, latency_s: float, *, is_full: bool) -> None:
         """A write was answered; `is_full`: others had to wait meanwhile, or none more might have been sent."""
         self._answers += 1
         self._sum_s += latency_s

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kscheduler.client.bind_tries import Tries, Try, may_change
+from kscheduler.client.bind_tries import Tries, Try
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnBound, nothing
@@ -76,7 +76,7 @@ class BindLane:
         self._open += 1
         one = _Submitted(self, self._period, binding, on_done)
         attempt = BindTry(one.may_write, one.is_overdue, may_give_up=one.may_give_up)
-        if self._direct is None or not self._direct.write(binding, attempt, one.answered):
+        if self._direct is None or not self._direct.write(binding, attempt, one.first_try_ended):
             self.go_on(one, Tries())
 
     async def drain(self, timeout_s: float) -> int:
@@ -177,17 +177,17 @@ class _Submitted:
             self.counts_as_overdue = True
             self._lane.note_overdue()
 
-    def answered(self, error: APIError | None) -> None:
+    def first_try_ended(self, error: APIError | None) -> None:
         """The first try has an answer."""
         if self._try is not None:
-            self._try.answered(error)
+            self._try.ended(error)
         elif self.period.is_over:
             return
         elif error is not None and error.status == 401:
             # Certainly not carried out, and nothing was written before; the ordinary way reads the token again.
             self._lane.go_on(self, Tries())
-        elif error is not None and may_change(error):
-            self._hand_over().answered(error)
+        elif error is not None and error.is_transient:
+            self._hand_over().ended(error)
         else:
             self._lane.end(self, error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from kscheduler.errors import APIError, NotLeading, TooManyRequests
+from kscheduler.errors import APIError, TooManyRequests
 
 
 class Overdue:
@@ -94,7 +94,7 @@ class Try:
             self._is_late = True
             self._tries._came_due()
 
-    def answered(self, error: APIError | None) -> None:
+    def ended(self, error: APIError | None) -> None:
         """None: the apiserver wrote it."""
         self._tries._ended(self._is_late, error)
 
@@ -103,13 +103,6 @@ class Try:
         self._tries._ended(self._is_late, Bug(f"a fault of the program: {type(bug).__name__}"))
 
 
-def may_change(error: APIError) -> bool:
-    """Is it worth asking again: no answer or none that can be read, a server's fault, or a plea to slow down?"""
-    if isinstance(error, NotLeading):
-        return False
-    return isinstance(error, TooManyRequests) or error.status in (0, 408) or error.status >= 500
-
-
 def _may_have_been_carried_out(error: APIError) -> bool:
     """Not if the apiserver refused it, or was not asked."""
-    return may_change(error) and not isinstance(error, TooManyRequests)
+    return error.is_transient and not isinstance(error, TooManyRequests)

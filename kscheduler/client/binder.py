@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kscheduler.client.bind_tries import Bug, Overdue, Tries, Try, may_change
+from kscheduler.client.bind_tries import Bug, Overdue, Tries, Try
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.fault_log import FaultLog
 from kscheduler.client.protocol import Binding, BindTry, Client
@@ -123,19 +123,19 @@ class Binder:
         try:
             await self._client.bind(binding, attempt)
         except APIError as error:
-            one.answered(error)
+            one.ended(error)
         except Exception as bug:
             self._report("a fault of the program while a binding was written", bug, binding)
             one.failed(bug)
         else:
-            one.answered(None)
+            one.ended(None)
 
     async def _judge(self, binding: Binding, error: APIError, tries: Tries, look_s: float) -> Look:
         """Raises the error if it is definite, and what a look at the pod says if that is."""
         if isinstance(error, NotLeading):
             raise error
         # Writing again settles what the network or the apiserver did; a fault of our own may happen each time.
-        if may_change(error) and not isinstance(error, Bug):
+        if error.is_transient and not isinstance(error, Bug):
             return Look(Found.UNBOUND, error)
         if not tries.in_doubt:
             raise error

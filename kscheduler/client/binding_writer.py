@@ -108,7 +108,7 @@ class BindingWriter:
             protobuf.CONTENT_TYPE,
             self._accept,
             self._timeout_s,
-            sent.answered,
+            sent.receive,
             sent,
         )
 
@@ -138,7 +138,8 @@ class _Sent(Carrier):
             self.abandon()
             self._slots.drop(self._slot)
 
-    def answered(self, error: APIError | None, took_s: float) -> None:
+    def receive(self, error: APIError | None, took_s: float) -> None:
+        """The answer of the apiserver, or the fault of the connection: end the slot and pass it on."""
         if self._has_ended:  # given up while its connection was opened, and that failed
             return
         self._has_ended = True

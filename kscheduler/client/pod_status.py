@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, PodStatusPatch
-from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
+from kscheduler.errors import APIError, Conflict, NotFound, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class PodStatusLane:
                 return
             if not isinstance(error, APIError):
                 raise error
-            if attempt == TRIES or _is_certain(error):
+            if attempt == TRIES or not error.is_transient:
                 # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
                 level = logging.WARNING if self._is_wanted(uid, patch) else logging.DEBUG
                 log.log(level, "pod condition not written", extra={"pod": pod.key, "err": str(error)})
@@ -208,7 +208,7 @@ class PodStatusLane:
         is_superseded = repeat.patch is not patch if repeat else self._writing.get(uid, patch) is not patch
         if is_superseded:
             return
-        is_answered = error is None or (isinstance(error, APIError) and _is_certain(error))
+        is_answered = error is None or (isinstance(error, APIError) and not error.is_transient)
         if is_answered:  # no repeat is needed
             self._waiting.pop(uid, None)
             self._writing.pop(uid, None)
@@ -238,8 +238,3 @@ def _says(pod: Pod, condition: PodCondition) -> bool:
         == (condition.type, condition.status, condition.reason, condition.message)
         for old in pod.status.conditions or ()
     )
-
-
-def _is_certain(error: APIError) -> bool:
-    """Would the apiserver say the same again?"""
-    return 400 <= error.status < 500 and not isinstance(error, TooManyRequests)

@@ -316,7 +316,7 @@ class EventRecorder:
         try:
             await self._write(series, slot)
         except APIError as error:
-            if _may_pass(error) and self._clock.now() < series.keep_until:
+            if error.is_transient and self._clock.now() < series.keep_until:
                 self._keep(series, error)
             else:
                 self._give_up(series, error)
@@ -413,10 +413,6 @@ class EventRecorder:
                     self._enqueue(series)
                 if is_over:
                     del self._series[key]
-
-
-def _may_pass(error: APIError) -> bool:
-    return isinstance(error, (TooManyRequests, Unreachable)) or error.status >= 500
 
 
 def cut_note(note: str) -> str:

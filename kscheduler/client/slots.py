@@ -30,7 +30,7 @@ from types import TracebackType
 
 from kscheduler.client.adaptive_limit import MINIMUM, AdaptiveLimit
 from kscheduler.client.ratelimit import Priority
-from kscheduler.errors import APIError, TooManyRequests, Unreachable
+from kscheduler.errors import APIError, Unreachable
 
 REST_S = 0.1  # since the last binding: from then on Events may go together
 # While bindings are under way, from one Event to the next: more than twice what it takes to write one, and a hundred
@@ -79,7 +79,7 @@ class _Kind:
     def patience_s(self) -> float:
         return max(OVERDUE_S, USUAL_TIMES * self.usual_s)
 
-    def answered(self, sent_s: float, latency_s: float) -> None:
+    def note_answer(self, sent_s: float, latency_s: float) -> None:
         self.is_stalled = False
         self.answered_sent_s = max(self.answered_sent_s, sent_s)
         usual_s = self.usual_s * _STEP if latency_s > self.usual_s else self.usual_s / _STEP
@@ -158,12 +158,12 @@ class Slots:
         priority, kind = slot.priority, self._kinds[slot.priority]
         latency_s = asyncio.get_running_loop().time() - slot.sent_s
         if error is None or error.status:
-            kind.answered(slot.sent_s, latency_s)
+            kind.note_answer(slot.sent_s, latency_s)
         if error is not None:
             if not (slot.is_hung and isinstance(error, Unreachable)):
                 self.learn(error)
         elif priority is Priority.BIND and not slot.is_hung:
-            self.answered(latency_s)
+            self._note_binding(latency_s)
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
@@ -192,14 +192,14 @@ class Slots:
 
     # --- what answers teach -------------------------------------------------------------------------------------
 
-    def answered(self, latency_s: float) -> None:
+    def _note_binding(self, latency_s: float) -> None:
         """A binding was answered; while it was under way, so were as many as are now, and itself."""
         limit = self.limit
-        limit.answered(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
+        limit.note_latency(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
 
     def learn(self, error: APIError) -> None:
         """A failure may be a plea to slow down."""
-        if not isinstance(error, (TooManyRequests, Unreachable)) and error.status < 500:
+        if not error.is_transient:
             return
         self.limit.pushed_back()
         if error.retry_after_s and self._resume is None:

@@ -164,13 +164,13 @@ class Transport:
             asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
             return
         request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
-        answered = partial(self._answered, verb, path, len(body), self._clock.now(), on_answer)
+        receive = partial(self._receive, verb, path, len(body), self._clock.now(), on_answer)
         connection = self._open_pool().take_idle()
         if connection is not None:
             carrier.take(connection)
-            connection.send(request, timeout_s, partial(answered, connection))
+            connection.send(request, timeout_s, partial(receive, connection))
             return
-        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, answered, carrier))
+        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, receive, carrier))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
@@ -178,24 +178,24 @@ class Transport:
         self,
         request: bytes,
         timeout_s: float,
-        answered: Callable[[Connection | None, Answer | Exception], None],
+        receive: Callable[[Connection | None, Answer | Exception], None],
         carrier: Carrier,
     ) -> None:
         try:
             connection = await self._open_pool().connect()
         except asyncio.CancelledError:
-            answered(None, ConnectionAbortedError("the client was closed"))
+            receive(None, ConnectionAbortedError("the client was closed"))
             raise
         except Exception as error:  # a host name that is none, too: whoever waits must hear of it
-            answered(None, error)
+            receive(None, error)
         else:
             if carrier.is_given_up:
                 connection.abort()
                 return
             carrier.take(connection)
-            connection.send(request, timeout_s, partial(answered, connection))
+            connection.send(request, timeout_s, partial(receive, connection))
 
-    def _answered(
+    def _receive(
         self,
         verb: str,
         path: str,

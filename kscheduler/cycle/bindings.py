@@ -46,15 +46,15 @@ class Bindings:
 
     def start(self, cycle: BindingCycle) -> None:
         if self._one.binds_directly(cycle):
-            self._lane.submit(self._one.about_to_bind(cycle), partial(self._answered, cycle))
+            self._lane.submit(self._one.about_to_bind(cycle), partial(self._finish, cycle))
         else:
             self._tasks.start(self._one.bind(cycle))
 
-    def _answered(self, cycle: BindingCycle, error: APIError | None) -> None:
+    def _finish(self, cycle: BindingCycle, error: APIError | None) -> None:
         # A pod that is not bound goes back to the queue, and has news for others; or a plugin has.
         has_news = error is not None or bool(cycle.state.pods_to_activate)
         try:
-            self._one.answered(cycle, error)
+            self._one.finish_binding(cycle, error)
         finally:
             if has_news or (self._is_full and self.room > 0):
                 self._on_room()

@@ -20,7 +20,7 @@ from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.waiting_pods import WaitingPods
-from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, TooManyRequests, Unreachable
+from kscheduler.errors import APIError, Conflict, NotFound, NotLeading
 from kscheduler.observability.measurements import Measurements
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class SchedulerEvictions:
                 if attempt == TRIES:
                     raise
             except APIError as error:
-                if not _may_pass(error):
+                if not error.is_transient:
                     await asyncio.sleep(REFUSED_PAUSE_S)
                     raise
                 if attempt == TRIES:
@@ -177,8 +177,3 @@ class SchedulerEvictions:
 
     def wall(self) -> float:
         return self._clock.wall()
-
-
-def _may_pass(error: APIError) -> bool:
-    """Is it worth asking again: no answer, a server's fault, or a plea to slow down?"""
-    return isinstance(error, (Unreachable, TooManyRequests)) or error.status >= 500

@@ -245,8 +245,8 @@ class ScheduleOne:
         metadata = pod.pod.metadata
         return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
-    def answered(self, cycle: BindingCycle, error: APIError | None) -> None:
-        """The answer to that: keep the decision, or give it back."""
+    def finish_binding(self, cycle: BindingCycle, error: APIError | None) -> None:
+        """End the cycle of a pod that was bound directly: keep the decision, or give it back because of the error."""
         self._conclude(cycle, error)
 
     def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:

@@ -10,7 +10,7 @@ from kscheduler.client.adaptive_limit import MINIMUM, START, AdaptiveLimit
 def play(limit: AdaptiveLimit, latency_s: float, rounds: int, *, is_full: bool = True) -> None:
     for _ in range(rounds):
         for _ in range(limit.value):
-            limit.answered(latency_s, is_full=is_full)
+            limit.note_latency(latency_s, is_full=is_full)
 
 
 def test_it_grows_to_the_ceiling_while_answers_come_as_fast_as_ever() -> None:
@@ -106,5 +106,5 @@ def test_it_stays_within_its_bounds_whatever_comes(ceiling: int, answers: list[t
         if answer is None:
             limit.pushed_back()
         else:
-            limit.answered(answer[0], is_full=answer[1])
+            limit.note_latency(answer[0], is_full=answer[1])
         assert min(MINIMUM, ceiling) <= limit.value <= ceiling

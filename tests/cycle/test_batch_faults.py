@@ -217,7 +217,7 @@ def test_a_fault_after_the_answer_to_a_binding_leaves_the_pod_bound_or_queued(
 
         with contextlib.suppress(Injected), contextlib.closing(asyncio.new_event_loop()) as loop:
             if is_direct:
-                hook.run(partial(world.one.answered, cycle, error))
+                hook.run(partial(world.one.finish_binding, cycle, error))
             else:
                 hook.run(partial(loop.run_until_complete, world.one.bind(cycle)))
         world.cache.check()
