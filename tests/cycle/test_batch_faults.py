@@ -37,7 +37,7 @@ PODS = 3
 BEGIN = {"place", "schedule"}
 # Closing a generator is a call, too, but nothing that is raised there goes anywhere; and the fence around an answer.
 PASSED_OVER = {"<genexpr>", "_conclude"}
-AFTER = {"answered", "bind"}
+AFTER = {"finish_binding", "bind"}
 
 
 class Injected(Exception):
