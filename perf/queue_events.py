@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node, Pod
 from kscheduler.config import default_config
 from kscheduler.framework.events import node_events
@@ -92,7 +93,7 @@ def run(
         for _ in range(SLICE):
             old, new = next(stream)
             started = time.thread_time()
-            for event in node_events(old, new):
+            for event in node_events(NodeChange.between(old, new)):
                 queue.move_all_to_active_or_backoff(event, old, new, now)
             took = time.thread_time() - started
             longest, spent = max(longest, took), spent + took

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
@@ -121,9 +122,12 @@ class Cache:
         self._take(state)
         return state.pod
 
-    def set_node(self, node: Node) -> NodeInfo:
-        """A node is new or changed. Raises DecodeError, with the cache as it was, if it cannot be read."""
-        info = self.table.set_node(node)
+    def set_node(self, node: Node, change: NodeChange | None = None) -> NodeInfo:
+        """Add or update a node. Raises DecodeError, with the cache as it was, if it cannot be read.
+
+        `change`: from the version that is here, if the caller knows it.
+        """
+        info = self.table.set_node(node, change)
         for pod in self._homeless.pop(info.name, {}).values():
             self.table.add_pod(info, pod)
         return info

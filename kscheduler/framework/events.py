@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.node_change import NodeChange
+from kscheduler.api.objects import Pod
 from kscheduler.api.resources import pod_resources
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -248,28 +249,18 @@ _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
 }
 
 
-def node_events(old: Node, new: Node) -> list[ClusterEvent]:
-    """The events in the step from one version of a node to the next; none for a heartbeat.
-
-    Quantities are compared as text: the kubelet writes one form, and another spelling only costs a needless wake-up.
-    """
-    changed: list[Action] = []
-    is_uncordoned = old.spec.unschedulable and not new.spec.unschedulable
-    if is_uncordoned:  # kube-scheduler looks at this first; the first event that helps a pod is the one reported
-        changed.append(Action.UPDATE_NODE_TAINT)
-    if _differ(old.status.allocatable, new.status.allocatable):
-        changed.append(Action.UPDATE_NODE_ALLOCATABLE)
-    if _differ(old.metadata.labels, new.metadata.labels):
-        changed.append(Action.UPDATE_NODE_LABEL)
-    if not is_uncordoned and _differ(old.spec.taints, new.spec.taints):
-        changed.append(Action.UPDATE_NODE_TAINT)
-    if _conditions(old) != _conditions(new):
-        changed.append(Action.UPDATE_NODE_CONDITION)
-    if _differ(old.metadata.annotations, new.metadata.annotations):
-        changed.append(Action.UPDATE_NODE_ANNOTATION)
-    if _differ(old.status.declared_features, new.status.declared_features):
-        changed.append(Action.UPDATE_NODE_DECLARED_FEATURE)
-    return [_NODE_UPDATES[action] for action in changed]
+def node_events(change: NodeChange) -> list[ClusterEvent]:
+    """The events of a change of a node, in the order in which kube-scheduler looks at them; none for a heartbeat."""
+    changed = (
+        (change.uncordoned, Action.UPDATE_NODE_TAINT),  # first: the first event that helps a pod is the one reported
+        (change.allocatable, Action.UPDATE_NODE_ALLOCATABLE),
+        (change.labels, Action.UPDATE_NODE_LABEL),
+        (change.taints and not change.uncordoned, Action.UPDATE_NODE_TAINT),
+        (change.conditions, Action.UPDATE_NODE_CONDITION),
+        (change.annotations, Action.UPDATE_NODE_ANNOTATION),
+        (change.declared_features, Action.UPDATE_NODE_DECLARED_FEATURE),
+    )
+    return [_NODE_UPDATES[action] for has_changed, action in changed if has_changed]
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
@@ -294,11 +285,6 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 def _differ(old: object, new: object) -> bool:
     """Absent and empty are the same."""
     return (old or None) != (new or None)
-
-
-def _conditions(node: Node) -> dict[str, str]:
-    """Type -> status: the times and texts in a condition change with every heartbeat."""
-    return {condition.type: condition.status for condition in node.status.conditions or ()}
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node
 from kscheduler.api.resources import NodeAllocatable, Resources, node_allocatable
 from kscheduler.errors import InternalError
@@ -98,11 +99,16 @@ class NodeTable:
 
     # --- nodes ---
 
-    def set_node(self, node: Node) -> NodeInfo:
-        """Add a node, or bring it up to date. Raises DecodeError, and changes nothing, if it cannot be read."""
+    def set_node(self, node: Node, change: NodeChange | None = None) -> NodeInfo:
+        """Add a node, or bring it up to date. Raises DecodeError, and changes nothing, if it cannot be read.
+
+        `change`: from the version that is here, if the caller knows it.
+        """
         allocatable = node_allocatable(node)
         info = self.get(node.metadata.name)
-        return self._add(node, allocatable) if info is None else self._update(info, node, allocatable)
+        if info is None:
+            return self._add(node, allocatable)
+        return self._update(info, node, allocatable, change or NodeChange.between(info.node, node))
 
     def _add(self, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
         row = self.columns.add_row()
@@ -121,21 +127,21 @@ class NodeTable:
         self.node_changes.add(row)
         return info
 
-    def _update(self, info: NodeInfo, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
+    def _update(self, info: NodeInfo, node: Node, allocatable: NodeAllocatable, change: NodeChange) -> NodeInfo:
         old = info.node
-        if differs(old, node):
+        if change.is_seen_by_plugins:
             self.node_changes.add(info.row)
         if allocatable != info.allocatable:
             self._write_allocatable(info.row, info.allocatable.resources, allocatable)
             info.allocatable = allocatable
-        if old.metadata.labels != node.metadata.labels or old.spec != node.spec:
+        if change.alters_class:
             profile = self.profiles.acquire(node)
             self.profiles.release(info.profile)
             info.profile = profile
             self.columns.set_profile(info.row, profile.id)
             self.topology.set_row(info.row, node.metadata.labels or {})
             self.static_generation += 1
-        if old.status.images != node.status.images:
+        if change.images:
             self.images.remove_node(info.row, old.status.images or ())
             self.images.add_node(info.row, node.status.images or ())
         info.node = node
@@ -306,15 +312,3 @@ class NodeTable:
                     rows[info.row] = rows.get(info.row, 0) + count
         self.counters.by_labels.check(by_labels, self.static_generation)
         self.counters.by_terms.check(by_terms, self.static_generation)
-
-
-def differs(old: Node, new: Node) -> bool:
-    """Is there a difference that a plugin can see? Conditions, which are a node's sign of life, are none."""
-    before, after = old.metadata, new.metadata
-    return (
-        before.labels != after.labels
-        or before.annotations != after.annotations
-        or old.spec != new.spec
-        or old.status.allocatable != new.status.allocatable
-        or old.status.images != new.status.images
-    )

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.cache.cache import Cache
@@ -232,10 +233,11 @@ class NodeEvents:
         if self._cache.table.get(new.metadata.name) is None:  # the old one could not be read
             self.on_add(new)
             return
-        if not self._read(new):
+        change = NodeChange.between(old, new)
+        if not self._read(new, change):
             return
         now = self._clock.now()
-        for event in node_events(old, new):
+        for event in node_events(change):
             self._queue.move_all_to_active_or_backoff(event, old, new, now)
         self._wake()
 
@@ -244,9 +246,9 @@ class NodeEvents:
             self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None, self._clock.now())
             self._wake()
 
-    def _read(self, node: Node) -> bool:
+    def _read(self, node: Node, change: NodeChange | None = None) -> bool:
         try:
-            self._cache.set_node(node)
+            self._cache.set_node(node, change)
         except DecodeError as error:
             log.error("node cannot be read and takes no pods", extra={"node": node.key, "err": str(error)})
             self._measure.bad_object("nodes")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import (
     Container,
     Labels,
@@ -137,7 +138,7 @@ def test_a_heartbeat_is_no_event() -> None:
         spec=NodeSpec(taints=[]),
         status=NodeStatus(allocatable={"cpu": "4"}, conditions=[NodeCondition("Ready", "True")], capacity={"cpu": "5"}),
     )
-    assert node_events(NODE, beaten) == []
+    assert node_events(NodeChange.between(NODE, beaten)) == []
 
 
 def test_each_change_of_a_node_has_its_event() -> None:
@@ -148,7 +149,7 @@ def test_each_change_of_a_node_has_its_event() -> None:
             allocatable={"cpu": "8"}, conditions=[NodeCondition("Ready", "False")], declared_features=["f"]
         ),
     )
-    assert labels_of(node_events(NODE, changed)) == [
+    assert labels_of(node_events(NodeChange.between(NODE, changed))) == [
         "NodeUpdateNodeAllocatable",
         "NodeUpdateNodeLabel",
         "NodeUpdateNodeTaint",
@@ -160,8 +161,8 @@ def test_each_change_of_a_node_has_its_event() -> None:
 
 def test_a_node_made_schedulable_counts_as_a_change_of_taints_and_a_cordon_as_nothing() -> None:
     cordoned = Node(metadata=NODE.metadata, spec=NodeSpec(unschedulable=True), status=NODE.status)
-    assert node_events(NODE, cordoned) == []
-    assert labels_of(node_events(cordoned, NODE)) == ["NodeUpdateNodeTaint"]
+    assert node_events(NodeChange.between(NODE, cordoned)) == []
+    assert labels_of(node_events(NodeChange.between(cordoned, NODE))) == ["NodeUpdateNodeTaint"]
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pytest
 
 from kscheduler.api import storage as api
 from kscheduler.api.decode import convert_object
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import Resources, pod_resources
@@ -228,7 +229,7 @@ def read(change: Change) -> tuple[object, object, list[ClusterEvent]]:
 def _events_of_node(before: Node | None, after: Node | None) -> list[ClusterEvent]:
     if before is None:
         return [NODE_ADD]
-    return [NODE_DELETE] if after is None else node_events(before, after)
+    return [NODE_DELETE] if after is None else node_events(NodeChange.between(before, after))
 
 
 def _events_of_pod(before: Pod | None, after: Pod | None) -> list[ClusterEvent]:

@@ -7,6 +7,7 @@ import random
 import msgspec
 
 from kscheduler.api.labels import NODE_NAME_FIELD, compile_required_node_affinity
+from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import NodeAffinity as AffinityTerms
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.cache.cache import Cache
@@ -64,7 +65,10 @@ def wakes(plugin: EnqueueExtensions, waiting: PodBuilder, event: ClusterEvent, o
 def nodes(plugin: EnqueueExtensions, old: NodeBuilder | None, new: NodeBuilder, waiting: PodBuilder = P) -> bool:
     if old is None:
         return wakes(plugin, waiting, NODE_ADD, None, new.obj())
-    return any(wakes(plugin, waiting, event, old.obj(), new.obj()) for event in node_events(old.obj(), new.obj()))
+    return any(
+        wakes(plugin, waiting, event, old.obj(), new.obj())
+        for event in node_events(NodeChange.between(old.obj(), new.obj()))
+    )
 
 
 def pods(plugin: EnqueueExtensions, old: PodBuilder, new: PodBuilder | None, waiting: PodBuilder = P) -> bool:
