@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -56,15 +57,28 @@ async def within(
     try:
         await asyncio.wait([task], timeout=timeout_s)
     except asyncio.CancelledError:
-        await _abandon(task, give_up)
+        await abandon(give_up, task)
         raise
     if not task.done():
-        await _abandon(task, give_up)
+        await abandon(give_up, task)
         raise asyncio.TimeoutError
     return task.result()
 
 
-async def _abandon(task: asyncio.Future[T], give_up: Callable[[T], object] | None) -> None:
-    await cancel_and_wait(task)
-    if give_up is not None and not task.cancelled() and task.exception() is None:
+async def abandon(give_up: Callable[[T], object] | None, *tasks: asyncio.Future[T]) -> None:
+    """Cancel the tasks and wait for them. A result that one has all the same goes to `give_up`, whenever it comes."""
+    for task in tasks:
+        task.cancel()
+    try:
+        if tasks:
+            await asyncio.wait(tasks)
+    finally:  # also if this is cancelled: then some of them are not done
+        for task in tasks:
+            _drop(give_up, task)
+
+
+def _drop(give_up: Callable[[T], object] | None, task: asyncio.Future[T]) -> None:
+    if not task.done():
+        task.add_done_callback(partial(_drop, give_up))
+    elif not task.cancelled() and task.exception() is None and give_up is not None:
         give_up(task.result())

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.concurrency import abandon
 from kscheduler.clock import Clock
 from kscheduler.errors import Unreachable
 
@@ -56,10 +56,14 @@ class RepeatedReads:
                         self._took_s[kind] = self._clock.now() - began
                     return answer.result()
         finally:
-            await cancel_and_wait(*requests)
-            for other in requests:
-                if give_up is not None and other is not answer and not other.cancelled() and other.exception() is None:
-                    give_up(other.result())
+            others = [request for request in requests if request is not answer]
+            if others:
+                try:
+                    await abandon(give_up, *others)
+                except asyncio.CancelledError:  # nobody takes the answer either
+                    if answer is not None:
+                        await abandon(give_up, answer)
+                    raise
 
 
 async def _first_answer(requests: list[asyncio.Future[T]], wait_s: float | None) -> asyncio.Future[T] | None:

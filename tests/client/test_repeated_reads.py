@@ -120,3 +120,33 @@ def test_an_answer_that_comes_although_it_was_given_up_can_be_closed() -> None:
         assert asked == [False, True]
 
     play(scenario)
+
+
+@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("hung", [0, 1])
+def test_no_answer_is_lost_whenever_the_read_is_cancelled(turns: int, hung: int) -> None:
+    async def scenario(reads: RepeatedReads) -> None:
+        asked, begun = 0, asyncio.Event()
+        opened: list[str] = []
+        given_up: list[str] = []
+
+        async def ask(is_repeat: bool) -> str:
+            nonlocal asked
+            asked += 1
+            if asked <= hung:
+                await asyncio.Event().wait()
+            begun.set()
+            await asyncio.sleep(0)
+            opened.append("stream")
+            return "stream"
+
+        read = asyncio.ensure_future(reads.read("watch", ask, overdue_s=1.0, give_up=given_up.append))
+        await begun.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        read.cancel()
+        await asyncio.wait([read])
+        await asyncio.sleep(0)
+        assert given_up + ([] if read.cancelled() else [read.result()]) == opened
+
+    play(scenario)
