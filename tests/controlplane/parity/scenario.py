@@ -10,6 +10,8 @@ from tests.controlplane.parity.outcome import Outcome, Placements, collect, exac
 from tests.controlplane.parity.stage import Cluster, Names, Stage, condition
 from tests.controlplane.parity.steps import Step, is_decided, node_of, settle
 
+MOST_WORDS = 900  # characters of a message that are looked for in an Event's note, which is cut at 1,024 bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -75,11 +77,16 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
 
 
 def is_told(stage: Stage) -> bool:
-    """Has each pod an Event that fits its state?"""
-    told = {(event["regarding"].get("uid"), event["reason"]) for event in stage.events()}
-    expected = [(pod["metadata"]["uid"], _expected_event(pod)) for pod in stage.own_pods()]
-    expected += [(pod["metadata"]["uid"], "Preempted") for pod in stage.pods().values() if _is_preempted(pod, stage)]
-    return all(reason is None or (uid, reason) in told for uid, reason in expected)
+    """Has each pod an Event that fits its state? A pod that fits nowhere needs the one with its condition's words."""
+    told = [((event["regarding"].get("uid"), event["reason"]), event.get("note", "")) for event in stage.events()]
+    expected = [(pod["metadata"]["uid"], *_expected_event(pod)) for pod in stage.own_pods()]
+    expected += [
+        (pod["metadata"]["uid"], "Preempted", "") for pod in stage.pods().values() if _is_preempted(pod, stage)
+    ]
+    return all(
+        reason is None or any(about == (uid, reason) and note.startswith(words) for about, note in told)
+        for uid, reason, words in expected
+    )
 
 
 def _is_preempted(pod: Object, stage: Stage) -> bool:
@@ -93,10 +100,14 @@ def is_finished(claim: Object) -> bool:
     return "volumeName" not in claim["spec"] or claim.get("status", {}).get("phase") != "Pending"
 
 
-def _expected_event(pod: Object) -> str | None:
+def _expected_event(pod: Object) -> tuple[str | None, str]:
+    """The Event's reason, None where no Event is due, and the first words of its note."""
     if node_of(pod):
-        return "Scheduled"
-    return None if condition(pod).get("reason") == "SchedulingGated" else "FailedScheduling"
+        return "Scheduled", ""
+    told = condition(pod)
+    if told.get("reason") == "SchedulingGated":
+        return None, ""
+    return "FailedScheduling", told.get("message", "")[:MOST_WORDS]
 
 
 def _flat(steps: tuple[Step | list[Step], ...]) -> list[Step]:
