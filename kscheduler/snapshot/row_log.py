@@ -1,10 +1,10 @@
-"""Which rows have changed, for readers that come back now and then: the latest changes, by number."""
+"""A log of changed rows: each reader remembers the change count and later asks for the rows changed since."""
 
 from __future__ import annotations
 
 from array import array
 
-MAX_KEPT = 8_192  # whoever missed more looks at all rows
+MAX_KEPT = 8_192  # a reader that missed more changes has to read all rows
 
 
 class RowLog:
@@ -15,7 +15,7 @@ class RowLog:
 
     @property
     def count(self) -> int:
-        """How many changes there were so far: where a reader goes on."""
+        """The number of changes so far, which a reader passes to `since` next time."""
         return self._first + len(self._rows)
 
     def add(self, row: int) -> None:
@@ -25,7 +25,7 @@ class RowLog:
         self._rows.append(row)
 
     def since(self, count: int) -> list[int] | None:
-        """The rows that changed since there were so many changes, ascending; None if that is not known any more."""
+        """Return the rows changed after the first `count` changes, ascending; None if the log has dropped some."""
         if count < self._first:
             return None
         return sorted(set(self._rows[count - self._first :]))
