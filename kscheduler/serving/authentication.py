@@ -54,7 +54,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class FrontProxies:
-    """Front proxies that may name users: by a certificate of `authorities` and, if set, of `allowed_names`."""
+    """Proxies that may name users: with a certificate of `authorities` and, if set, a name in `allowed_names`."""
 
     authorities: Authorities
     names: HeaderNames
