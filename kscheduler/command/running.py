@@ -120,7 +120,7 @@ async def serve(
     guests: GuestPlugins | None = None,
     routing: RoutingConfig | None = None,
 ) -> None:
-    """Build one replica and run it until a signal or a fault ends it."""
+    """Build one replica and run it until a signal or an error ends it."""
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()

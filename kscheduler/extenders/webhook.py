@@ -82,7 +82,7 @@ class Webhook:
         return self._session
 
     async def close(self) -> None:
-        """Drop the connections; a later question opens new ones."""
+        """Close the connections; a later `ask` opens new ones."""
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()

@@ -55,7 +55,7 @@ class Gauge:
 
 
 class Histogram:
-    """Counts of values by bucket; a value on a bound belongs to the bucket below it."""
+    """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
 
     __slots__ = ("bounds", "counts", "sum")
 

@@ -38,7 +38,7 @@ class AnswerCache(Generic[T]):
         return kept
 
     def put(self, key: Hashable, value: T, ttl_s: float) -> None:
-        """Keep an answer for `ttl_s` seconds; not at all for 0."""
+        """Cache an answer for `ttl_s` seconds; 0 removes the key's earlier answer only."""
         self._entries.pop(key, None)
         if ttl_s <= 0:
             return

@@ -47,7 +47,7 @@ class ClientAskingContext(ServerContext):
     _authorities: tuple[x509.Certificate, ...] = ()
     _own: _Loaded | None = None
     _named: tuple[NamedPair, ...] = ()
-    _named_loaded: tuple[_Loaded, ...] = ()  # of the same length
+    _named_loaded: tuple[_Loaded, ...] = ()  # the files of each pair in `_named`
     _named_state: tuple[int, ...] = ()  # state of their files when they were read
     _context: SSL.Context | None = None  # for the next connection; a context in use must not change
 

@@ -27,7 +27,7 @@ class NamedPair:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """`--tls-min-version`, `--tls-cipher-suites` and `--tls-sni-cert-key`, as given."""
+    """The values of the flags `--tls-min-version`, `--tls-cipher-suites` and `--tls-sni-cert-key`."""
 
     min_version: str = ""  # "": TLS 1.2
     cipher_suites: tuple[str, ...] = ()  # empty: the defaults

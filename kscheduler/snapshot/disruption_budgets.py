@@ -54,7 +54,7 @@ class DisruptionBudgets:
             self._budgets.pop(namespace, None)
 
     def within(self, namespace: str) -> Collection[Budget]:
-        """The budgets that may cover pods of a namespace."""
+        """Return the PodDisruptionBudgets of a namespace that can cover a pod."""
         return self._budgets.get(namespace, {}).values()
 
 

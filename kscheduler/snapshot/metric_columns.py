@@ -46,5 +46,5 @@ class MetricColumn(Protocol):
 
     @property
     def sampled_at(self) -> float:
-        """When the newest sample was taken, in seconds of the scheduler's clock; 0 if there is none."""
+        """The time of the newest sample in seconds of the scheduler's clock; 0 if there is none."""
         ...

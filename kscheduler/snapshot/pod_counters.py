@@ -294,7 +294,7 @@ class GroupCounters(Generic[G]):
 
 @final
 class PodCounters:
-    """The pods of all nodes as label classes and as holders of terms, with the counters over both."""
+    """The pods on all nodes, grouped by label class and by stated affinity term, with the counters over both."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
