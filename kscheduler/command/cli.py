@@ -1,7 +1,7 @@
-"""The command: which one it is, and the small ones.
+"""The `kscheduler` command: choosing the subcommand, and the small subcommands themselves.
 
 Exit codes: 0 done, 1 a failure at run time (the lease lost, an unreachable apiserver), 2 wrong flags or configuration.
-What a command needs is imported when it is asked for, so that none waits for the libraries of another.
+Each subcommand imports what it needs when it is chosen, so that none waits for the libraries of another.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ Command = Callable[[], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The `kscheduler` command; returns its exit code."""
+    """Run the `kscheduler` command and return its exit code."""
     try:
-        with memory.no_collections():  # imports make much that stays, and hardly any garbage
+        with memory.no_collections():  # imports make many lasting objects, and hardly any garbage
             command = prepare(argv)
         return command()
     except KSchedulerError as error:
         return report(error)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing more can be said to them.
+        # The reader closed the pipe: nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def prepare(argv: Sequence[str] | None) -> Command:
-    """The command that is asked for, with all it needs imported."""
+    """Parse the arguments and return the chosen subcommand, with its imports done for `run`. Raises ConfigError."""
     options = parse(argv)
     if isinstance(options, RunOptions):
         from kscheduler.command.running import run
@@ -85,7 +85,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     if read_document(options.file).get("kind") == ROUTING:
-        routing = load_routing(options.file)  # plans B are checked beside the profiles, at the start
+        routing = load_routing(options.file)  # plans B are checked against the profiles when the scheduler starts
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()
@@ -141,7 +141,7 @@ def version(options: VersionOptions) -> int:
 def simulate(options: SimulateOptions) -> int:
     from kscheduler.simulator.main import simulate as run_simulation
 
-    logs.configure(verbosity=logs.QUIET)  # the report is the answer; only warnings go beside it
+    logs.configure(verbosity=logs.QUIET)  # only the report and warnings are printed
     return run_simulation(options.arguments)
 
 
@@ -172,7 +172,7 @@ def try_plugin(options: PluginTestOptions) -> int:
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The system's monotonic and wall clocks, in seconds."""
 
     def now(self) -> float:
         return time.monotonic()

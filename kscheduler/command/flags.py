@@ -1,7 +1,7 @@
-"""The command line: what each command accepts, as typed options. Starts nothing and reads no file.
+"""The command line: the flags of each command, parsed into typed options. Starts nothing and reads no file.
 
 `run` takes kube-scheduler's flags, so that its manifest works with the command name changed. Flags of kube-scheduler
-that have no meaning here are accepted with a warning; flags nobody knows are errors.
+that have no meaning here are accepted with a warning; unknown flags are errors.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS
 from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 EXIT_RUNTIME = 1  # the program started, and failed
-EXIT_USAGE = 2  # wrong flags or configuration; nothing was started
+EXIT_USAGE = 2  # wrong flags or configuration; the program did not start
 
 # Flags of kube-scheduler that are accepted and do nothing here -> why.
 IGNORED_FLAGS: dict[str, str] = {
@@ -75,7 +75,7 @@ IGNORED_FLAGS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionFlags:
-    """Overrides of `leaderElection`; None leaves the configuration's value."""
+    """Flags that override the configuration's `leaderElection`; None leaves its value."""
 
     leader_elect: bool | None = None
     lease_duration: Duration | None = None
@@ -88,7 +88,7 @@ class LeaderElectionFlags:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
-    """Overrides of `clientConnection`, for a start without a configuration file; None leaves the default."""
+    """Flags that set `clientConnection` when there is no configuration file; None leaves the default."""
 
     qps: float | None = None
     burst: int | None = None
@@ -97,7 +97,7 @@ class ConnectionFlags:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`kscheduler run`."""
+    """The options of `kscheduler run`."""
 
     config: str = ""  # "": the default configuration
     kubeconfig: str = ""  # "": the configuration's, else in-cluster
@@ -117,47 +117,47 @@ class RunOptions:
     pod_max_in_unschedulable_pods_s: float = 300.0
     logging_format: str = "text"
     verbosity: int = 0
-    vmodule: tuple[ModuleVerbosity, ...] = ()  # the first whose pattern fits a module raises its verbosity
+    vmodule: tuple[ModuleVerbosity, ...] = ()  # the first pattern that matches a module sets its verbosity
     metric_limits: MetricLimits = field(default_factory=MetricLimits)
     feature_gates: dict[str, bool] = field(default_factory=dict)
     tie_break: str = "seeded"  # or "first"
-    replace_ended_holder: bool = False  # of the Lease, without waiting for it to run out
+    replace_ended_holder: bool = False  # take the Lease from a holder whose Pod ended before it expires
     seed: int = 0
     bind_concurrency: int | None = None  # None: the scheduler's own default
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
-    recover_events: bool = True  # of pods that a predecessor bound
+    recover_events: bool = True  # write missing Scheduled Events of pods that a predecessor bound
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
-    routing_config: str = ""  # "": new pods keep the scheduler they ask for
-    plugin_cache_dir: str | None = None  # of compiled wasm plugins; None: the user's cache directory, "": none
+    routing_config: str = ""  # "": no webhook, new pods keep the scheduler they name
+    plugin_cache_dir: str | None = None  # for compiled wasm plugins; None: the user's cache directory, "": no cache
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
 
 @dataclass(frozen=True, slots=True)
 class ValidateOptions:
-    """`kscheduler config validate FILE`."""
+    """The options of `kscheduler config validate FILE`."""
 
     file: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """`kscheduler config show FILE [--expanded] [--secrets]`."""
+    """The options of `kscheduler config show FILE [--expanded] [--secrets]`."""
 
     file: str
-    expanded: bool = False  # with the plugins of each extension point, in order and with weights
-    secrets: bool = False  # as they stand in the file
+    expanded: bool = False  # also print the plugins of each extension point, in order and with weights
+    secrets: bool = False  # print secrets as they are in the file
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """`kscheduler simulate`; the simulator defines and reads its own arguments."""
+    """The options of `kscheduler simulate`, which the simulator defines and reads itself."""
 
     arguments: argparse.Namespace
 
 
 @dataclass(frozen=True, slots=True)
 class VersionOptions:
-    """`kscheduler version [--output json]`."""
+    """The options of `kscheduler version [--output json]`."""
 
     output: str = "text"
 
@@ -175,7 +175,7 @@ Options = (
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
-    """The options in `argv` (the process's own arguments); ConfigError for wrong ones, SystemExit(0) for --help."""
+    """Parse `argv` (None: the process's own arguments). Raises ConfigError for wrong ones, SystemExit(0) for --help."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     namespace = _parser(simulator="simulate" in arguments[:1]).parse_args(arguments)
     make: Callable[[argparse.Namespace], Options] = namespace.make
@@ -183,15 +183,15 @@ def parse(argv: Sequence[str] | None = None) -> Options:
 
 
 def report(error: Exception) -> int:
-    """Print a fault as one line on stderr and return the exit code it stands for."""
+    """Print an error as one line on stderr and return its exit code: 2 for a ConfigError, else 1."""
     text = hide_urls(" ".join(str(error).split())) or type(error).__name__
     print(f"kscheduler: error: {text}", file=sys.stderr)
     return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_RUNTIME
 
 
 def apply_run_options(config: SchedulerConfig, options: RunOptions) -> SchedulerConfig:
-    """The configuration with the flags that override it: leader election always, kubeconfig where it names none, the
-    other flags of the connection where there is no configuration file.
+    """Return the configuration with the flags applied: leader election always, kubeconfig if it names none, the other
+    connection flags if there is no configuration file.
 
     The result is not validated: `config.check_config` does that.
     """
@@ -216,7 +216,7 @@ def apply_run_options(config: SchedulerConfig, options: RunOptions) -> Scheduler
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors become ConfigError; flags must be written in full."""
+    """An argument parser that raises ConfigError for errors, and accepts no abbreviated flags."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
@@ -226,7 +226,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(*, simulator: bool) -> _Parser:
-    """`simulator` imports the simulator to learn its arguments; the other commands start faster without."""
+    """Build the parser. `simulator`: also import the simulator for its arguments, which takes other commands time."""
     parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -691,7 +691,7 @@ def _election_flags(namespace: argparse.Namespace) -> LeaderElectionFlags:
 
 
 def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:
-    """Raises ConfigError."""
+    """Return the authentication options. Raises ConfigError for uid headers without X-Remote-Uid."""
     uid_headers = namespace.requestheader_uid_headers
     if uid_headers and "x-remote-uid" not in {name.lower() for name in uid_headers}:
         raise ConfigError(
@@ -715,9 +715,9 @@ def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:
     )
 
 
-# Flags that only hold without a configuration file, as in kube-scheduler.
+# Flags that only take effect without a configuration file, as in kube-scheduler.
 _WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type")
-# Flags of headers, and the header that API aggregation cannot do without.
+# Flag -> (the header that API aggregation requires in its value, what kind of header it is).
 _STANDARD_HEADERS = {
     "--requestheader-username-headers": ("X-Remote-User", "header"),
     "--requestheader-group-headers": ("X-Remote-Group", "header"),
@@ -814,7 +814,7 @@ def _tls_version(text: str) -> str:
 
 
 class _Words(argparse.Action):
-    """A list in commas, as pflag's StringSlice: the first takes the default's place, another one adds to it."""
+    """Comma-separated values, like pflag's StringSlice: the first flag replaces the default, further ones add to it."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -828,7 +828,7 @@ class _Words(argparse.Action):
 
 
 class _Strings(_Words):
-    """The same, without blank ones."""
+    """Comma-separated values, of which an empty one is an error."""
 
     def _read(self, text: str) -> tuple[str, ...]:
         if any(not word.strip() for word in next(csv.reader([text]), [])):
@@ -837,7 +837,7 @@ class _Strings(_Words):
 
 
 class _Suites(_Strings):
-    """Names of cipher suites, all known."""
+    """Comma-separated cipher suite names, of which an unknown one is an error."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -850,7 +850,7 @@ class _Suites(_Strings):
 
 
 class _Modules(argparse.Action):
-    """`pattern=N` settings in commas; another flag adds to them."""
+    """Comma-separated `pattern=N` settings; further flags add to them."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -893,7 +893,7 @@ def _url(text: str) -> str:
 
 
 def _boolean(text: str) -> bool:
-    """What Go's flags take for a truth value."""
+    """Parse a boolean in the spellings that Go's flags accept."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if text in ("0", "f", "F", "false", "FALSE", "False"):

@@ -1,4 +1,4 @@
-"""A file with secrets in it: at no moment may anybody but its owner read it."""
+"""Writing a file with secrets, which only its owner can read at any moment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ OWNER_ONLY = 0o600
 
 
 def write_for_owner(path: str, text: str) -> None:
-    """Write a file of mode 0600. Raises OSError, and leaves what was there then.
+    """Write a file of mode 0600. Raises OSError, and then leaves an existing file as it was.
 
-    A file of that name is replaced by a new one rather than filled: who has it open goes on reading the old one. What
-    is no plain file (a link such as /dev/stdout, a pipe) is written to; a plain file behind a link is made the
-    owner's alone before the first byte.
+    An existing regular file is replaced by a new one, so that processes that have it open keep reading the old one.
+    Anything else (a link such as /dev/stdout, a pipe) is written to; a regular file behind a link gets mode 0600
+    before the first byte.
     """
     try:
         is_replaced = stat.S_ISREG(os.lstat(path).st_mode)

@@ -1,9 +1,9 @@
 """One running replica: a scheduler, its lease, its endpoint, and the signals that end it.
 
-All replicas observe; the one that holds the lease schedules, once it has confirmed that it knows all pods and nodes:
-one that cannot gives the lease to another. Losing the lease stops binding at once and ends the
-process with a fault. SIGTERM drains: no new decisions, the binds in flight are answered, Events are sent, and then
-the lease is released for a standby to take.
+All replicas observe; the one that holds the lease schedules, once it has confirmed that it knows all pods and nodes;
+one that cannot confirm it leaves the lease to another. Losing the lease stops binding at once and ends the process with
+an error. SIGTERM drains: no new decisions are made, the bindings in flight are awaited, the lease is released for a
+standby to take, and Events are sent.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kscheduler.serving.health import Health, LeaderWatchdog
 
 log = logging.getLogger(__name__)
 
-EVENTS_DRAIN_S = 5.0  # Events still queued are given this long when stopping
-# After the last bind was answered, so that a standby's watch has brought it before that standby may decide.
+EVENTS_DRAIN_S = 5.0  # time to send queued Events when stopping
+# Wait after the last binding was answered, so that a standby's watch delivers it before the standby may decide.
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
-# A watch that failed once is opened again within a second; one that is quiet does not show sooner that it works.
+# A watch that failed once is opened again within a second; a quiet watch does not show earlier that it works.
 RECONNECT_MOST_S = 1.0
-# How long the first lists are asked for before the endpoint's libraries take the processor, while they are answered.
+# Time to request the first lists before the endpoint's libraries are imported (while the apiserver answers).
 HEAD_START_S = 0.01
 
 WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
 
 
 class Endpoint(Protocol):
-    """What answers probes, people and the apiserver."""
+    """The HTTP servers of a replica, for probes, users and the apiserver."""
 
     async def start(self) -> None: ...
 
@@ -47,7 +47,7 @@ class Endpoint(Protocol):
 
 
 class Replica:
-    """`elector` None: this process schedules without asking anybody."""
+    """A scheduler with its lifecycle. Without a call of `elect_with` it schedules without leader election."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Replica:
         delay_cache_until_active: bool = False,
         while_listing: WhileListing | None = None,
     ) -> None:
-        """`make_server` is called once the first lists have been asked for; None: no endpoint.
+        """`make_server` is called after the first lists were requested; None: no endpoint.
 
-        `while_listing` runs beside the first lists; it is told how to ask whether they are complete.
+        `while_listing` runs concurrently with the first lists; its argument returns True once they are complete.
         """
         self._scheduler = scheduler
         self._clock = clock
@@ -70,13 +70,13 @@ class Replica:
         self._while_listing = while_listing
         self._elector: LeaderElector | None = None
         self._active = asyncio.Event()  # this replica may bind
-        self._stop = asyncio.Event()  # a signal asked us to end
+        self._stop = asyncio.Event()  # a signal to stop came
 
     def elect_with(self, make: Callable[[Callable[[], None]], LeaderElector]) -> LeaderElector:
-        """Schedule only while elected. `make` is given what to call when leading starts."""
+        """Schedule only while elected. `make` makes the elector; its argument must be called when leading starts."""
         elector = self._elector = make(self._active.set)
         self._scheduler.binder.may_bind = lambda: elector.is_leader
-        if not self._delay_cache:  # what is listed only after the election is no older than it
+        if not self._delay_cache:  # lists made after the election are new enough
             elector.may_try = lambda: self._scheduler.seems_current
             elector.confirm = self._scheduler.confirm_room
         return elector
@@ -84,7 +84,7 @@ class Replica:
     # --- health ---
 
     def add_checks(self, health: Health, lease_name: str, lease_duration_s: float) -> None:
-        """kube-scheduler's checks: livez does not depend on leadership, readyz on being synced."""
+        """Add kube-scheduler's health checks: livez ignores leadership; readyz requires synced informers."""
         health.add("readyz", "shutdown", lambda: "shutting down" if self._stop.is_set() else None)
         health.add("readyz", "sched-handler-sync", self._unsynced)
         elector = self._elector
@@ -109,11 +109,11 @@ class Replica:
     # --- life ---
 
     async def run(self) -> None:
-        """Until a signal (returns) or a fault (raises)."""
+        """Run until a signal to stop comes; raise the error if any part fails."""
         self._handle_signals()
         tasks: dict[str, asyncio.Future[Any]] = {"observe": asyncio.ensure_future(self._observe())}
         try:
-            # Before anything is written, so that nothing has to be taken back if the endpoint cannot be had.
+            # Before anything is written, so that nothing has to be undone if the endpoint cannot listen.
             await self._start_server()
             tasks |= {
                 name: asyncio.ensure_future(work)
@@ -161,7 +161,7 @@ class Replica:
             await self._elector.run()
 
     async def _wait_for_lists(self) -> None:
-        """Or for a signal to stop."""
+        """Wait for the first lists or for a signal to stop."""
         waiters = [asyncio.ensure_future(wait) for wait in (self._scheduler.wait_for_lists(), self._stop.wait())]
         try:
             await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
@@ -169,13 +169,13 @@ class Replica:
             await cancel_and_wait(*waiters)
 
     async def _schedule(self) -> None:
-        """Schedule once this replica may, on a cache whose watches work."""
+        """Schedule once this replica leads and its watches work."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
         if self._elector is None or self._delay_cache:
             await self._confirm_broken()
-        # Other kinds are as old as they are in kube-scheduler, which waits for their lists only. A watch of them that
-        # was refused a moment ago, as a fresh apiserver may do, is given the time in which it is opened again.
+        # Other kinds may be outdated as in kube-scheduler, which only waits for their lists. A watch of theirs that was
+        # refused a moment ago, as by an apiserver that just started, gets the time to be opened again.
         until = self._clock.now() + RECONNECT_MOST_S
         while self._clock.now() < until:
             if not any(informer.last_error for informer in self._scheduler.informers):
@@ -184,7 +184,7 @@ class Replica:
         await self._scheduler.schedule()
 
     async def _confirm_broken(self) -> None:
-        """Where nobody else could lead: no time limit, but nothing to wait for unless a watch failed at start."""
+        """Wait without limit until pods and nodes are known to be current; at once unless a watch failed at start."""
         while not self._scheduler.seems_current:
             try:
                 await self._scheduler.confirm_room()
@@ -194,7 +194,7 @@ class Replica:
                 await asyncio.sleep(1.0)
 
     async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
-        """1. Decide no more.  2. Let binds be answered.  3. Settle.  4. Release the lease.  5. Send Events."""
+        """Stop: end scheduling, await bindings, wait SETTLE_S, release the lease, send the queued Events."""
         log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
         was_scheduling = self._active.is_set() and self._scheduler.is_synced
         if was_scheduling:
@@ -207,7 +207,7 @@ class Replica:
                 await asyncio.sleep(SETTLE_S)
             await self._elector.stop()
             await asyncio.wait({lead})
-        if was_scheduling:  # after the release: nobody need wait for our Events
+        if was_scheduling:  # after the release, so that the next leader need not wait for Events
             await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
 
     # --- signals ---
@@ -219,7 +219,7 @@ class Replica:
         loop.add_signal_handler(signal.SIGUSR2, self.dump)
 
     def dump(self) -> None:
-        """Log what cache and queue hold, and where the cache differs from the informers."""
+        """Log the content of cache and queue, and the differences between cache and informers."""
         scheduler = self._scheduler
         for kind, difference in (
             ("nodes", compare_nodes(scheduler.cache, scheduler.nodes.store.values())),
@@ -239,7 +239,7 @@ class Replica:
 
 
 async def measure_lag(clock: Clock, measurements: Measurements) -> None:
-    """How late the event loop runs a timer, ten times a second."""
+    """Measure ten times a second how late the event loop runs a timer. Never returns."""
     while True:
         due = clock.now() + LAG_PERIOD_S
         await asyncio.sleep(LAG_PERIOD_S)

@@ -1,7 +1,7 @@
-"""`kscheduler run`: flags and a configuration file become parts, and the parts run. The only place they meet.
+"""`kscheduler run`: build all parts of a scheduler from flags and a configuration file, and run them.
 
-What is needed to ask the apiserver the first question is imported and made first. The endpoint for probes and people
-comes second: its libraries are loaded while the apiserver answers.
+The parts needed for the first request to the apiserver are imported and built first. The HTTP endpoint comes second:
+its libraries are loaded while the apiserver answers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def run(options: RunOptions, clock: Clock) -> int:
 
 
 def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> SchedulerConfig:
-    """The file, or the defaults without one, with the flags that override it."""
+    """Return the checked configuration: the file's or the default one, with flags applied. Raises ConfigError."""
     find = partial(find_plugins, guests=guests)
     config = load_config(options.config, find_plugins=find) if options.config else default_config()
     config = apply_run_options(config, options)
@@ -97,7 +97,7 @@ def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> Sc
 
 
 def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
-    """Raise ConfigError for what kube-scheduler can do and this program cannot yet; `source` is "" for the defaults."""
+    """Raise ConfigError for settings of kube-scheduler not supported here; `source`: file name, "" for the defaults."""
     try:
         check_supported(config, guests)
     except ConfigError as error:
@@ -105,7 +105,7 @@ def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugin
 
 
 def write_config(config: SchedulerConfig, path: str) -> None:
-    """Complete, with its secrets, so that it can be used. The file is for its owner only."""
+    """Write the complete configuration, secrets included, to a file of mode 0600. Raises ConfigError."""
     try:
         write_for_owner(path, to_yaml(config, with_secrets=True))
     except OSError as error:
@@ -120,7 +120,7 @@ async def serve(
     guests: GuestPlugins | None = None,
     routing: RoutingConfig | None = None,
 ) -> None:
-    """Build one replica and run it until a signal or a fault ends it."""
+    """Build one replica and run it until a signal or an error ends it."""
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
@@ -156,7 +156,7 @@ async def serve(
                 bind_concurrency=options.bind_concurrency or DEFAULT_BIND_CONCURRENCY,
                 max_in_unschedulable_s=options.pod_max_in_unschedulable_pods_s,
                 assumed_pod_ttl_s=options.assumed_pod_ttl_s,
-                # Who schedules without an election has no predecessor.
+                # A scheduler without leader election has no predecessor.
                 recover_events=options.recover_events and election.leader_elect,
                 identity=identity,
                 explain=options.explain,
@@ -195,7 +195,7 @@ async def serve(
                 election.renew_deadline.seconds,
                 election.retry_period.seconds,
             )
-            # Its own generator: how often it draws must not move the scheduler's tie-breaks.
+            # A generator of its own: its draws must not affect the scheduler's tie-breaks.
             draw = random.Random(identity)
             elected = elector = replica.elect_with(
                 lambda started: LeaderElector(client, clock, draw, settings, on_started=started)
@@ -212,18 +212,18 @@ async def serve(
 
 
 class Reviewers(NamedTuple):
-    """Who asks the apiserver about those who read the endpoint; the same client twice, or three different ones."""
+    """The clients that ask the apiserver about users of the endpoint; both may be the scheduler's own client."""
 
-    authentication: KubeClient  # whose token is it, and whose client certificates count?
-    authorization: KubeClient  # may the user do that?
+    authentication: KubeClient  # for TokenReviews, and the ConfigMap with the authorities of client certificates
+    authorization: KubeClient  # for SubjectAccessReviews
 
 
 async def connect_reviewers(
     options: RunOptions, client: KubeClient, clock: Clock, observer: RequestObserver
 ) -> Reviewers:
-    """With the credentials of `--authentication-kubeconfig` and `--authorization-kubeconfig`, or by `client`.
+    """Connect with `--authentication-kubeconfig` and `--authorization-kubeconfig`; `client` for those not given.
 
-    Raises ConfigError.
+    Raises ConfigError that names the flag.
     """
     made: list[KubeClient] = []
     try:
@@ -252,9 +252,9 @@ def build_server(
     health: Health,
     explainer: Explainer | None,
 ) -> list[Endpoint]:
-    """The endpoint with a certificate, not listening yet, and before it what knows whose client certificates count.
+    """Return the trust in client certificates and the HTTPS server, in the order to start them; neither is started.
 
-    What only they need is imported here, after the first lists were asked for. Raises ConfigError for files and flags
+    Their libraries are imported here, after the first lists were requested. Raises ConfigError for files and flags
     that cannot be used.
     """
     from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
@@ -301,7 +301,7 @@ def build_server(
 
 
 def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:
-    """The admission webhook that names the scheduler of new pods, not listening yet. Raises ConfigError."""
+    """Return the admission webhook that sets the scheduler of new pods, not listening yet. Raises ConfigError."""
     from kscheduler.serving.routing.rules import NewPod, Router
     from kscheduler.serving.routing.webhook import RoutingWebhook
     from kscheduler.telemetry.plan_b import PlanBLookout
@@ -317,7 +317,7 @@ def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics
 
 
 def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:
-    """Without an elector this process leads."""
+    """Return the leadership to show in explanations; without an elector this process leads."""
     if elector is None:
         return Leadership(identity, True, identity)
     return Leadership(identity, elector.is_leader, elector.leader_identity)

@@ -1,5 +1,5 @@
-"""Why a pod is where it is, or nowhere: decisions are remembered for a while, and told to whoever asks.
+"""Explaining why a pod is on its node, or on none: decisions are recorded for a while and served on request.
 
-`decisions` writes records during scheduling, `ring` keeps the latest, `explainer` joins them with what queue and cache
-know of the pod, `endpoint` serves that as JSON, and `command` and `text` show it on a terminal.
+`decisions` writes records during scheduling, `ring` keeps the latest, `explainer` joins them with the pod's state in
+queue and cache, `endpoint` serves that as JSON, and `command` and `text` show it on a terminal.
 """

@@ -1,8 +1,8 @@
-"""Decisions as annotations of their pods, in the keys and shapes of kube-scheduler-simulator, for tools that read them.
+"""Writing decisions as annotations of their pods, with kube-scheduler-simulator's keys, for tools that read them.
 
-Off unless asked for: each is a write to the apiserver. They go out on a lane of their own, behind everything else, and
-are dropped when too many wait. A result that says what the pod was told before is not written again: the write itself
-is an update of the pod, and might wake it.
+Off by default, since each is a write to the apiserver. A separate task writes them one at a time, and they are dropped
+when too many wait. A result equal to the pod's previous one is not written again: the write is an update of the pod,
+and might requeue it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 HISTORY = PREFIX + "result-history"
 MAX_BYTES = 16 * 1024  # of all annotations of a decision; the apiserver allows a pod 256 KiB
 MAX_WAITING = 1_000
-MAX_REMEMBERED = 10_000  # pods whose last result is known
+MAX_REMEMBERED = 10_000  # pods whose last result is remembered
 
 Annotations = dict[str, str]
 
 
 class Annotates(Protocol):
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
-        """Set these annotations of the pod with this uid."""
+        """Set annotations of the pod with this name and uid."""
         ...
 
 
 def annotations_of(records: Sequence[DecisionRecord], top_nodes: int, max_bytes: int = MAX_BYTES) -> Annotations:
-    """Those of the pod's latest decision, and the earlier ones as its history. `records`: newest first."""
+    """Return the annotations of a pod's latest decision, with earlier ones as history. `records`: newest first."""
     latest = _within(_results(records[0], top_nodes), max_bytes)
     complete = latest
     history: list[Annotations] = []
@@ -72,7 +72,7 @@ def _results(record: DecisionRecord, top_nodes: int) -> Annotations:
 
 
 def _filter_result(details: NodeDetails, chosen: str, top_nodes: int) -> dict[str, dict[str, str]]:
-    """The best nodes, and as many that do not fit, each with the plugins that were asked about it."""
+    """Return node -> plugin -> filter result, of the best nodes and up to `top_nodes` rejected ones."""
     found = {}
     fit = [node.node for node in details.best[:top_nodes]] or ([chosen] if chosen else [])
     for node in fit:
@@ -89,12 +89,12 @@ def _filter_result(details: NodeDetails, chosen: str, top_nodes: int) -> dict[st
 
 
 def _until(filters: Sequence[str], plugin: str) -> dict[str, str]:
-    """The plugins that were asked before the one that rejected."""
+    """Return "passed" for each Filter plugin that ran before the rejecting `plugin`."""
     return dict.fromkeys(filters[: filters.index(plugin)] if plugin in filters else (), "passed")
 
 
 def _within(annotations: Annotations, max_bytes: int) -> Annotations:
-    """Without the largest, until the rest is small enough."""
+    """Return the annotations without the largest ones, as far as needed to fit into `max_bytes`."""
     kept = dict(annotations)
     while kept and _size(kept) > max_bytes:
         del kept[max(kept, key=lambda key: len(kept[key].encode()))]
@@ -110,17 +110,17 @@ def _text(value: object) -> str:
 
 
 class AnnotationLane:
-    """Writes the newest annotations of each pod, one after the other, once."""
+    """Queue of annotations to write: the newest ones of each pod, written one pod at a time, without retries."""
 
     def __init__(self, client: Annotates) -> None:
         self._client = client
         # Pod uid -> namespace/name, and what to write.
         self._waiting: OrderedDict[str, tuple[str, Annotations]] = OrderedDict()
-        self._last: OrderedDict[str, int] = OrderedDict()  # pod uid -> hash of the result last asked for
+        self._last: OrderedDict[str, int] = OrderedDict()  # pod uid -> hash of the result last queued
         self._work = asyncio.Event()
 
     def write(self, uid: str, key: str, annotations: Annotations) -> None:
-        """Soon, unless the pod has been told the same. Never blocks."""
+        """Queue a pod's annotations for writing, unless they equal the pod's last ones. Never blocks."""
         result = hash(tuple((name, value) for name, value in annotations.items() if name != HISTORY))
         if not annotations or self._last.get(uid) == result:
             return

@@ -1,7 +1,7 @@
-"""`kscheduler explain POD`: asks a running scheduler, and prints what it says.
+"""`kscheduler explain POD`: ask a running scheduler about a pod, and print the answer.
 
-A scheduler is asked over HTTPS where it listens, usually through `kubectl port-forward`. On this machine its
-certificate is not verified, since the one it makes for itself names nobody; elsewhere it is.
+The scheduler is asked at its HTTPS endpoint, usually through `kubectl port-forward`. On a loopback address its
+certificate is not verified, since the default one is self-signed; on any other it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 
 
 def explain(options: ExplainOptions, clock: Clock) -> str:
-    """What to print. Raises ConfigError for what is wrong here, APIError for what the scheduler says."""
+    """Return the text to print. Raises ConfigError for wrong options, APIError for failures of the request."""
     query = urllib.parse.urlencode(
         {
             "pod": pod_key(options),
@@ -56,7 +56,7 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
 
 
 def pod_key(options: ExplainOptions) -> str:
-    """POD may say its namespace itself: `NAMESPACE/POD`, or `pod/POD` as kubectl writes it."""
+    """Return NAMESPACE/NAME of the argument POD, which may be `NAME`, `NAMESPACE/NAME` or kubectl's `pod/NAME`."""
     namespace, slash, name = options.pod.rpartition("/")
     if not slash or namespace in ("pod", "pods"):
         namespace = options.namespace
@@ -71,7 +71,7 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
         request.add_header("Authorization", f"Bearer {token}")
     try:
         handler = urllib.request.HTTPSHandler(context=_tls(options))
-        # No proxy: what a scheduler knows is asked of itself.
+        # No proxy: the scheduler is asked directly.
         opener = urllib.request.build_opener(handler, urllib.request.ProxyHandler({}), _NoRedirects())
         with opener.open(request, timeout=TIMEOUT_S) as response:
             content: bytes = response.read(MAX_ANSWER)
@@ -86,21 +86,21 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: followed, it would carry the token to whatever server it names."""
+    """Makes a redirect an error: following it would send the token to another server."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
-        return None  # so that the opener raises what it raises for any other status
+        return None  # so that the opener raises HTTPError, as for other statuses
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _hidden(text: str, options: ExplainOptions, token: str) -> str:
-    """A text of the server's or of a library's, without what the server was shown."""
+    """Return a message of the server or a library with the token and the URL's secrets redacted."""
     return SecretURL(options.server).hide_in(hide_parts(text, [token]))
 
 
 def _said(body: bytes) -> str:
-    """What the scheduler's Status says, or all of its words."""
+    """Return the message of a metav1.Status, or the whole body if it is none."""
     try:
         return str(decode_loosely(body)["message"])
     except (DecodeError, KeyError, TypeError):
@@ -130,7 +130,7 @@ def _short(text: str) -> str:
 
 
 def _way_to_the_leader(options: ExplainOptions, clock: Clock) -> str:
-    """How to reach the replica that leads, by name if a kubeconfig lets us read the Lease."""
+    """Return advice on reaching the leader, naming it if a kubeconfig permits reading the Lease."""
     namespace, _, name = options.lease.partition("/")
     words = "Is a scheduler listening there? To reach one in the cluster: "
     forward = f"kubectl --namespace {namespace} port-forward"
@@ -145,7 +145,7 @@ def _way_to_the_leader(options: ExplainOptions, clock: Clock) -> str:
 
 
 async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> str:
-    """The identity of the replica that leads; "" for nobody."""
+    """Return the identity of the Lease's holder; "" if there is none."""
     client = await KubeClient.connect(clock, kubeconfig=kubeconfig)
     try:
         return (await client.get_lease(namespace, name)).spec.holder_identity or ""
@@ -153,7 +153,7 @@ async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> s
         await client.close()
 
 
-# --- who asks ---
+# --- credentials ---
 
 
 def _token(options: ExplainOptions, clock: Clock) -> str:

@@ -1,8 +1,8 @@
-"""Writes down every decision while it is made: cheap facts always, what each node said as long as it costs little.
+"""Recording every scheduling decision: the cheap facts always, details of each node while the time budget lasts.
 
-Looking at thousands of nodes takes longer than the decision did. So it may take a small share of the time that passes:
-where decisions are rare all of them are written down in full, and in a burst only some are. Pods whose annotation asks
-for it are written down in full in a burst, too: these may take a larger share, which is bounded as well.
+Collecting details of thousands of nodes takes longer than the decision did. So it may take a small share of all time:
+rare decisions are all recorded with details, in a burst only some are. Pods with the annotation below are recorded with
+details in a burst, too: they have a larger share of time, which is bounded as well.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.005  # of all time may go into details
-SAVED_S = 0.01  # unspent time is kept up to this: some ten decisions among thousands of nodes
-ANNOTATION = "kscheduler.io/explain"  # of pods
+SHARE = 0.005  # share of all time for details
+SAVED_S = 0.01  # unspent time kept at most: some ten decisions among thousands of nodes
+ANNOTATION = "kscheduler.io/explain"  # annotation of a pod that requests details
 DETAILS = "details"  # its value
-ASKED_SHARE = 0.05  # of all time, for pods that ask: who may create pods must not slow others down by more
+ASKED_SHARE = 0.05  # share for pods that request details: users who create pods must not slow others down by more
 ASKED_SAVED_S = 0.1
 
 
@@ -45,7 +45,7 @@ class DecisionLog:
         *,
         annotations: AnnotationLane | None = None,
     ) -> None:
-        """`annotations`: where decisions are also written to their pods."""
+        """`annotations`: writes decisions to their pods, too; None if they are not written."""
         self.ring = DecisionRing(options.max_records, options.max_bytes)
         self.started = clock.now()
         self._top_nodes = options.top_nodes
@@ -58,7 +58,7 @@ class DecisionLog:
         self._has_failed = False
         self._annotations = annotations
 
-    # --- what the scheduling cycle tells ---
+    # --- reports of the scheduling cycle ---
 
     def decided(
         self,
@@ -70,7 +70,7 @@ class DecisionLog:
         *,
         looks_back: bool = True,
     ) -> None:
-        """The search is over, and nothing has changed since; or else, it is not looked back at."""
+        """Record a scheduling cycle's result. `looks_back`: no state changed since, so details can be collected."""
         pod = queued.pod_info
         if isinstance(found, Decision):
             record = DecisionRecord(
@@ -96,23 +96,23 @@ class DecisionLog:
             self._annotate(pod.uid)
 
     def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
-        """The compiled lane has found a node, and told nothing but how many were feasible of all."""
+        """Record a decision of the compiled lane, of which only the node and the number of feasible nodes are known."""
         pod, nodes = queued.pod_info, len(self._table)
         self.ring.add(
             DecisionRecord(pod.uid, pod.key, profile, queued.attempts, now, nodes, node_name, nodes, feasible)
         )
 
     def wants_details(self, now: float) -> bool:
-        """Is there time again to look at what each node says to a pod?"""
+        """Return True if the time budget permits collecting details of each node for a decision."""
         return self._spare.has_some(now)
 
     def is_asked_for(self, pod: PodInfo, now: float) -> bool:
-        """Does the pod ask for its details, and is there time for those that do?"""
+        """Return True if the pod's annotation requests details and the time budget for such pods permits them."""
         annotations = pod.pod.metadata.annotations
         return annotations is not None and annotations.get(ANNOTATION) == DETAILS and self._asked.has_some(now)
 
     def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
-        """A decision was made in a way that takes longer, for its details' sake: that is of the same time."""
+        """Charge the time budget for a decision made by a slower way for the sake of its details."""
         (self._asked if is_asked_for else self._spare).spend(seconds, now)
 
     def bound(self, uid: str, now: float) -> None:
@@ -121,7 +121,7 @@ class DecisionLog:
             self._annotate(uid)
 
     def sent_back(self, uid: str, status: Status, now: float) -> None:
-        """After a node was found: by Reserve, Permit, PreBind or Bind."""
+        """Record that Reserve, Permit, PreBind or Bind rejected the pod or failed after a node was found."""
         outcome = Outcome.REJECTED if status.is_rejected else Outcome.FAULT
         self.ring.finish(uid, outcome, now, Refusal(status.message, (status.plugin,) if status.plugin else ()))
         if self._annotations is not None:
@@ -143,7 +143,7 @@ class DecisionLog:
         now: float,
         allowance: Allowance,
     ) -> NodeDetails | None:
-        """None if a plugin cannot be asked again; that must not cost the pod its decision."""
+        """Collect details; None if a plugin raises when called again, which must not affect the decision."""
         started = self._stopwatch()
         try:
             review = framework.review(state, queued.pod_info)
@@ -157,7 +157,7 @@ class DecisionLog:
             allowance.spend(self._stopwatch() - started, now)
 
     def _names_of(self, rows: int) -> NodeNames:
-        """Those read last, as long as the nodes are the same."""
+        """Return the node names by row; the tuple read last is shared while no node has changed."""
         names = self._names
         if names is None or self._names_generation != self._table.static_generation or len(names.names) != rows:
             fresh = names_of(self._table, rows)
@@ -185,7 +185,7 @@ def _write_rejection(record: DecisionRecord, rejection: Rejection) -> None:
 
 
 def _looked_at_nodes(found: Decision | Rejection) -> bool:
-    """Is there more to tell than the record says? After a fault, or without a look at nodes, buffers hold old news."""
+    """Return True if nodes were evaluated; otherwise (or after an error) buffers hold an earlier decision's results."""
     if isinstance(found, Decision):
         return True
     return found.status.is_rejected and bool(found.diagnosis.reasons)

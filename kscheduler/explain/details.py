@@ -1,6 +1,6 @@
-"""What a search found out about each node, packed; and how the best nodes were scored.
+"""Details of a decision: the filter result of each node, compressed, and the scores of the best nodes.
 
-A cluster has many nodes and few reasons: a node's verdict is a number, and the numbers of all nodes compress well.
+A cluster has many nodes and few reasons: a node's result is a number, and the numbers of all nodes compress well.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kscheduler.snapshot.node_table import NodeTable
 
 FITS = 0
 NOT_EXAMINED = 1
-FIRST_STATUS = 2  # the number of the first status; further ones follow
-MAX_STATUSES = 1_000  # of more, the rarest count as the last
+FIRST_STATUS = 2  # the number of the first status; the others follow
+MAX_STATUSES = 1_000  # rarer statuses beyond this count as the last one
 _COMPRESSION = 1  # a few tens of microseconds for thousands of nodes
-_NAME_BYTES = 64  # a pointer and, should the node be gone from the table, its name
+_NAME_BYTES = 64  # a pointer, and the name itself if the node was removed from the table
 
 
 class NodeNames(msgspec.Struct, gc=False, eq=False):
-    """Row -> node name, "" for a row without a node. Shared by the decisions between two changes of nodes."""
+    """Row -> node name, "" for a row without a node. Decisions share one object until a node changes."""
 
     names: tuple[str, ...]
 
@@ -59,17 +59,17 @@ class NodeDetails(msgspec.Struct, gc=False):
     statuses: tuple[Status, ...]  # why nodes were rejected, the most frequent reason first
     packed: bytes
     filters: tuple[str, ...] = ()  # the Filter plugins that were asked, in order
-    best: tuple[NodeScore, ...] = ()  # empty if there was nothing to choose
-    values: tuple[ValueOnNode, ...] = ()  # numbers from outside that plugins went by on some nodes
+    best: tuple[NodeScore, ...] = ()  # empty if there was only one feasible node or none
+    values: tuple[ValueOnNode, ...] = ()  # live metric values that plugins used on some nodes
 
     def numbers(self) -> array[int]:
-        """Row -> FITS, NOT_EXAMINED, or FIRST_STATUS + the place of its status."""
+        """Return row -> FITS, NOT_EXAMINED, or FIRST_STATUS + index in `statuses`."""
         found = array("H")
         found.frombytes(zlib.decompress(self.packed))
         return found
 
     def verdicts(self) -> Iterator[tuple[str, int]]:
-        """(node name, number), of all nodes."""
+        """Yield (node name, number as in `numbers`) of all nodes."""
         return ((name, number) for name, number in zip(self.names.names, self.numbers(), strict=False) if name)
 
     def size(self) -> int:
@@ -87,9 +87,9 @@ def names_of(table: NodeTable, rows: int) -> NodeNames:
 
 
 def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: str) -> NodeDetails:
-    """Copy what the review can tell. To be called before the decision takes room, or scores would not be the same.
+    """Copy details out of a review. Must be called before the pod is assumed, or scores would differ.
 
-    `chosen`: the node taken, which is among the best nodes even if many are equal to it; "" if there is none.
+    `chosen`: the selected node, which is included in the best nodes even if many have its score; "" if there is none.
     """
     rejected = review.rejected_rows()
     feasible = review.feasible_rows()
@@ -105,14 +105,14 @@ def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: 
 
 
 def _without_fault(status: Status) -> Status:
-    """An exception would keep alive whatever its traceback saw."""
+    """Return the status without its exception, whose traceback would keep many objects alive."""
     return status if status.error is None else Status(status.code, status.reasons, status.plugin)
 
 
 def _packed(review: CycleReview, feasible: list[int], rejected: list[tuple[Status, list[int]]]) -> bytes:
     groups = [(FITS, feasible), (NOT_EXAMINED, review.unexamined_rows())]
     groups += [(FIRST_STATUS + min(place, MAX_STATUSES - 1), rows) for place, (_, rows) in enumerate(rejected)]
-    # The largest group is written by the row-filler, not one by one.
+    # The largest group is written by one multiplication, not row by row.
     largest = max(groups, key=lambda group: len(group[1]))
     numbers = array("H", [largest[0]]) * review.rows
     for number, rows in groups:
@@ -129,7 +129,7 @@ def _values(
     rejected: list[tuple[Status, list[int]]],
     top_nodes: int,
 ) -> tuple[ValueOnNode, ...]:
-    """Of the best nodes, and of some that a plugin left out because of its values."""
+    """Return the live metric values of the best nodes, and of up to `top_nodes` nodes rejected because of them."""
     plugins = review.valuing_plugins
     if not plugins:
         return ()
@@ -140,7 +140,7 @@ def _values(
 
 
 def _best_rows(review: CycleReview, top_nodes: int, chosen: str) -> list[tuple[int, int]]:
-    """(row, total score)"""
+    """Return (row, total score) of the best nodes, the chosen one included."""
     best = review.best_rows(top_nodes)
     row = review.table.row_of(chosen)
     if row is not None and row not in (each for each, _ in best):

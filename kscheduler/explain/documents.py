@@ -12,7 +12,7 @@ from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Reason, Refusal
 from kscheduler.framework.status import STATUS_LABELS
 
-MAX_NODES = 20_000  # that are told one by one, with `all_nodes`
+MAX_NODES = 20_000  # nodes listed one by one with `all_nodes`
 MAX_REASONS = 100
 EXAMPLES = 3  # nodes named for each reason
 
@@ -29,7 +29,7 @@ def decision_document(
     top_nodes: int = DEFAULT_TOP_NODES,
     all_nodes: bool = False,
 ) -> Document:
-    """`written` puts a monotonic moment as the API does."""
+    """Return a decision as a JSON document. `written` formats a monotonic time as an API timestamp."""
     details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
     document: Document = {
@@ -60,7 +60,7 @@ def decision_document(
 
 
 def _reasons(record: DecisionRecord) -> list[Document]:
-    """With examples, if they are known; the most frequent first."""
+    """Return the rejection reasons, most frequent first, with example nodes if details were kept."""
     if record.details is not None and record.details.statuses:
         return _detailed_reasons(record.details)
     return [
@@ -127,7 +127,7 @@ def _value_document(found: ValueOnNode) -> Document:
 
 
 def _verdicts(details: NodeDetails) -> Any:
-    """(node, "" if it fits, "not examined", or "Plugin: reasons"); one string for all nodes of a reason."""
+    """Yield (node, result): "" if it fits, "not examined", or "Plugin: reasons", one shared string for each reason."""
     words = ["", "not examined"]
     assert FITS == 0
     assert len(words) == FIRST_STATUS

@@ -1,6 +1,6 @@
-"""`GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: what is known about one pod, as JSON.
+"""`GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: the explanation of one pod, as JSON.
 
-`nodes=all` adds what each node said; `top=N` says how many of the best nodes are shown with their scores.
+`nodes=all` adds the filter result of each node; `top=N` says how many of the best nodes are shown with their scores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Everything this replica knows about one pod, as a document: where it is, why, and what would change that.
+"""Everything this replica knows about one pod, as a document: its state, the reasons, and the events that may help.
 
-Reads what others own and changes nothing. The document's fields are the endpoint's, in the API's camelCase.
+Only reads queue, cache and records. The document's fields are the endpoint's, in the API's camelCase.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class Leadership(NamedTuple):
-    """Who decides: this replica, or whose identity is in the Lease ("" if nobody's is)."""
+    """The leader election's state: this replica's identity, if it leads, and the Lease's holder ("" for none)."""
 
     identity: str
     leads: bool
@@ -36,15 +36,15 @@ class Leadership(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredEvent:
-    """An event that a plugin has registered."""
+    """A cluster event that a plugin has registered."""
 
     resource: str
     actions: tuple[str, ...]
-    is_narrowed: bool  # the plugin looks at the object in question, and may still say no
+    is_narrowed: bool  # a queueing hint looks at the object, and may answer "skip"
 
 
 class Explainer:
-    """`current_pod` gives the pod of a key as the watch shows it, or None: it knows unfinished pods only."""
+    """Builds documents about pods. `current_pod`: key -> unfinished pod as last watched, None if there is none."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Explainer:
         waits_for: Callable[[str], Sequence[str]],
         max_in_unschedulable_s: float,
     ) -> None:
-        """`waits_for` gives the Permit plugins that a pod of this uid waits for."""
+        """`waits_for`: pod uid -> names of the Permit plugins that the pod waits for."""
         self._decisions = decisions
         self._queue = queue
         self._cache = cache
@@ -71,7 +71,7 @@ class Explainer:
         self._registered = {name: registered_events(framework) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
-        """None for a pod that is neither in the cluster, as far as the watch tells, nor on record."""
+        """Return the document about a pod; None if it is neither in the cluster, as last watched, nor on record."""
         ring = self._decisions.ring
         # 1. Which pod is it, and what was decided?
         pod = self._current_pod(key)
@@ -107,7 +107,7 @@ class Explainer:
         }
 
     def absence(self, key: str) -> str:
-        """Why nothing is known of a pod."""
+        """Return a message on why nothing is known about a pod."""
         ring = self._decisions.ring
         words = f"pod {key} is not known: no unfinished pod has this name"
         if ring.evicted:
@@ -122,7 +122,7 @@ class Explainer:
             return ""
         return f". This replica stands by; {found.leader or 'nobody'} leads"
 
-    # --- where it is ---
+    # --- the pod's state ---
 
     def _state(self, pod: Pod | None, queued: QueuedPodInfo | None) -> str:
         if pod is None:
@@ -213,7 +213,7 @@ class Explainer:
 
 
 def registered_events(framework: Framework) -> dict[str, tuple[RegisteredEvent, ...]]:
-    """Plugin -> the events that may help the pods it rejected."""
+    """Return plugin -> the registered events that may make pods schedulable that it rejected."""
     return {
         plugin: tuple(map(_registered_event, complete_registrations(registered)))
         for plugin, registered in framework.events_by_plugin().items()

@@ -1,4 +1,4 @@
-"""What the command line decides about explanations: how much is remembered, and what is asked."""
+"""Options of the command line for explanations: how much is recorded, and what `kscheduler explain` asks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ DEFAULT_LEASE = "kscheduler/kscheduler"  # as in deploy/base
 
 @dataclass(frozen=True, slots=True)
 class DecisionLogOptions:
-    """What a scheduler remembers of its decisions."""
+    """Limits on the decisions that a scheduler keeps on record."""
 
-    max_records: int = DEFAULT_RECORDS  # decisions; 0: none
+    max_records: int = DEFAULT_RECORDS  # decisions kept; 0: none
     max_bytes: int = DEFAULT_BYTES
     top_nodes: int = DEFAULT_TOP_NODES  # best nodes whose scores are kept; 0: no scores
-    annotate: bool = False  # write them to their pods
+    annotate: bool = False  # also write decisions to their pods as annotations
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`kscheduler explain POD`."""
+    """The options of `kscheduler explain POD`."""
 
     pod: str
     namespace: str = "default"
     server: str = DEFAULT_SERVER
-    kubeconfig: str = ""  # whose token is shown; "": none is
-    lease: str = DEFAULT_LEASE  # namespace/name, to tell who leads if nobody answers
-    token_file: str = ""  # the same from a file
+    kubeconfig: str = ""  # kubeconfig whose token is sent; "": none
+    lease: str = DEFAULT_LEASE  # namespace/name of the Lease, to name the leader if no server answers
+    token_file: str = ""  # file with the token to send; "": none
     certificate_authority: str = ""
     insecure_skip_tls_verify: bool = False
     output: str = "text"  # or "json"

@@ -1,4 +1,4 @@
-"""One decision on one pod, as it is remembered."""
+"""The record of one scheduling decision on one pod."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 
 from kscheduler.explain.details import NodeDetails
 
-# What CPython takes for a record and its key in a dictionary, and for what a rejection adds.
+# Memory in CPython for a record with its key in a dictionary, and what a rejection adds.
 RECORD_BYTES = 500
 REFUSAL_BYTES = 300
 REASON_BYTES = 250
 
 
 class Outcome(str, enum.Enum):
-    BINDING = "binding"  # a node was found; the binding is being written, or waits
+    BINDING = "binding"  # a node was found; its binding cycle is under way
     BOUND = "bound"
-    REJECTED = "rejected"  # fits nowhere, or a plugin sent it back
-    FAULT = "fault"  # something went wrong; tried again after the error backoff
+    REJECTED = "rejected"  # no node fits, or a plugin rejected the pod later
+    FAULT = "fault"  # an error; tried again after the error backoff
 
 
 class Reason(NamedTuple):
-    """A status that some nodes got."""
+    """A status with which a plugin rejected some nodes, and the number of these nodes."""
 
     plugin: str
     code: str  # as metrics write it: Unschedulable, UnschedulableAndUnresolvable, …
@@ -32,23 +32,23 @@ class Reason(NamedTuple):
 
 
 class Refusal(msgspec.Struct, gc=False, frozen=True):
-    """Why a pod goes nowhere."""
+    """The reasons why a pod was not scheduled."""
 
-    message: str  # as its condition says
-    plugins: tuple[str, ...] = ()  # who rejected it, sorted
+    message: str  # the message of the pod's condition
+    plugins: tuple[str, ...] = ()  # names of the rejecting plugins, sorted
     reasons: tuple[Reason, ...] = ()
-    pre_filter: str = ""  # the message of the PreFilter that rejected it for all nodes
-    post_filter: str = ""  # what preemption says
-    nominated: str = ""  # the node that preemption makes room on
+    pre_filter: str = ""  # message of the PreFilter that rejected the pod on all nodes
+    post_filter: str = ""  # the message of preemption
+    nominated: str = ""  # the node nominated by preemption
 
     def size(self) -> int:
-        """Bytes, roughly."""
+        """Return the approximate memory in bytes."""
         reasons = sum(REASON_BYTES + sum(map(len, reason.reasons)) for reason in self.reasons)
         return REFUSAL_BYTES + len(self.message) + len(self.pre_filter) + len(self.post_filter) + reasons
 
 
 class DecisionRecord(msgspec.Struct, gc=False):
-    """Cheap to make, since every decision makes one. Refers to no pod: it may outlive the pod for long.
+    """One decision. Cheap to make, and without a reference to the pod, which it may outlive for long.
 
     Times are monotonic seconds.
     """
@@ -59,17 +59,17 @@ class DecisionRecord(msgspec.Struct, gc=False):
     attempt: int
     at: float
     nodes: int  # in the cluster
-    node: str = ""  # where it goes, or was to go
+    node: str = ""  # the node chosen
     evaluated: int = 0  # nodes filtered
     feasible: int = 0
     outcome: Outcome = Outcome.BINDING
-    finished: float | None = None  # when its binding ended, well or not
+    finished: float | None = None  # when its binding cycle ended, with success or failure
     refusal: Refusal | None = None
     details: NodeDetails | None = None
-    bytes: int = RECORD_BYTES  # as measured when it was written
+    bytes: int = RECORD_BYTES  # memory, as last measured
     previous: DecisionRecord | None = None  # the pod's decision before this one
 
     def measure(self) -> int:
-        """Bytes, roughly; the names of nodes are counted by whoever shares them."""
+        """Return the approximate memory in bytes, without node names, which records share and the ring counts."""
         refusal = 0 if self.refusal is None else self.refusal.size()
         return RECORD_BYTES + refusal + (0 if self.details is None else self.details.size())

@@ -1,4 +1,4 @@
-"""The latest decisions, bounded in number and in bytes: the pods that were decided longest ago are forgotten first."""
+"""The latest decisions, bounded in number and in bytes: the pods decided longest ago are dropped first."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class DecisionRing:
     def __init__(self, max_records: int, max_bytes: int) -> None:
         self._max_records = max_records
         self._max_bytes = max_bytes
-        # Pod uid -> its latest decision, which leads to the earlier ones; in the order of the latest decisions.
+        # Pod uid -> its latest decision, which links to the earlier ones; in the order of the latest decisions.
         self._pods: OrderedDict[str, DecisionRecord] = OrderedDict()
-        self._sharing: dict[int, tuple[NodeNames, int]] = {}  # id of node names -> themselves, and records that refer
+        self._sharing: dict[int, tuple[NodeNames, int]] = {}  # id of node names -> (names, records that refer to them)
         self._records = 0
         self._bytes = 0
-        self.evicted = 0  # records forgotten to keep within bounds, ever
+        self.evicted = 0  # records dropped so far to keep within bounds
 
     def __len__(self) -> int:
         return self._records
 
     @property
     def bytes(self) -> int:
-        """What all records take, roughly; node names that several of them share count once."""
+        """The approximate memory of all records in bytes; node names shared by several records count once."""
         return self._bytes
 
     # --- writing ---
 
     def add(self, record: DecisionRecord) -> None:
-        """The newest decision. One that is too large by itself is kept without its details."""
+        """Add the newest decision. One that is too large by itself is kept without its details."""
         pods = self._pods
         previous = pods.get(record.uid)
         pods[record.uid] = record
@@ -49,7 +49,7 @@ class DecisionRing:
             self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
-        """How the pod's latest decision ended, if it is on record."""
+        """Record how a pod's latest decision ended; ignored if it is not on record."""
         record = self._pods.get(uid)
         if record is None:
             return
@@ -65,12 +65,12 @@ class DecisionRing:
         self._bytes += record.bytes - before
 
     def _shorten(self, newest: DecisionRecord) -> None:
-        """Forget the oldest decision of a pod that has too many."""
+        """Drop the oldest decision of a pod with more than PER_POD of them."""
         if sum(1 for _ in _chain(newest)) > PER_POD:
             self._drop(_cut_oldest(newest))
 
     def _evict(self, newest: DecisionRecord) -> None:
-        """Forget the oldest; of this one, if it is alone and still too large, the details."""
+        """Drop the oldest records until the bounds hold; if only `newest` is left and too large, drop its details."""
         while self._records > self._max_records or self._bytes > self._max_bytes:
             if self._records == 1:
                 self._strip(newest)
@@ -114,19 +114,19 @@ class DecisionRing:
         return self._pods.get(uid)
 
     def of(self, uid: str) -> list[DecisionRecord]:
-        """A pod's decisions, newest first."""
+        """Return a pod's decisions, newest first."""
         return list(_chain(self._pods.get(uid)))
 
     def uid_of(self, key: str) -> str | None:
-        """The uid of the pod of this name that was decided last: a look at all pods, for those the watch forgot."""
+        """Return the uid of the last decided pod of this namespace/name, even a deleted one, or None. O(pods)."""
         return next((uid for uid, record in reversed(self._pods.items()) if record.key == key), None)
 
     def __iter__(self) -> Iterator[DecisionRecord]:
-        """Pods in the order of their latest decisions, and of each pod the newest first."""
+        """Iterate over all records: pods in the order of their latest decisions, the newest of each pod first."""
         return (record for latest in self._pods.values() for record in _chain(latest))
 
     def check(self) -> None:
-        """Assert that counts and bytes are those of what is kept."""
+        """Assert that the counted number, bytes and shared names equal those of the records kept."""
         records = list(self)
         names = {id(record.details.names): record.details.names for record in records if record.details is not None}
         assert self._records == len(records), f"{self._records} counted, {len(records)} kept"
@@ -143,7 +143,7 @@ def _chain(newest: DecisionRecord | None) -> Iterator[DecisionRecord]:
 
 
 def _cut_oldest(newest: DecisionRecord) -> DecisionRecord:
-    """Part with the last of several."""
+    """Unlink and return the oldest of a pod's decisions, of which there are at least two."""
     *_, before, oldest = _chain(newest)
     before.previous = None
     return oldest

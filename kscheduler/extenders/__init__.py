@@ -1,1 +1,1 @@
-"""Extenders: webhooks that have a say in filtering, scoring, preemption and binding, with kube-scheduler's protocol."""
+"""Extenders: webhooks that take part in filtering, scoring, preemption and binding, by kube-scheduler's protocol."""

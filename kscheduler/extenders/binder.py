@@ -1,4 +1,4 @@
-"""Bindings that an extender writes, in place of the Bind plugins."""
+"""Binding by extenders, in place of the Bind plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderBinder:
-    """`extenders`: those that bind. `on_change` is called whenever one is asked."""
+    """Binds pods through `extenders`, which must have a bindVerb. `on_change` is called before each request to one."""
 
     def __init__(self, extenders: Sequence[Extender], binder: Binder, on_change: Callable[[], None]) -> None:
         self._extenders = extenders
@@ -26,11 +26,14 @@ class ExtenderBinder:
         self._asked = 0
 
     def __len__(self) -> int:
-        """Pods that an extender is about to bind."""
+        """The number of pods with a bind request to an extender under way."""
         return self._asked
 
     async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
-        """The first interested extender binds the pod. SKIP: none is interested, or all that are may be ignored."""
+        """Have the first interested extender bind the pod; return None if it did, or an error status.
+
+        Return SKIP if no extender is interested, or if all interested ones failed and are ignorable.
+        """
         metadata = pod.pod.metadata
         binding = Binding(metadata.namespace, metadata.name, metadata.uid, node_name)
         for extender in self._extenders:
@@ -49,7 +52,7 @@ class ExtenderBinder:
         return SKIP
 
     async def _bind(self, extender: Extender, binding: Binding) -> None:
-        """Raises PluginError if the pod is not bound, and an APIError if it may not be, or nobody can tell."""
+        """Send a bind request. Raises PluginError if the pod is not bound, APIError if unknown or not leading."""
         if not self._binder.may_bind():
             raise NotLeading("not bound: this replica does not hold the lease")
         self._asked += 1
@@ -57,7 +60,7 @@ class ExtenderBinder:
         try:
             await extender.bind(*binding)
         except PluginError:
-            # It may have bound the pod, and its answer was lost: then the room is taken.
+            # The extender may have bound the pod and its answer was lost: then the pod's resources are taken.
             if not await self._binder.is_bound_as_asked(binding):
                 raise
         finally:

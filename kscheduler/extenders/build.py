@@ -1,4 +1,4 @@
-"""From a configuration to its extenders."""
+"""Build the extenders of a configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kscheduler.extenders.webhook import Webhook
 
 FIT = "NodeResourcesFit"
 
-# (an extender's configuration, the path of its fields) -> where its questions go. Raises ConfigError.
+# (an extender's configuration, the path of its fields) -> its HTTP endpoint. Raises ConfigError.
 MakeEndpoint = Callable[[ExtenderConfig, str], Endpoint]
 
 
 def build_extenders(
     config: SchedulerConfig, observer: Observer, stopwatch: Callable[[], float], make_endpoint: MakeEndpoint = Webhook
 ) -> list[Extender]:
-    """In the order of the configuration. Raises ConfigError for one that cannot work, naming the field."""
+    """Return the extenders in the order of the configuration. Raises ConfigError, naming the field, for a bad one."""
     return [
         Extender(each, make_endpoint(each, f"extenders[{index}]"), observer, stopwatch)
         for index, each in enumerate(config.extenders)
@@ -28,7 +28,7 @@ def build_extenders(
 
 
 def without_ignored_resources(config: SchedulerConfig) -> SchedulerConfig:
-    """Resources that extenders look after alone are left out by NodeResourcesFit, in place of those it was told of."""
+    """Return `config` with NodeResourcesFit's ignoredResources replaced by those extenders mark ignoredByScheduler."""
     ignored = tuple(
         resource.name
         for extender in config.extenders

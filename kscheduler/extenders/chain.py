@@ -1,8 +1,8 @@
-"""All extenders in the order they are asked, and how the answers of several become one.
+"""All extenders in the order they are called, and how the answers of several are combined.
 
-Filters are asked one after the other, each about the nodes that the ones before have left, scores all at once. What an
-extender that may be ignored does wrong is logged; what another one does wrong is raised, except for scores, which
-nobody depends on.
+Filters are called one after the other, each with the nodes that passed the ones before, prioritizers all at once. A
+failure of an ignorable extender is logged; a failure of another one is raised, except when scoring, where it is
+always ignored.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-# Fetches pods whole: uid -> pod, without those that are gone. Raises PluginError.
+# Fetches the complete objects of pods: uid -> pod, without deleted ones. Raises PluginError.
 Fetch = Callable[[Sequence[PodInfo]], Awaitable[Mapping[str, PodDocument]]]
 
 
 class ExtenderChain:
-    """`extenders` in the order of the configuration; the ignorable ones are asked last."""
+    """`extenders` in the order of the configuration, except that ignorable ones are called last."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ExtenderChain:
         nodes: Mapping[str, NodeDocument],
         pods_on: Callable[[str], Mapping[str, PodInfo] | None],
     ) -> None:
-        """`nodes`: name -> node whole, for extenders that do not know nodes. `pods_on`: node name -> uid -> pod."""
+        """`nodes`: name -> node object, for extenders without nodeCacheCapable. `pods_on`: node name -> uid -> pod."""
         self._extenders = sorted(extenders, key=lambda extender: extender.is_ignorable)
         self._nodes = nodes
         self._pods_on = pods_on
@@ -45,20 +45,20 @@ class ExtenderChain:
 
     @property
     def needs_nodes(self) -> bool:
-        """Must nodes be known whole, because some extender is to be told of them?"""
+        """True if complete node objects are needed because some extender is sent them (no nodeCacheCapable)."""
         return any(
             not extender.knows_nodes and (extender.filters or extender.prioritizes) for extender in self.deciders
         )
 
     def lane_of(self, pod: Pod) -> Lane:
-        """Positions of the `deciders` that are interested in the pod; pods of no lane need not wait for anybody."""
+        """Return the positions of the `deciders` interested in the pod; a pod with none waits for no extender."""
         return tuple(place for place, extender in enumerate(self.deciders) if extender.is_interested(pod))
 
     def has_preemptors(self, pod: Pod) -> bool:
         return any(extender.preempts and extender.is_interested(pod) for extender in self.deciders)
 
     async def filter(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> ExtenderVerdict:
-        """Raises PluginError for a fault of an extender that may not be ignored."""
+        """Return the nodes that pass all interested extenders. Raises PluginError if a non-ignorable one fails."""
         statuses: dict[str, Status] = {}
         for extender in self.deciders:
             if not names:
@@ -83,7 +83,7 @@ class ExtenderChain:
         return ExtenderVerdict(frozenset(names), statuses)
 
     async def prioritize(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> dict[str, int]:
-        """Node name -> what to add to its total; one that fails adds nothing."""
+        """Return node name -> sum of the extenders' weighted scores; an extender that fails adds nothing."""
         asked = [extender for extender in self.deciders if extender.prioritizes and extender.is_interested(pod)]
         answers = await asyncio.gather(*(self._shares(extender, pod, document, names) for extender in asked))
         totals: dict[str, int] = {}
@@ -109,7 +109,7 @@ class ExtenderChain:
         proposal: Proposal,
         fetch: Fetch,
     ) -> Proposal:
-        """The nodes and victims that are left. `fetch` is for extenders that want victims whole."""
+        """Return the nodes and victims that the extenders accept. `fetch` is for extenders without nodeCacheCapable."""
         for extender in self.deciders:
             if not proposal:
                 break
@@ -147,7 +147,7 @@ class ExtenderChain:
     def _askable(
         self, extender: Extender, names: Sequence[str]
     ) -> tuple[Sequence[str], Mapping[str, NodeDocument] | None]:
-        """Names that it can be asked about, and the nodes if it needs them: one that has just come may be missing."""
+        """Return the names to send to an extender and the nodes if it needs them, leaving out nodes not yet known."""
         if extender.knows_nodes:
             return names, None
         return [name for name in names if name in self._nodes], self._nodes

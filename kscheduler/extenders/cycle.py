@@ -1,11 +1,11 @@
-"""The scheduling cycle of a pod in which extenders have a say.
+"""The scheduling cycle of a pod that extenders are interested in.
 
-    1. Find the nodes that fit now.  2. Ask the extenders about them, and let time pass.
-    3. Find anew, in one step with assuming the pod, and of the nodes that fit then keep those that passed.
+    1. Find the feasible nodes.  2. Ask the extenders about them, and await their answers.
+    3. Find the feasible nodes again, keep those that passed the extenders, and assume the pod, all in one step.
 
-So no decision is made on a cluster as it was, and what an extender said holds for this attempt of the pod. A node that
-came to fit in between has to wait for the next attempt. Where a pod fits nowhere and extenders have a say in
-preemption, its victims are proposed to them before one node is chosen.
+So no decision is made on an outdated cluster, and an extender's answer counts for this attempt of the pod only. A node
+that became feasible in between has to wait for the next attempt. If a pod fits no node and extenders take part in
+preemption, the candidate nodes with their victims are sent to them before one node is chosen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-FETCHES = 16  # victims that are fetched at a time
+FETCHES = 16  # victims fetched concurrently
 
 Found = Decision | Rejection | OpenRejection
 
@@ -59,7 +59,7 @@ class ExtenderCycle:
         self._measure = measurements
 
     async def schedule(self, queued: QueuedPodInfo) -> BindingCycle | None:
-        """As `ScheduleOne.schedule`. Once cancelled, it is for the caller to return the pod to the queue."""
+        """Like `ScheduleOne.schedule`; if this is cancelled, the caller has to return the pod to the queue."""
         started, stopwatch = self._clock.now(), self._stopwatch()
         pod = queued.pod_info
         if self._one.skips(pod):
@@ -90,7 +90,7 @@ class ExtenderCycle:
 
 
 class _Attempt:
-    """One attempt of one pod."""
+    """One scheduling attempt of one pod with extenders."""
 
     def __init__(self, chain: ExtenderChain, client: Client, algorithm: Algorithm, pod: PodInfo) -> None:
         self.state = CycleState()
@@ -99,10 +99,10 @@ class _Attempt:
         self._algorithm = algorithm
         self._pod = pod
         self._proposes = chain.has_preemptors(pod.pod)
-        self._document: PodDocument | None = None  # the pod whole, once somebody asked for it
+        self._document: PodDocument | None = None  # the complete pod, once it was fetched
 
     async def consult(self) -> ExtenderVerdict | Found:
-        """What the extenders say; or the end, if there is nothing to ask them. Raises PluginError and APIError."""
+        """Return the extenders' verdict, or the result if there is nothing to ask. Raises PluginError and APIError."""
         pod = self._pod.pod
         if await self._passes_nominated():
             return ExtenderVerdict(frozenset([pod.status.nominated_node_name]))
@@ -117,7 +117,7 @@ class _Attempt:
         return verdict
 
     async def _passes_nominated(self) -> bool:
-        """The node it is nominated to is asked about alone, and is taken if it passes and still fits."""
+        """Ask about the pod's nominated node alone; return True if it passes the extenders and still fits."""
         if not self._algorithm.nominated_fits(CycleState(), self._pod):
             return False
         nominated = self._pod.pod.status.nominated_node_name
@@ -130,11 +130,11 @@ class _Attempt:
         return nominated in verdict.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
 
     def decide(self, verdict: ExtenderVerdict) -> Found:
-        """On the cluster as it is now."""
+        """Decide on the current cluster, among the nodes that passed the extenders."""
         return self._algorithm.schedule_ruled(self.state, self._pod, verdict, proposes=self._proposes)
 
     async def ask_about(self, proposal: Proposal) -> Proposal | Status:
-        """What the extenders leave of it, or an ERROR."""
+        """Return what the extenders leave of a preemption proposal, or an Error status."""
         try:
             return await self._chain.preempt(self._pod.pod, await self._whole(), proposal, self._fetch)
         except KSchedulerError as error:
@@ -146,7 +146,7 @@ class _Attempt:
         return self._document
 
     async def _fetch(self, pods: Sequence[PodInfo]) -> Mapping[str, PodDocument]:
-        """Pod uid -> the pod whole, without those that are gone."""
+        """Return pod uid -> complete pod, without deleted ones."""
         found: dict[str, PodDocument] = {}
         slots = asyncio.Semaphore(FETCHES)
 

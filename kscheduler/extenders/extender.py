@@ -1,4 +1,4 @@
-"""One extender: which pods it has a say in, and what its answers mean."""
+"""One extender: the pods it is interested in, its requests, and the checks of its answers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kscheduler.input.redaction import SecretURL
 T = TypeVar("T")
 
 MAX_PRIORITY = 10  # an extender's scores go from 0 to this; a node's from 0 to 100
-MAX_SHARE = 1 << 53  # of an extender in a node's total, which has 64 bits
+MAX_SHARE = 1 << 53  # limit of one extender's weighted score in a node's total of 64 bits
 
 
 class Endpoint(Protocol):
-    """Where questions go; raises PluginError and nothing else."""
+    """The transport to an extender. Its methods raise PluginError and nothing else."""
 
     @property
     def url(self) -> SecretURL: ...
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """The answer to a POST of JSON to the URL and this verb."""
+        """POST JSON to the URL plus "/" and `verb`; return the body of the answer."""
         ...
 
     async def close(self) -> None: ...
@@ -35,12 +35,12 @@ class Endpoint(Protocol):
 
 class Observer(Protocol):
     def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """`verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
+        """Record one request. `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
         ...
 
 
 class Extender:
-    """Everything it raises is a PluginError that names its URL, or has its own words."""
+    """One extender. Its methods raise PluginError only, with the extender's URL or its own error text."""
 
     def __init__(
         self, config: ExtenderConfig, endpoint: Endpoint, observer: Observer, stopwatch: Callable[[], float]
@@ -55,12 +55,12 @@ class Extender:
 
     @property
     def name(self) -> str:
-        """Its URL, as configured, without what must not be shown."""
+        """The configured URL with secrets redacted."""
         return self._name
 
     @property
     def is_ignorable(self) -> bool:
-        """May pods be placed without it when it fails?"""
+        """True if pods may be scheduled without this extender when it fails."""
         return self._config.ignorable
 
     @property
@@ -81,16 +81,16 @@ class Extender:
 
     @property
     def decides(self) -> bool:
-        """Has it a say before a node is chosen?"""
+        """True if the extender is called before a node is chosen: it filters, prioritizes or preempts."""
         return self.filters or self.prioritizes or self.preempts
 
     @property
     def knows_nodes(self) -> bool:
-        """Does it keep nodes itself, so that names are enough?"""
+        """True if the extender has a node cache (nodeCacheCapable) and is sent names only."""
         return self._config.node_cache_capable
 
     def is_interested(self, pod: Pod) -> bool:
-        """Does a container of the pod ask for a resource that the extender manages? All pods do if it names none."""
+        """Return True if a container requests or limits a resource the extender manages, or if it manages none."""
         if not self._managed:
             return True
         containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
@@ -99,7 +99,7 @@ class Extender:
     async def filter(
         self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> FilterAnswer:
-        """Which of the named nodes are left. `nodes`: name -> node, unless it `knows_nodes`."""
+        """Ask which of the named nodes pass. `nodes`: name -> node; None if the extender `knows_nodes`."""
         asked = frozenset(names)
 
         def read(body: bytes) -> FilterAnswer:
@@ -119,9 +119,10 @@ class Extender:
     async def prioritize(
         self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> dict[str, int]:
-        """Node name -> what to add to the node's total; names it was not asked about are left out.
+        """Return node name -> weighted score to add to the node's total; names it was not asked about are left out.
 
-        Scores beyond 0..10 count as they are, as in kube-scheduler, unless totals could overflow by them.
+        Scores outside 0..10 count as they are, as in kube-scheduler, except that PluginError is raised for one so large
+        that totals could overflow.
         """
         asked = frozenset(names)
         factor = self._config.weight * (100 // MAX_PRIORITY)
@@ -146,10 +147,10 @@ class Extender:
         documents: Mapping[str, PodDocument] | None,
         pods_on: Callable[[str], Collection[str] | None],
     ) -> dict[str, Victims]:
-        """Node name -> victims, as the extender would have it.
+        """Return node name -> victims, as the extender answers.
 
-        `documents`: pod uid -> victim, unless it `knows_nodes`. `pods_on`: the uids of the pods on a node, None
-        without such a node.
+        `documents`: pod uid -> victim; None if the extender `knows_nodes`. `pods_on`: node name -> uids of the pods on
+        it, None for an unknown node.
         """
 
         def read(body: bytes) -> dict[str, Victims]:
@@ -170,7 +171,7 @@ class Extender:
         return await self._ask("preempt", self._config.preempt_verb, question, read)
 
     def _hidden(self, reasons: Mapping[str, str]) -> dict[str, str]:
-        """An extender's reasons become conditions and Events, and may repeat what it was asked with."""
+        """Redact the URL's secrets in an extender's reasons, which end up in conditions and Events."""
         return {node: self._config.url_prefix.hide_in(why) for node, why in reasons.items()}
 
     async def close(self) -> None:
@@ -186,7 +187,7 @@ class Extender:
         except DecodeError as error:
             url = self._endpoint.url
             raise PluginError(f"extender at URL {url.shown}/{verb}: {url.hide_in(str(error))}") from None
-        except PluginError as error:  # an extender's own words may repeat what it was asked with
+        except PluginError as error:  # an extender's error text may repeat secrets of the URL
             raise PluginError(self._endpoint.url.hide_in(str(error))) from None
         except asyncio.CancelledError:
             result = "canceled"

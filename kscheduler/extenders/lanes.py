@@ -1,7 +1,7 @@
-"""Which pods are with extenders now: one at a time for each extender, in the order of the queue.
+"""Running the cycles of pods with extenders: one pod at a time for each extender, in the order of the queue.
 
-A pod waits for all extenders that have a say in it. While it waits for one, later pods may not take the others away
-from it; so each extender sees the pods in the order in which kube-scheduler would show them to it.
+A pod waits until all extenders interested in it are free. While it waits, later pods may not use any of them; so each
+extender sees the pods in the order in which kube-scheduler would send them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderLanes:
-    """`on_change` is called whenever an extender is free again."""
+    """Starts a cycle when all extenders of a pod are free. `on_change` is called when a cycle ends."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class ExtenderLanes:
         self._busy: set[int] = set()  # extenders, by position
 
     def __len__(self) -> int:
-        """Pods that are with extenders."""
+        """The number of pods with a cycle under way."""
         return len(self._tasks)
 
     def start_next(self, now: float) -> None:
-        """Give each extender that is free its next pod."""
-        taken = set(self._busy)  # or spoken for
+        """Start the cycle of each pod whose extenders are all free, in the order of the queue."""
+        taken = set(self._busy)  # or waited for by an earlier pod
         for lane in self._queue.lanes():
             if taken.isdisjoint(lane):
                 queued = self._queue.pop(now, lane)
@@ -64,7 +64,7 @@ class ExtenderLanes:
             self._queue.requeue_after_error(queued, self._clock.now())
             raise
         except Exception:
-            # A bug of ours must cost this pod an attempt, not everybody the scheduler.
+            # A bug must cost this pod an attempt, and not end the scheduler.
             log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
             self._cache.forget(queued.pod_info.uid)
             self._queue.requeue_after_error(queued, self._clock.now())
@@ -75,5 +75,5 @@ class ExtenderLanes:
             self._busy.difference_update(lane)
 
     async def cancel(self) -> None:
-        """Stop asking. No decision is lost by it: none has been made for these pods."""
+        """Cancel all cycles and return their pods to the queue. No decision is lost: none has been made for them."""
         await self._tasks.cancel()

@@ -1,7 +1,7 @@
-"""One extender's HTTP endpoint: a question posted, an answer of bounded size within a bounded time.
+"""One extender's HTTP endpoint: POST requests with answers bounded in size and time.
 
-Connections are kept and reused. Whatever goes wrong is a PluginError that names the URL; nothing of it outlives the
-call. Knows nothing of what is asked.
+Connections are kept and reused. Every failure is raised as a PluginError that names the URL, and leaves no state
+behind. The content of requests and answers is not looked at.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.input.redaction import SecretURL
 
-# An honest answer repeats what it was asked about, with a message for each node; more than this is not read.
+# An honest answer repeats the request, with a message for each node; a longer one is refused.
 MIN_ANSWER_LIMIT = 1 << 20
 ANSWER_PER_QUESTION = 4
 DEFAULT_TIMEOUT_S = 5.0
 
 
 class Webhook:
-    """Raises ConfigError, when made, for a URL or TLS settings that cannot work. `path`: the field, for messages."""
+    """An extender's endpoint. The constructor raises ConfigError for a bad URL or TLS settings, under `path`."""
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self.url = SecretURL(config.url_prefix.reveal().rstrip("/"))
@@ -50,7 +50,7 @@ class Webhook:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """The body of the 200 answer to a POST of JSON. Raises PluginError."""
+        """POST JSON and return the body of the answer. Raises PluginError, also for any HTTP status but 200."""
         shown = f"{self.url.shown}/{verb}"
         limit = answer_limit(question)
         try:
@@ -75,21 +75,21 @@ class Webhook:
             raise PluginError(f"extender at URL {shown}: {why}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """Made when first needed: it belongs to the running loop."""
+        """Return the HTTP session, created on first use because it is tied to the running event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self.ssl_context or True, limit=0)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
     async def close(self) -> None:
-        """Drop the connections; a later question opens new ones."""
+        """Close the connections; a later `ask` opens new ones."""
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
 
 
 def _parts(url: SecretURL) -> SplitResult | None:
-    """None for what is no http URL with a host."""
+    """Return the parts of an http(s) URL with a host; None for anything else."""
     try:
         parts = urlsplit(url.reveal())
         _ = parts.port
@@ -99,7 +99,7 @@ def _parts(url: SecretURL) -> SplitResult | None:
 
 
 def answer_limit(question: bytes) -> int:
-    """Bytes of an answer that are read at most."""
+    """Return the maximum size in bytes of the answer to a request."""
     return max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
 
 
@@ -107,7 +107,7 @@ def answer_limit(question: bytes) -> int:
 
 
 def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:
-    """As kube-scheduler has it: with enableHTTPS and without a CA, the server is not verified."""
+    """Return the TLS context. As in kube-scheduler, enableHTTPS without a CA means the server is not verified."""
     tls = config.tls_config or ExtenderTLSConfig()
     path = f"{path}.tlsConfig"
     authority = _decoded(tls.ca_data, f"{path}.caData").decode("latin-1")
@@ -137,7 +137,7 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig, pa
 
 
 def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The ssl module reads them from files only: these are readable by nobody else, and gone at once."""
+    """Load a client certificate through a private temporary file, since the ssl module reads files only."""
     with tempfile.NamedTemporaryFile() as held:
         held.write(certificate + b"\n" + key)
         held.flush()

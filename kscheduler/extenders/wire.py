@@ -1,7 +1,7 @@
-"""What goes to an extender and what comes back: JSON under the names of Go's fields.
+"""Requests to and answers of an extender: JSON with the names of Go's fields.
 
-Written exactly as kube-scheduler writes it. Read as Go reads it: keys match whatever their case, unknown ones are
-ignored, null is absent; a value of another type than expected is refused with the key it stands under.
+Requests are written exactly as kube-scheduler writes them. Answers are read as Go reads them: keys match in any case,
+unknown ones are ignored, null means absent; a value of an unexpected type raises DecodeError with its key.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NULL = b"null"
 
 
 class FilterAnswer(NamedTuple):
-    """`nodes`: the names left, in the extender's order."""
+    """An extender's answer to filter. `nodes`: the names that passed, in the extender's order."""
 
     nodes: list[str]
-    failed: dict[str, str]  # node name -> why not
-    unresolvable: dict[str, str]  # node name -> why not, whatever is evicted there
+    failed: dict[str, str]  # node name -> reason
+    unresolvable: dict[str, str]  # node name -> reason that no preemption can resolve
 
 
 class Victims(NamedTuple):
@@ -54,7 +54,7 @@ class _NodeList(msgspec.Struct, frozen=True):
 
 
 def node_question(pod: PodDocument, names: Sequence[str], documents: Mapping[str, NodeDocument] | None) -> bytes:
-    """ExtenderArgs, for filter and prioritize. `documents`: name -> node, for an extender without a node cache."""
+    """Encode ExtenderArgs, for filter and prioritize. `documents`: name -> node; None to send names only."""
     nodes: Any = None
     if documents is not None:
         nodes = {"metadata": {}, "items": [documents[name] for name in names if name in documents]}
@@ -62,14 +62,14 @@ def node_question(pod: PodDocument, names: Sequence[str], documents: Mapping[str
 
 
 def binding_question(namespace: str, name: str, uid: str, node: str) -> bytes:
-    """ExtenderBindingArgs."""
+    """Encode ExtenderBindingArgs."""
     return _encode({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
 
 
 def preemption_question(
     pod: PodDocument, victims: Mapping[str, Victims], documents: Mapping[str, PodDocument] | None
 ) -> bytes:
-    """ExtenderPreemptionArgs. `victims`: node name -> who would go. `documents`: pod uid -> pod, if it wants all."""
+    """Encode ExtenderPreemptionArgs. `victims`: by node name. `documents`: pod uid -> pod; None to send uids only."""
     whole: dict[str, Any] | None = None
     meta: dict[str, Any] | None = None
     if documents is None:
@@ -92,10 +92,10 @@ def preemption_question(
 
 
 def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
-    """ExtenderFilterResult. Raises DecodeError, or PluginError with the extender's own Error text.
+    """Decode ExtenderFilterResult. Raises DecodeError, or PluginError with the extender's own Error text.
 
-    NodeNames counts only for an extender that was asked by name, Nodes otherwise and in its absence; with neither,
-    no node is left.
+    NodeNames counts only if `by_name` (the extender was sent names); without NodeNames, Nodes counts. With neither,
+    no node passes.
     """
     fields = _fields(body, "ExtenderFilterResult")
     _refuse_error(fields)
@@ -108,7 +108,7 @@ def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
 
 
 def read_priorities(body: bytes) -> dict[str, int]:
-    """HostPriorityList: node name -> score; a node that is named twice has both. Raises DecodeError."""
+    """Decode HostPriorityList: node name -> score, summed if a node is named twice. Raises DecodeError."""
     scores: dict[str, int] = {}
     entries = _convert(body, list[dict[str, msgspec.Raw]] | None, "HostPriorityList")
     for entry in entries or ():
@@ -119,12 +119,12 @@ def read_priorities(body: bytes) -> dict[str, int]:
 
 
 def read_binding(body: bytes) -> None:
-    """ExtenderBindingResult. Raises DecodeError, or PluginError with the extender's own Error text."""
+    """Decode ExtenderBindingResult. Raises DecodeError, or PluginError with the extender's own Error text."""
     _refuse_error(_fields(body, "ExtenderBindingResult"))
 
 
 def read_preemption(body: bytes) -> dict[str, Victims]:
-    """ExtenderPreemptionResult: node name -> who would go. Raises DecodeError."""
+    """Decode ExtenderPreemptionResult: node name -> victims. Raises DecodeError."""
     fields = _fields(body, "ExtenderPreemptionResult")
     nodes = _field(fields, "NodeNameToMetaVictims", dict[str, dict[str, msgspec.Raw] | None]) or {}
     found: dict[str, Victims] = {}
@@ -143,7 +143,7 @@ def _refuse_error(fields: Mapping[str, msgspec.Raw]) -> None:
 
 
 def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:
-    """The object's keys in lower case."""
+    """Decode a JSON object with its keys in lower case. Raises DecodeError that names `kind`."""
     try:
         return _lowered(_decode_object(body))
     except DecodeError as error:

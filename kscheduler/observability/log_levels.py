@@ -1,10 +1,10 @@
-"""Levels beside those of `logging`, for what kube-scheduler tells at a -v between them."""
+"""Log levels in addition to those of `logging`, for what kube-scheduler logs at -v 2 and -v 10."""
 
 from __future__ import annotations
 
 import logging
 
-OUTCOME = 15  # what became of a pod: at -v 2
+OUTCOME = 15  # results for pods: at -v 2
 TRACE = 5  # scores: at -v 10
 logging.addLevelName(OUTCOME, "OUTCOME")
 logging.addLevelName(TRACE, "TRACE")

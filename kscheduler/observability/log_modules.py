@@ -1,8 +1,8 @@
-"""Verbosity of single modules: klog's `--vmodule`, with our modules in the place of Go's files.
+"""Verbosity of single modules: klog's `--vmodule`, with Python modules in place of Go's files.
 
 A pattern is a module's name without directories and without `.py`, literally or as a glob: `queue=5`, `bind*=4`. That
-is the last part of the logger's name, which each line of the log shows. As in klog the first pattern that fits a
-module counts, and it only ever adds to what `-v` shows.
+is the last part of the logger's name, which each line of the log shows. As in klog the first pattern that matches a
+module counts, and it can only raise the verbosity of `-v`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ModuleVerbosity(NamedTuple):
 
 
 def parse_vmodule(text: str) -> tuple[ModuleVerbosity, ...]:
-    """`pattern=N` settings, with commas between. ValueError for what is none, in klog's words."""
+    """Parse comma-separated `pattern=N` settings. Raises ValueError, with klog's message, for a malformed one."""
     return tuple(_parse(setting) for setting in text.split(",") if setting)
 
 
@@ -37,7 +37,7 @@ def _parse(setting: str) -> ModuleVerbosity:
 
 
 def module_verbosities(settings: Sequence[ModuleVerbosity]) -> dict[str, int]:
-    """The full name of each module of ours that a pattern fits -> its verbosity. Imports none of them."""
+    """Return full module name -> verbosity, of the modules of this package that match a pattern. Imports none."""
     if not settings:
         return {}
     found = {}

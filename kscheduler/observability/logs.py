@@ -1,10 +1,10 @@
-"""How log records look: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
+"""The format of log records: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
 
-A URL loses its user info and its query on the way: errors of libraries, and the stacks that lead to them, repeat what
-they were asked for.
+User info and query of URLs are removed from records, since errors of libraries and their stacks may repeat the URL
+that was requested.
 
-Levels and kube-scheduler's -v: 0-1 INFO (what the program does), 2-3 OUTCOME (what became of each pod), 4-9 DEBUG (a
-reason), 10 TRACE (scores). The text form is one line:
+Levels and kube-scheduler's -v: 0-1 INFO (the program's actions), 2-3 OUTCOME (the result for each pod), 4-9 DEBUG
+(reasons), 10 TRACE (scores). The text form is one line:
 
     I1121 08:00:00.000000 queue] "pod added" pod="ns/name"
 """
@@ -26,17 +26,17 @@ from kscheduler.input.redaction import Secret, hide_urls
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
 
-QUIET = -1  # a verbosity that shows warnings and errors alone
+QUIET = -1  # the verbosity that shows warnings and errors only
 
 ROOT = "kscheduler"
 LIBRARIES_SPEAK_AT = 6  # the -v from which other libraries' INFO is shown too
 
 _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # all below: I, as klog does
-_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> what -v shows it; below: 10
+_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> lowest -v that shows it; below: 10
 
 _raised: list[str] = []  # loggers whose level --vmodule set
 
-# What every record carries; whatever else it has came with `extra=`.
+# The attributes of every record; all others came with `extra=`.
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -52,9 +52,9 @@ def configure(
     *,
     vmodule: Sequence[ModuleVerbosity] = (),
 ) -> None:
-    """Send all logs to `stream` (stderr) in this format; calling it again replaces what it did before.
+    """Send all logs to `stream` (stderr) in this format; a further call replaces the earlier settings.
 
-    `vmodule` raises the verbosity of single modules. ValueError for an unknown format.
+    `vmodule` raises the verbosity of single modules. Raises ValueError for an unknown format.
     """
     formatter = JSONFormatter() if LogFormat(format) is LogFormat.JSON else TextFormatter()
     handler = _Handler(stream or sys.stderr)
@@ -67,7 +67,7 @@ def configure(
 
 
 def set_verbosity(verbosity: int, vmodule: Sequence[ModuleVerbosity] = ()) -> None:
-    """Change what is shown; takes effect at once, also for modules that are imported later."""
+    """Change the verbosity at once, also of modules that are imported later."""
     for name in _raised:
         logging.getLogger(name).setLevel(logging.NOTSET)
     _raised.clear()
@@ -81,7 +81,7 @@ def set_verbosity(verbosity: int, vmodule: Sequence[ModuleVerbosity] = ()) -> No
 
 
 def level_of(verbosity: int) -> int:
-    """The lowest level shown at -v `verbosity`."""
+    """Return the lowest logging level that is shown at -v `verbosity`."""
     if verbosity >= 10:
         return TRACE
     if verbosity >= 4:
@@ -98,14 +98,14 @@ else:
 
 
 class _Handler(_TextHandler):
-    """A stream that may be gone: a record that cannot be written is lost, and nothing else."""
+    """A stream handler that drops records which cannot be written, for example because the stream was closed."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
         pass
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object a line: ts (seconds), v, msg, logger, err, then the record's own fields."""
+    """Formats one JSON object a line: ts (seconds), v, msg, logger, err, then the record's own fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, Any] = {"ts": round(record.created, 6)}
@@ -117,7 +117,7 @@ class JSONFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """klog's line: severity, date, time, logger, quoted message, key="value" fields."""
+    """Formats klog's line: severity, date, time, logger, quoted message, key="value" fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         letter = next((letter for level, letter in _LETTERS if record.levelno >= level), "I")
@@ -135,7 +135,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What came with `extra=`, in its order; then the exception as `err`, and its stack where it is an error."""
+    """Return the fields of `extra=` in order, then the exception as `err`, and its stack from level ERROR on."""
     fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
     error = record.exc_info[1] if record.exc_info else None
     if error is not None:
@@ -174,7 +174,7 @@ def _encode_json(document: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no form for: an exception by its text, all else by its repr."""
+    """Return text for a value that JSON has no form for: a secret redacted, an exception's message, else the repr."""
     if isinstance(value, Secret):
         return value.shown
     return _error_text(value) if isinstance(value, BaseException) else _safe_repr(value)
@@ -196,12 +196,12 @@ def _text_value(value: Any) -> str:
 
 
 def _quote(text: str) -> str:
-    """In double quotes, with line ends and control characters escaped, so that a record stays one line."""
+    """Return text in double quotes, with line ends and control characters escaped, so that a record stays one line."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _error_text(error: BaseException) -> str:
-    """The message; the type where there is no message, or where it alone would mislead (KeyError: 'x')."""
+    """Return an exception's message, with its type if there is no message or for built-in ones (KeyError: 'x')."""
     try:
         text = str(error)
     except Exception:

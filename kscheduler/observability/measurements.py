@@ -1,6 +1,6 @@
-"""What the parts of the scheduler report, as metrics: one method for each thing that can happen.
+"""The metrics that parts of the scheduler report: one method for each kind of report.
 
-The parts know these methods, not metric names; children of label values are kept here, so reporting costs well under
+The callers know these methods, not metric names; children of label values are kept here, so a report costs well under
 a microsecond.
 """
 
@@ -15,7 +15,7 @@ LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
 
 class QueueCounts(Protocol):
-    """Pods by pool."""
+    """Numbers of pods in the queue, by pool."""
 
     @property
     def active(self) -> int: ...
@@ -30,22 +30,22 @@ class QueueCounts(Protocol):
 class ObservedQueue(Protocol):
     def counts(self) -> QueueCounts: ...
     def rejections(self) -> Mapping[tuple[str, str], int]:
-        """(plugin, profile) -> pods it rejected."""
+        """Return (plugin, profile) -> number of waiting pods that the plugin rejected."""
         ...
 
     def in_flight_events(self) -> Mapping[str, int]:
-        """Event -> how many are kept for pods that are being scheduled."""
+        """Return cluster event -> number of queued events kept for pods in flight."""
         ...
 
 
 class ObservedMetric(Protocol):
-    """One metric of a source, at one moment."""
+    """The state of one live metric at one moment; `fresh`, `stale` and `absent` are numbers of nodes."""
 
     @property
     def metric(self) -> str: ...
     @property
     def age_s(self) -> float | None:
-        """Of the newest sample; None: there was none yet."""
+        """The age of the newest sample in seconds; None if there was none yet."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class Measurements:
     # --- the cycles report ---
 
     def algorithm(self, seconds: float, times: int = 1) -> None:
-        """How long filter, score and select took, for one pod or for each of so many."""
+        """Record the time to filter, score and select, for each of `times` pods."""
         self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
 
     def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
@@ -118,7 +118,7 @@ class Measurements:
         metrics.pod_scheduling_sli_duration_seconds.labels(attempts_label(attempts)).observe(since_first_attempt_s)
 
     def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
-        """`result`: unschedulable, or error for a fault."""
+        """Record an attempt without a binding. `result`: unschedulable, or error."""
         self.metrics.schedule_attempts_total.labels(result, profile).inc()
         self.metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(attempt_s)
 
@@ -135,14 +135,14 @@ class Measurements:
         self.metrics.wasm_guest_reloads_total.labels(plugin, result).inc()
 
     def preemption_attempted(self) -> None:
-        """A pod that fits nowhere was looked at for preemption."""
+        """Count an attempt to preempt for a pod that fits no node."""
         self.metrics.preemption_attempts_total.inc()
 
     def preemption_chosen(self, victims: int) -> None:
         self.metrics.preemption_victims.observe(victims)
 
     def preemption_ended(self, result: str, seconds: float) -> None:
-        """`result`: success or error. kube-scheduler's own figures here are always success, and near zero seconds."""
+        """Record a preemption task. `result`: success or error; kube-scheduler always reports success in about 0 s."""
         self.metrics.preemption_goroutines_execution_total.labels(result).inc()
         self.metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
 
@@ -150,24 +150,24 @@ class Measurements:
         self.metrics.informer_bad_objects_total.labels(resource).inc()
 
     def listed(self, resource: str, reason: str) -> None:
-        """A full list was read. `reason`: start, expired (the version to watch from is too old) or error."""
+        """Count a full list by an informer. `reason`: start, expired (resource version too old to watch) or error."""
         self.metrics.informer_lists_total.labels(resource, reason).inc()
 
     def watch_events(self, resource: str, kind: str) -> Counter:
-        """What to count the events of a watch with, by their type in capitals."""
+        """Return the counter of a resource's watch events of type `kind` (ADDED, MODIFIED, ...)."""
         return self.metrics.informer_watch_events_total.labels(resource, kind)
 
     def loop_lag(self, seconds: float) -> None:
         self.metrics.event_loop_lag_seconds.observe(seconds)
 
     def scheduled_after_flush(self) -> None:
-        """A pod was placed on an attempt that no event had asked for: some event is not registered."""
+        """Count a pod scheduled after the flush of unschedulable pods: an event registration is missing."""
         self.metrics.pod_scheduled_after_flush_total.inc()
 
     # --- pools of wasm guests report ---
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
-        """One run, with the kind of its fault; "" for none, "unavailable" if the guest was not called."""
+        """Record one run of a guest. `fault`: kind of failure, "" for none, "unavailable" if it was not called."""
         metrics = self.metrics
         if fault:
             metrics.wasm_faults_total.labels(plugin, fault).inc()
@@ -180,35 +180,35 @@ class Measurements:
         self.metrics.wasm_memory_pages.labels(plugin).set(memory_pages)
 
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
-        """`reason` is for Events; as a label it would have no end."""
+        """Set a guest's quarantine gauge. `reason` is not used here: as a label its values would be unbounded."""
         self.metrics.wasm_quarantined.labels(plugin).set(int(quarantined))
 
     # --- extenders report ---
 
     def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """`result`: success, error or canceled."""
+        """Record a request to an extender. `result`: success, error or canceled."""
         self.metrics.extender_requests_total.labels(extender, verb, result).inc()
         self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
 
     # --- live metrics report ---
 
     def source_asked(self, source: str, result: str, seconds: float) -> None:
-        """`result`: success or error."""
+        """Record a request to a metric source. `result`: success or error."""
         self.metrics.metric_source_requests_total.labels(source, result).inc()
         self.metrics.metric_source_request_duration_seconds.labels(source).observe(seconds)
 
     def source_state(self, source: str, breaker: int, failures: int) -> None:
-        """`breaker`: 0 closed, 1 half-open, 2 open; `failures` in a row."""
+        """Set a metric source's state. `breaker`: 0 closed, 1 half-open, 2 open; `failures`: consecutive failures."""
         self.metrics.metric_source_breaker_state.labels(source).set(breaker)
         self.metrics.metric_source_consecutive_failures.labels(source).set(failures)
 
     def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Reason -> how many."""
+        """Count refused samples of a metric. `refused`: reason -> number of samples."""
         for reason, times in refused.items():
             self.metrics.metric_samples_refused_total.labels(metric, reason).inc(times)
 
     def policy_counted(self, what: str, policy: str) -> None:
-        """`what`: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed, with ":step" behind it."""
+        """Count an action of a policy. `what`: neutral, exclude, last-good or requeue; deadline; or relaxed:STEP."""
         kind, _, step = what.partition(":")
         if kind in FALLBACKS:
             self.metrics.metric_policy_fallbacks_total.labels(policy, kind).inc()
@@ -218,7 +218,7 @@ class Measurements:
             self.metrics.metric_policy_deadlines_total.labels(policy).inc()
 
     def metric_gone(self, metric: str) -> None:
-        """There is no such metric any more: what was counted of it need not be shown for ever."""
+        """Remove the counters of a live metric that no longer exists."""
         _forget(self.metrics.metric_samples_refused_total, metric)
 
     def policy_gone(self, policy: str) -> None:
@@ -233,14 +233,14 @@ class Measurements:
     # --- set once ---
 
     def features(self, gates: Iterable[tuple[str, str, bool]]) -> None:
-        """Name and stage of feature gates, and whether they are on."""
+        """Set the feature gate gauges. `gates`: (name, stage, is it enabled?)."""
         for name, stage, is_on in gates:
             self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))
 
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:
-        """Read the queue's gauges whenever somebody scrapes."""
+        """Refresh the queue's gauges from `queue` at each scrape."""
 
         def refresh() -> None:
             pools = queue.counts()
@@ -258,7 +258,7 @@ class Measurements:
         bindings: Callable[[], int],
         informers: Callable[[], Mapping[str, int]],
     ) -> None:
-        """Read these gauges whenever somebody scrapes: by type, in flight, by resource."""
+        """Refresh at each scrape: cache sizes by type, bindings in flight, informers' objects by resource."""
 
         def refresh() -> None:
             for kind, size in cache().items():
@@ -272,7 +272,7 @@ class Measurements:
     def show_metrics(
         self, states: Callable[[], Iterable[ObservedMetric]], plan_b: Callable[[], Mapping[str, bool]]
     ) -> None:
-        """Read live metrics' state whenever somebody scrapes. `plan_b`: policy -> is it in force?"""
+        """Refresh the live metrics' gauges at each scrape. `plan_b`: policy -> True if its plan B is in force."""
 
         def refresh() -> None:
             metrics = self.metrics
@@ -289,7 +289,7 @@ class Measurements:
         self.metrics.before_collect(refresh)
 
     def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """(kind, valid or invalid) -> how many objects; read in the same way."""
+        """Refresh at each scrape the numbers of policy objects. `states`: (kind, "valid" or "invalid") -> objects."""
 
         def refresh() -> None:
             self.metrics.policy_objects.clear()
@@ -300,7 +300,7 @@ class Measurements:
 
 
 def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
-    """Set the children of these label values; those counted before and not now stay, as zeros, as in kube-scheduler."""
+    """Set a family's children to `counts`; children missing in it become 0 and stay, as in kube-scheduler."""
     for values, gauge in family.items():
         if values not in counts:
             gauge.set(0)
@@ -309,13 +309,13 @@ def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
 
 
 def _forget(family: CounterFamily, first: str) -> None:
-    """Children whose first label has this value."""
+    """Remove a family's children whose first label value is `first`."""
     for values in [values for values, _ in family.items() if values[0] == first]:
         family.remove(*values)
 
 
 class RestClientMeasurements:
-    """Requests to the apiserver; the client reports them."""
+    """The metrics of requests to the apiserver, reported by the client."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""Which metrics are not shown, and which values their labels may have: a remedy for a metric that misbehaves.
+"""Flags that disable metrics or restrict their label values, against metrics with too many children.
 
 The rules are those of Kubernetes' component-base. A disabled metric is named in full. A value that is not allowed for
 its label becomes "unexpected".
@@ -25,7 +25,7 @@ class MetricLimits:
 
 
 def metric_limits(disabled: Sequence[str], mappings: Sequence[str], manifest: str) -> MetricLimits:
-    """From `--disabled-metrics`, `--allow-metric-labels` and `--allow-metric-labels-manifest`. Raises ConfigError."""
+    """Parse `--disabled-metrics`, `--allow-metric-labels` and `--allow-metric-labels-manifest`. Raises ConfigError."""
     for name in disabled:
         if not re.fullmatch(_METRIC, name):
             raise ConfigError(
@@ -57,7 +57,7 @@ def _allowed(texts: Mapping[str, str], flag: str) -> dict[str, dict[str, frozens
 
 
 def _parse_mapping(text: str) -> dict[str, str]:
-    """As pflag's StringToString: one pair as it is, several as fields of a line of CSV."""
+    """Parse key=value pairs like pflag's StringToString: a single pair as it is, several as CSV. Raises ConfigError."""
     pairs = [text.strip('"')] if text.count("=") == 1 else next(csv.reader([text]), [])
     parsed = {}
     for pair in pairs:
@@ -79,7 +79,7 @@ def _read_manifest(path: str) -> dict[str, str]:
     except DecodeError as error:
         raise ConfigError(f"{flag}: failed to parse allow list manifest: {error}") from error
     if isinstance(document, dict) and list(document) == ["allowListMapping"]:
-        document = document["allowListMapping"]  # as kube-scheduler's --help has it
+        document = document["allowListMapping"]  # the form in kube-scheduler's --help
     document = document or {}
     if not isinstance(document, dict) or not all(isinstance(one, str) for pair in document.items() for one in pair):
         raise ConfigError(f"{flag}: failed to parse allow list manifest: expected a mapping of texts to texts")

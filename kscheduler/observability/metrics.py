@@ -1,4 +1,4 @@
-"""What the scheduler counts and measures, under kube-scheduler's names, labels and buckets; ours start `kscheduler_`.
+"""The scheduler's metrics, with kube-scheduler's names, labels and buckets; additional ones start with `kscheduler_`.
 
 Instruments are plain lists and numbers without locks, because one thread owns them; prometheus_client only writes
 them out. Hot code keeps the child that `labels()` returned: observing then costs a tenth of a microsecond, where
@@ -55,7 +55,7 @@ class Gauge:
 
 
 class Histogram:
-    """Counts of values by bucket; a value on a bound belongs to the bucket below it."""
+    """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -69,7 +69,7 @@ class Histogram:
         self.sum += value
 
     def observe_many(self, value: float, times: int) -> None:
-        """As `observe`, `times` times: for a batch whose members share one duration."""
+        """Observe `value` `times` times, for a batch whose members share one duration."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
@@ -78,7 +78,7 @@ class Histogram:
         return sum(self.counts)
 
     def cumulative(self) -> Iterator[tuple[str, float]]:
-        """(upper bound as text, values up to it), the last bound being +Inf."""
+        """Yield (upper bound as text, number of values up to it); the last bound is +Inf."""
         total = 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             total += count
@@ -86,7 +86,7 @@ class Histogram:
 
 
 def bound_text(bound: float) -> str:
-    """A bound as Go writes it: "1", "0.25", "1e-05", "+Inf"."""
+    """Format a bucket bound as Go does: "1", "0.25", "1e-05", "+Inf"."""
     return "+Inf" if bound == float("inf") else repr(bound).removesuffix(".0")
 
 
@@ -94,17 +94,17 @@ ChildT = TypeVar("ChildT", Counter, Gauge, Histogram)
 
 
 class Family(Generic[ChildT]):
-    """One metric name, and a child for each combination of label values that was asked for."""
+    """One metric, with a child for each combination of label values that was requested."""
 
     def __init__(self, name: str, text: str, labels: tuple[str, ...] = ()) -> None:
         self.name = name
         self.text = text
         self.label_names = labels
         self._children: dict[tuple[str, ...], ChildT] = {}  # label values -> child
-        self._allowed: Mapping[str, frozenset[str]] = {}  # label -> the values it may have; all others are unexpected
+        self._allowed: Mapping[str, frozenset[str]] = {}  # label -> allowed values; others become UNEXPECTED
 
     def labels(self, *values: str) -> ChildT:
-        """The child of these label values, in the order of the label names; keep it where it is used often."""
+        """Return the child for label values, in the order of the label names; callers may keep it for speed."""
         if self._allowed:
             values = self._constrained(values)
         child = self._children.get(values)
@@ -115,19 +115,19 @@ class Family(Generic[ChildT]):
         return child
 
     def allow(self, values: Mapping[str, frozenset[str]]) -> None:
-        """Show label values beyond these as "unexpected", from now on; labels that are not named keep all of theirs."""
+        """Show label values not in `values` (label -> allowed values) as "unexpected"; labels not in it are free."""
         self._allowed = values
         self._children = {self._constrained(key): child for key, child in self._children.items()}
 
     def _constrained(self, values: tuple[str, ...]) -> tuple[str, ...]:
         if len(values) != len(self.label_names):
-            return values  # refused where the child would be made
+            return values  # `labels` raises ValueError for these
         allowed = self._allowed
         named = zip(self.label_names, values, strict=True)
         return tuple(value if value in allowed.get(name, (value,)) else UNEXPECTED for name, value in named)
 
     def remove(self, *values: str) -> None:
-        """Forget a child, so that it is no longer shown; nothing happens if there is none."""
+        """Remove a child, so that it is no longer exposed; unknown ones are ignored."""
         self._children.pop(self._constrained(values) if self._allowed else values, None)
 
     def clear(self) -> None:
@@ -137,7 +137,7 @@ class Family(Generic[ChildT]):
         return self._children.items()
 
     def export(self) -> Metric:
-        """All children in the form prometheus_client writes."""
+        """Return all children as a prometheus_client metric."""
         raise NotImplementedError
 
     def _make(self) -> ChildT:
@@ -182,7 +182,7 @@ class HistogramFamily(Family[Histogram]):
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """`count` bounds, each `factor` times the one before; multiplied step by step, so the last bits are Go's."""
+    """Return `count` bucket bounds, each `factor` times the one before, multiplied stepwise for Go's exact floats."""
     bounds = [start]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -199,7 +199,7 @@ SIZE_BOUNDS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1
 
 
 def attempts_label(attempts: int) -> str:
-    """The label `attempts` of the pod latency: "1" to "14", then "15+"."""
+    """Return the value of the label `attempts` of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
     return str(attempts) if attempts < 15 else "15+"
 
 
@@ -213,11 +213,11 @@ class Metrics:
     """
 
     def __init__(self, *, process: bool = True) -> None:
-        """`process` adds process_* (CPU, memory, file descriptors) of the whole process."""
+        """`process` adds the process_* metrics: CPU, memory and file descriptors of the whole process."""
         self.registry = CollectorRegistry(auto_describe=False)
         self.families: list[CounterFamily | GaugeFamily | HistogramFamily] = []  # in order of exposition
         self._before_collect: list[Callable[[], None]] = []
-        self._disabled: frozenset[str] = frozenset()  # names of families that are not shown
+        self._disabled: frozenset[str] = frozenset()  # names of families that are not exposed
         self._declare_attempts()
         self._declare_queue()
         self._declare_framework()
@@ -231,9 +231,9 @@ class Metrics:
             ProcessCollector(registry=self.registry)
 
     def limit(self, disabled: frozenset[str], allowed: Mapping[str, Mapping[str, frozenset[str]]]) -> None:
-        """Leave out metrics by name, and label values that are not allowed (metric -> label -> values).
+        """Do not expose metrics in `disabled`, and limit label values to `allowed` (metric -> label -> values).
 
-        Call it before anything is counted.
+        Must be called before anything is counted.
         """
         for family in self.families:
             if family.name in allowed:
@@ -241,15 +241,15 @@ class Metrics:
         self._disabled = disabled
 
     def before_collect(self, refresh: Callable[[], None]) -> None:
-        """Call `refresh` before each scrape: for gauges that are cheaper to read than to keep."""
+        """Call `refresh` before each scrape, to set gauges that are cheaper to read than to keep up to date."""
         self._before_collect.append(refresh)
 
     def exposition(self) -> bytes:
-        """Everything in Prometheus' text format; its type is `CONTENT_TYPE`."""
+        """Return all metrics in Prometheus' text format, of type `CONTENT_TYPE`."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """For the registry: families that have a child, in order of declaration."""
+        """Yield the families that have a child, in order of declaration, for the registry."""
         for refresh in self._before_collect:
             refresh()
         self._copy_cache_size()
@@ -603,7 +603,7 @@ class Metrics:
             ("rule",),
         )
 
-    # --- how a family is made ---
+    # --- making families ---
 
     def _counters(self, name: str, text: str, labels: tuple[str, ...] = ()) -> CounterFamily:
         family = CounterFamily(name, text, labels)

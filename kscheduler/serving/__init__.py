@@ -1,1 +1,1 @@
-"""Parts of the HTTPS endpoint: who may ask, what is healthy, and which certificate answers."""
+"""Parts of the HTTPS endpoint: authentication, authorization, health checks and certificates."""

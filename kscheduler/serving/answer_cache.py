@@ -1,4 +1,4 @@
-"""Answers of the apiserver that are kept for a while, so that a collector that comes each second asks it little."""
+"""A cache of the apiserver's answers about users, so that a metrics collector that comes each second costs little."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ENTRIES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[T]):
-    until: float  # of the clock
+    until: float  # expiry, in seconds of the clock
     value: T
 
 
 class AnswerCache(Generic[T]):
-    """The oldest answer goes when it is full: somebody who tries many names costs no memory."""
+    """A cache with expiry. When full it drops the oldest answer, so a client that tries many keys costs no memory."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -30,7 +30,7 @@ class AnswerCache(Generic[T]):
         return len(self._entries)
 
     def get(self, key: Hashable) -> Kept[T] | None:
-        """None if there is none, or it is too old."""
+        """Return the cached answer; None if there is none or it has expired."""
         kept = self._entries.get(key)
         if kept is not None and kept.until <= self._clock.now():
             del self._entries[key]
@@ -38,7 +38,7 @@ class AnswerCache(Generic[T]):
         return kept
 
     def put(self, key: Hashable, value: T, ttl_s: float) -> None:
-        """Keep an answer for `ttl_s` seconds; not at all for 0."""
+        """Cache an answer for `ttl_s` seconds; 0 removes the key's earlier answer only."""
         self._entries.pop(key, None)
         if ttl_s <= 0:
             return

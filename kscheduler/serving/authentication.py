@@ -1,8 +1,8 @@
-"""Who sends a request: the user a front proxy names, else that of a client certificate, else that of a bearer token.
+"""Authentication of requests: by front proxy headers, else by client certificate, else by bearer token.
 
-The first that proves a user counts. A request that shows nothing is anonymous's; one that shows only what proves
-nothing is nobody's, and is answered with 401. As in kube-scheduler a token that cannot be looked up proves nothing.
-Answers about tokens are kept for a while under a hash. Nothing of a token or header gets into a log.
+The first method that proves a user counts. A request without credentials is anonymous; one with invalid credentials
+only is answered with 401. As in kube-scheduler a token that cannot be looked up is invalid. Answers about tokens are
+cached for a while under a hash. No part of a token or header is logged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 CACHE_TTL_S = 10.0  # kube-scheduler's default
 REVIEW_TIMEOUT_S = 10.0
 REVIEWS_AT_ONCE = 4
-MAX_TOKEN = 16 * 1024  # longer is no token of ours; a projected one has about 1 KiB
+MAX_TOKEN = 16 * 1024  # longer ones are refused; a projected service account token has about 1 KiB
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 AUTHENTICATED_GROUP = "system:authenticated"
@@ -38,14 +38,14 @@ TokenReview = Callable[[str], Awaitable["User | None"]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a request shows of its sender."""
+    """The credentials of a request: its headers and the certificates of its connection."""
 
     headers: Headers = ()
-    certificates: Callable[[], Sequence[x509.Certificate]] = tuple  # of the connection: the client's, intermediate ones
+    certificates: Callable[[], Sequence[x509.Certificate]] = tuple  # of the client, then intermediate ones
 
     @property
     def token(self) -> str | None:
-        """The token of `Authorization: Bearer …`; None without one."""
+        """The token of the header `Authorization: Bearer …`; None without it."""
         header = next((value for name, value in self.headers if name.lower() == "authorization"), "").strip()
         scheme, _, rest = header.partition(" ")
         token = rest.partition(" ")[0]
@@ -54,7 +54,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class FrontProxies:
-    """Proxies that may name users: those with a certificate of `authorities` and, if any is given, one of the names."""
+    """Proxies that may name users: with a certificate of `authorities` and, if set, a name in `allowed_names`."""
 
     authorities: Authorities
     names: HeaderNames
@@ -62,7 +62,7 @@ class FrontProxies:
 
 
 class Trust(Protocol):
-    """Whose certificates count; may change at any time."""
+    """The authorities that client certificates are verified with; they may change at any time."""
 
     @property
     def clients(self) -> Authorities | None: ...
@@ -71,25 +71,25 @@ class Trust(Protocol):
     def front_proxies(self) -> FrontProxies | None: ...
 
     async def wait_known(self) -> None:
-        """Until it is known for the first time; returns at once from then on."""
+        """Wait until the authorities were read for the first time; return at once from then on."""
         ...
 
 
 class Authenticator(Protocol):
     async def authenticate(self, shown: Shown) -> User | None:
-        """The user, who may be anonymous; None for nobody. Never raises, never hangs."""
+        """Return the user, who may be anonymous; None for invalid credentials (401). Never raises, never hangs."""
         ...
 
 
 class AnybodyIsAnonymous:
-    """Nothing that a request shows is looked at: for tests, and plain HTTP on a loopback address."""
+    """Treats every request as anonymous: for tests, and plain HTTP on a loopback address."""
 
     async def authenticate(self, shown: Shown) -> User | None:
         return ANONYMOUS
 
 
 class DelegatedAuthenticator:
-    """Verifies certificates itself, and asks the apiserver about tokens."""
+    """Verifies certificates itself, and asks the apiserver about tokens (TokenReview)."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class DelegatedAuthenticator:
         self._clock = clock
         self._timeout_s = timeout_s
         self._ttl_s = ttl_s
-        self._users: AnswerCache[User | None] = AnswerCache(clock)  # SHA-256 of a token -> whose it is
+        self._users: AnswerCache[User | None] = AnswerCache(clock)  # SHA-256 of a token -> its user, None if invalid
         self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
 
     async def authenticate(self, shown: Shown) -> User | None:
@@ -137,7 +137,7 @@ class DelegatedAuthenticator:
                 user = prove(shown, certificates)
             except NotAuthenticated as error:
                 faults.append(str(error))
-            except Exception as error:  # as above: parts of it are read only when they are needed
+            except Exception as error:  # as above: parts of a certificate are parsed only when they are read
                 faults.append(f"the client's certificate cannot be read: {type(error).__name__}: {error}")
             else:
                 if user is not None:

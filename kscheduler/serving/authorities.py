@@ -1,8 +1,8 @@
-"""Certificate authorities that vouch for clients, and the user that a client certificate stands for.
+"""Verification of client certificates by certificate authorities, and the user that a certificate names.
 
-A certificate is verified as Go's crypto/x509 does it for kube-scheduler: a chain to one of the authorities, all of it
-valid now and signed with a digest that is no SHA-1 or MD5, and fit for the authentication of clients. OpenSSL finds
-the chain and checks its times, signatures and constraints.
+A certificate is verified as Go's crypto/x509 does it for kube-scheduler: it needs a chain to one of the authorities,
+valid now, without SHA-1 or MD5 signatures, and usable for client authentication. OpenSSL finds the chain and checks
+its times, signatures and constraints.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from kscheduler.client.reviews import User
 from kscheduler.errors import KSchedulerError
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-_USER_UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")  # Kubernetes' own part of a subject
+_USER_UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")  # Kubernetes' subject attribute for the user's uid
 _SMALLEST_RSA_BITS = 1024
 _BROKEN_DIGESTS = (hashes.MD5, hashes.SHA1)
 
 
 class NotAuthenticated(KSchedulerError):
-    """What a client showed does not prove who it is."""
+    """Raised when a client's certificate or headers do not prove who it is."""
 
 
 class Authorities:
-    """One bundle of certificates, as a PEM file holds it."""
+    """The certificate authorities of one PEM bundle."""
 
     def __init__(self, pem: bytes) -> None:
-        """ValueError if there is no certificate in it, or a broken one."""
+        """Raises ValueError if the bundle has no certificate, or a broken one."""
         self.certificates = tuple(x509.load_pem_x509_certificates(pem))
         self._trusted = [crypto.X509.from_cryptography(one) for one in self.certificates]
 
     def verify(self, shown: Sequence[x509.Certificate], now_s: float) -> None:
-        """Does one of the authorities vouch for the first certificate, by way of the others? Else NotAuthenticated.
+        """Verify the first certificate, with the others as intermediates. Raises NotAuthenticated if it is not valid.
 
         `now_s`: seconds since 1970.
         """
@@ -55,16 +55,16 @@ class Authorities:
             raise _refused(shown[0], str(error)) from error
 
     def _store_at(self, now_s: float) -> crypto.X509Store:
-        """A new one each time, since the first time that a store is given stays in force."""
+        """Return a new store with time `now_s`; a store cannot be reused, because its time cannot be set twice."""
         store = crypto.X509Store()
-        store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # each of them is trusted, self-signed or not
+        store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # each authority is trusted, self-signed or not
         store.set_time(datetime.datetime.fromtimestamp(now_s, datetime.timezone.utc))
         for certificate in self._trusted:
             store.add_cert(certificate)
         return store
 
     def _check_chain(self, chain: list[x509.Certificate]) -> None:
-        """What Go demands and OpenSSL, left to itself, does not."""
+        """Check what Go requires of a chain beyond OpenSSL's checks. Raises NotAuthenticated."""
         for certificate, issuer in pairwise(chain):
             if isinstance(certificate.signature_hash_algorithm, _BROKEN_DIGESTS):
                 raise _refused(chain[0], "it is signed with an insecure digest")
@@ -78,9 +78,9 @@ class Authorities:
 
 
 def user_of(certificate: x509.Certificate) -> User | None:
-    """The common name is the user, the organisations are the groups; None without a common name.
+    """Return the user of a certificate: common name as user name, organisations as groups; None without a common name.
 
-    NotAuthenticated for a subject with more than one uid, or an empty one.
+    Raises NotAuthenticated for a subject with more than one uid, or an empty one.
     """
     subject = certificate.subject
     names = _values(subject, NameOID.COMMON_NAME)
@@ -97,7 +97,7 @@ def user_of(certificate: x509.Certificate) -> User | None:
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """The last one of the subject, as in Go; "" without any."""
+    """Return the last common name of the certificate's subject, as Go does; "" without any."""
     return next(reversed(_values(certificate.subject, NameOID.COMMON_NAME)), "")
 
 
@@ -106,7 +106,7 @@ def _values(name: x509.Name, oid: ObjectIdentifier) -> list[str]:
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
-    """A certificate of version 1 has no extension that could say so; only a trusted one gets here."""
+    """Return True if a certificate may sign others; one of X.509 version 1 may, since only trusted ones get here."""
     if certificate.version is x509.Version.v1:
         return True
     try:
@@ -116,7 +116,7 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 
 def _is_for_clients(certificate: x509.Certificate) -> bool:
-    """One that names no purpose is for all of them. An authority's purposes bound those of what it signs."""
+    """Return True if the extended key usage, of a leaf or an authority, permits client authentication or is absent."""
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:

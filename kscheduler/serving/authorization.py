@@ -1,7 +1,7 @@
-"""What a user may do on our endpoint: what everybody may, everything for system:masters, else what the apiserver says.
+"""Authorization of requests: open paths for everybody, all for system:masters, else as the apiserver decides.
 
-The apiserver's answers (SubjectAccessReviews) are kept for a while. Reviews are bounded in time and number, and those
-for anonymous, who may ask as often as he likes, wait for one another, so that they cost no other request anything.
+The apiserver's answers (SubjectAccessReviews) are cached for a while. Reviews are bounded in time and number, and those
+for anonymous run one at a time, so that unauthenticated clients delay no other request.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kscheduler.serving.authentication import ANONYMOUS, REVIEW_TIMEOUT_S, REVIE
 
 log = logging.getLogger(__name__)
 
-CACHE_TTL_S = 10.0  # kube-scheduler's default, for yes and for no
+CACHE_TTL_S = 10.0  # kube-scheduler's default, for allowed and for denied
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 ALWAYS_ALLOWED_GROUP = "system:masters"  # the apiserver allows it everything too
-MAX_KEPT_PATH = 10_000  # of a longer path, which anybody may make up, the answer is not kept
+MAX_KEPT_PATH = 10_000  # answers for longer paths, which any client can make up, are not cached
 
 SubjectAccessReview = Callable[[User, str, str], Awaitable[AccessReview]]  # user, verb, path
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`status` is the HTTP status to answer with: 200, 401, 403 or 500."""
+    """The outcome of authorization. `status` is the HTTP status to answer with: 200, 401, 403 or 500."""
 
     status: int
     message: str = ""
@@ -48,22 +48,22 @@ UNAUTHORIZED = Decision(401, "Unauthorized")
 
 class Authorizer(Protocol):
     async def authorize(self, user: User, verb: str, path: str) -> Decision:
-        """May the user do `verb` (a lower-case HTTP method) on `path`? Never raises, never hangs."""
+        """Decide if the user may do `verb` (a lower-case HTTP method) on `path`. Never raises, never hangs."""
         ...
 
 
 class AllowAll:
-    """Everybody may read everything: for tests, the simulator and plain HTTP on a loopback address."""
+    """Allows every request: for tests, the simulator and plain HTTP on a loopback address."""
 
     async def authorize(self, user: User, verb: str, path: str) -> Decision:
         return ALLOWED
 
 
 class AllowedPaths:
-    """Paths that everybody may read. One that ends in * stands for all that begin so; a leading / may be left out."""
+    """Paths allowed to everybody. A trailing * makes a path match as a prefix; a leading / may be left out."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """ConfigError for a * elsewhere."""
+        """Raises ConfigError for a * that is not the last character."""
         plain = [path.removeprefix("/") for path in paths]
         for path in plain:
             if "*" in path[:-1]:
@@ -77,7 +77,7 @@ class AllowedPaths:
 
 
 class DelegatedAuthorizer:
-    """Asks the apiserver, through a callable that the client provides."""
+    """Asks the apiserver for SubjectAccessReviews, and caches the answers."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class DelegatedAuthorizer:
         denied_ttl_s: float = CACHE_TTL_S,
         timeout_s: float = REVIEW_TIMEOUT_S,
     ) -> None:
-        """The times say for how long the answers yes and no are kept."""
+        """`allowed_ttl_s` and `denied_ttl_s` say for how long positive and negative answers are cached, in seconds."""
         self._subject_access_review = subject_access_review
         self._free = AllowedPaths(always_allow)
         self._allowed_ttl_s = allowed_ttl_s
@@ -127,7 +127,7 @@ class DelegatedAuthorizer:
 
 def _forbidden(user: str, verb: str, path: str, reason: str) -> Decision:
     message = f"User {_quoted(user)} cannot {verb} path {_quoted(path)}"
-    # A browser must not take it for HTML.
+    # A browser must not interpret the message as HTML.
     for character, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         message = message.replace(character, escaped)
     return Decision(403, f"forbidden: {message}: {reason}" if reason else f"forbidden: {message}")

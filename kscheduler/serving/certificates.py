@@ -1,7 +1,7 @@
-"""The certificate of the HTTPS endpoint: the user's files, else one made at start and signed by itself.
+"""The certificate of the HTTPS endpoint: the user's files, else a self-signed one made at start.
 
-Files are looked at again while serving, since whatever renews a certificate replaces them in place.
-A private key of our own making touches the disk only in a directory nobody else may enter, and is removed at once;
+Files are checked for changes while serving, since certificates are renewed by replacing them in place.
+A generated private key touches the disk only in a directory that nobody else may enter, and is removed at once;
 with `cert_dir` it stays there for the next start, under kube-scheduler's file names.
 """
 
@@ -31,20 +31,20 @@ PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """PEM, certificate and private key."""
+    """A certificate and its private key, each in PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class ServerContext(ssl.SSLContext):
-    """A context that knows which files its certificate came from, if any."""
+    """An SSL context that remembers the files its certificate was read from, if any."""
 
     _files: tuple[str, str] | None = None  # certificate, key
     _state: tuple[int, ...] = ()  # modification times and inodes when they were read
 
     def use_files(self, cert_file: str, key_file: str) -> None:
-        """Serve this pair from the next handshake on; ConfigError, and nothing changes, if it is no pair."""
+        """Serve this pair from the next handshake on. Raises ConfigError, and changes nothing, for an invalid pair."""
         state = file_state(cert_file, key_file)
         # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
         load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
@@ -52,7 +52,7 @@ class ServerContext(ssl.SSLContext):
         self._files, self._state = (cert_file, key_file), state
 
     def reload_if_changed(self) -> bool:
-        """Read replaced files; whether they were. ConfigError while the new ones are no pair (yet)."""
+        """Read the files again if they changed; return True if so. Raises ConfigError while they are no valid pair."""
         if self._files is None or file_state(*self._files) == self._state:
             return False
         self.use_files(*self._files)
@@ -60,7 +60,7 @@ class ServerContext(ssl.SSLContext):
 
 
 def file_state(*paths: str) -> tuple[int, ...]:
-    """Differs when a file was written or replaced; () while one is missing."""
+    """Return a value that changes when a file is written or replaced; () while one is missing."""
     try:
         found = [os.stat(path) for path in paths]
     except OSError:
@@ -71,10 +71,10 @@ def file_state(*paths: str) -> tuple[int, ...]:
 def server_context(
     cert_file: str = "", key_file: str = "", cert_dir: str = "", *, context: ServerContext | None = None
 ) -> ServerContext:
-    """TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
+    """Return a context for TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
 
-    `context` is filled and returned, in place of a plain one. ConfigError names the file that is missing, unreadable
-    or does not fit the other.
+    `context`, if given, is filled and returned in place of a new one. Raises ConfigError that names the file that is
+    missing, unreadable or does not fit the other.
     """
     if bool(cert_file) != bool(key_file):
         given, other = ("certificate", "private key") if cert_file else ("private key", "certificate")
@@ -94,7 +94,7 @@ def server_context(
 
 
 def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """Read a pair into a context; ConfigError names what is wrong with it."""
+    """Load a certificate and key into a context. Raises ConfigError that names the bad file."""
     for path in (cert_file, key_file):
         if not os.access(path, os.R_OK):
             raise ConfigError(f"{path}: expected a readable PEM file")
@@ -116,7 +116,7 @@ def _no_password() -> str:
 
 
 def self_signed() -> KeyPair:
-    """A new P-256 key and a certificate for this host, localhost and the loopback addresses, good for a year."""
+    """Return a new P-256 key and a certificate for this host, localhost and loopback addresses, valid for a year."""
     key = ec.generate_private_key(ec.SECP256R1())
     host = socket.gethostname() or "localhost"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
@@ -127,7 +127,7 @@ def self_signed() -> KeyPair:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of readers may be behind ours
+        .not_valid_before(now - datetime.timedelta(hours=1))  # clients' clocks may be behind
         .not_valid_after(now + LIFETIME)
         .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -149,13 +149,13 @@ def _names(host: str) -> list[x509.GeneralName]:
 
 
 def _load_in_memory(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """OpenSSL's binding reads files only, so the pair passes through a private directory for a moment."""
+    """Load a pair through files in a private temporary directory, since the ssl module reads files only."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-") as directory:
         load_files(context, *_write_pair(Path(directory), pair))
 
 
 def _pair_in(directory: Path) -> tuple[str, str]:
-    """The pair kept in `directory`, made now if it is not there."""
+    """Return the paths of the pair in `directory`, generated if missing. Raises ConfigError if it cannot be written."""
     certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
     if certificate.exists() and key.exists():
         return str(certificate), str(key)
@@ -170,7 +170,7 @@ def _write_pair(directory: Path, pair: KeyPair) -> tuple[str, str]:
     certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
     certificate.write_bytes(pair.certificate)
     with contextlib.suppress(FileNotFoundError):
-        key.unlink()  # so that the file is created anew, with the mode below
+        key.unlink()  # so that the file is created with the mode below
     with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(pair.key)
     return str(certificate), str(key)

@@ -1,9 +1,9 @@
-"""TLS that asks each client for a certificate and takes whatever comes, or nothing.
+"""TLS that requests a certificate from each client and accepts any certificate, or none, without verifying it.
 
-Whom a certificate stands for, and whether anybody vouches for it, is for the authenticator to say for each request:
-so a client with a certificate of another cluster and a good token is let in, and one with a bad certificate gets an
-answer that says so. Python's ssl module cannot do that. It either asks for no certificate or ends the handshake over
-one that it cannot verify. pyOpenSSL can, and this is the context that lets an event loop use it.
+The authenticator verifies the certificate for each request: so a client with a certificate of another cluster and a
+valid token is let in, and one with a bad certificate gets an HTTP answer that says so. Python's ssl module cannot do
+that: it either requests no certificate or fails the handshake on one that it cannot verify. pyOpenSSL can, and the
+context here lets an event loop use it.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ _HOST = re.compile(r"\*|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9
 _ADDRESS = re.compile(r"[0-9.]+")
 _CHUNK = 64 * 1024
 _HEADER_BYTES = 5  # of a TLS record: type, version, length
-_IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: HTTP says itself where a message ends
+_IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: HTTP messages state their own end
 _OPTIONS = (
     SSL.OP_NO_COMPRESSION
     | SSL.OP_NO_RENEGOTIATION
-    | SSL.OP_NO_TICKET  # each connection shows its certificate
+    | SSL.OP_NO_TICKET  # no resumption: each connection sends its certificate
     | SSL.OP_CIPHER_SERVER_PREFERENCE
     | _IGNORE_UNEXPECTED_EOF
 )
 
 
 class ClientAskingContext(ServerContext):
-    """Serves a certificate, which may be renewed, or one that fits the name a client asks for; asks it for its own."""
+    """A server context that requests client certificates, and serves renewable certificates chosen by SNI name."""
 
     _policy: TlsPolicy
     _authorities: tuple[x509.Certificate, ...] = ()
     _own: _Loaded | None = None
     _named: tuple[NamedPair, ...] = ()
-    _named_loaded: tuple[_Loaded, ...] = ()  # of the same length
-    _named_state: tuple[int, ...] = ()  # of their files when they were read
-    _context: SSL.Context | None = None  # of the next connection; one that is in use must not change
+    _named_loaded: tuple[_Loaded, ...] = ()  # the files of each pair in `_named`
+    _named_state: tuple[int, ...] = ()  # state of their files when they were read
+    _context: SSL.Context | None = None  # for the next connection; a context in use must not change
 
     @classmethod
     def under(cls, policy: TlsPolicy, named: Sequence[NamedPair] = ()) -> ClientAskingContext:
-        """Without a certificate as yet but the named ones, which serve clients that ask for one of their names.
+        """Return a context with the SNI certificates `named` only; the default one has to be loaded afterwards.
 
-        ConfigError if a file cannot be used, or OpenSSL has none of the policy's cipher suites.
+        Raises ConfigError if a file cannot be used, or OpenSSL has none of the policy's cipher suites.
         """
         context = cls(ssl.PROTOCOL_TLS_SERVER)
         context._policy = policy
@@ -78,7 +78,7 @@ class ClientAskingContext(ServerContext):
         return changed
 
     def name_authorities(self, certificates: Iterable[x509.Certificate]) -> None:
-        """Tell clients whose certificates are of use here: many have several, and show one that fits or none."""
+        """Set the authorities announced in the handshake, by which clients with several certificates choose one."""
         self._authorities = tuple(certificates)
         self._renew()
 
@@ -97,7 +97,7 @@ class ClientAskingContext(ServerContext):
         self._named_loaded, self._named_state = tuple(loaded), state
 
     def _renew(self) -> None:
-        """A new context for connections to come, once there is a certificate."""
+        """Build a new context for later connections, once there is a default certificate."""
         if self._own is None:
             return
         context = self._context_for(self._own)
@@ -125,7 +125,7 @@ class ClientAskingContext(ServerContext):
         return context
 
     def _by_name(self) -> dict[str, _Loaded]:
-        """Names that flags give come before those of certificates, and earlier pairs before later ones."""
+        """Return name -> certificate; names in flags come before those in certificates, earlier pairs before later."""
         pairs = list(zip(self._named, self._named_loaded, strict=True))[::-1]
         implied = {name.lower(): loaded for pair, loaded in pairs if not pair.names for name in loaded.names()}
         return implied | {name.lower(): loaded for pair, loaded in pairs for name in pair.names}
@@ -137,19 +137,19 @@ class ClientAskingContext(ServerContext):
 
 
 class _Loaded(NamedTuple):
-    """A certificate of ours, intermediate ones, and the private key."""
+    """A server certificate with its intermediate certificates and private key."""
 
     chain: tuple[x509.Certificate, ...]
     key: Any
 
     @classmethod
     def read(cls, cert_file: Any, key_file: Any) -> _Loaded:
-        """From PEM files that are known to be a pair."""
+        """Read PEM files that are known to be a valid pair."""
         chain = tuple(x509.load_pem_x509_certificates(read_file(cert_file)))
         return cls(chain, serialization.load_pem_private_key(read_file(key_file), None))
 
     def names(self) -> list[str]:
-        """The common name, unless it is an address, and all names of hosts."""
+        """Return the DNS names of the certificate, and its common name if that is a host name and not an address."""
         own = self.chain[0]
         try:
             found = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -161,7 +161,7 @@ class _Loaded(NamedTuple):
 
 
 def _fitting(by_name: dict[str, _Loaded], name: str) -> _Loaded | None:
-    """Of the name itself, else of it with `*` in place of its first part."""
+    """Return the certificate for a host name, else for the name with `*` as its first part; None if neither."""
     name = name.lower().rstrip(".")
     return by_name.get(name) or by_name.get(f"*.{name.partition('.')[2]}")
 
@@ -170,7 +170,7 @@ def _make_context(policy: TlsPolicy) -> SSL.Context:
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_options(_OPTIONS)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_session_id(b"kscheduler")  # OpenSSL wants one where certificates are asked for
+    context.set_session_id(b"kscheduler")  # OpenSSL requires one when client certificates are requested
     context.set_min_proto_version(policy.minimum)
     context.set_verify(SSL.VERIFY_PEER, _take_any)
     try:
@@ -185,7 +185,7 @@ def _take_any(connection: SSL.Connection, certificate: crypto.X509, error: int, 
 
 
 class ClientConnection:
-    """The server's end of one connection, with the methods of ssl.SSLObject that event loops use."""
+    """The server side of one TLS connection, with the methods of ssl.SSLObject that event loops call."""
 
     def __init__(self, context: SSL.Context, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         self._tls = SSL.Connection(context, None)
@@ -193,14 +193,14 @@ class ClientConnection:
         self._incoming = incoming
         self._outgoing = outgoing
         self._ended = False  # no more bytes will come
-        self._header = b""  # of the record that is being handed to OpenSSL, while it is not complete
+        self._header = b""  # of the record being passed to OpenSSL, while the header is incomplete
         self._rest = 0  # bytes of that record that OpenSSL lacks
         self._certificates: tuple[x509.Certificate, ...] | None = None
 
     def peer_certificates(self) -> tuple[x509.Certificate, ...]:
-        """What the client showed, its own first, then intermediate ones; nothing of it is verified.
+        """Return the client's certificates, unverified: its own first, then intermediate ones; empty without any.
 
-        ValueError for bytes that are no certificate.
+        Raises ValueError for bytes that are no certificate.
         """
         if self._certificates is None:
             own = self._tls.get_peer_certificate(as_cryptography=True)
@@ -214,7 +214,7 @@ class ClientConnection:
         self._step(self._tls.do_handshake)
 
     def read(self, length: int = 1024, buffer: Any = None) -> Any:
-        """Bytes, or with `buffer` how many went there; nothing once the client has ended the connection."""
+        """Return decrypted bytes, or the number read into `buffer`; b"" or 0 once the client closed its side."""
         try:
             if buffer is None:
                 return self._step(lambda: self._tls.recv(length))
@@ -229,7 +229,7 @@ class ClientConnection:
         return self._tls.pending()
 
     def unwrap(self) -> None:
-        # The first call sends our end, the second looks for the client's.
+        # The first call sends close_notify, the second looks for the client's.
         if not self._step(self._tls.shutdown) and not self._step(self._tls.shutdown):
             raise _fault(ssl.SSLWantReadError, ssl.SSL_ERROR_WANT_READ, "the client has not ended the connection yet")
 
@@ -250,7 +250,10 @@ class ClientConnection:
         return None
 
     def _step(self, step: Callable[[], T]) -> T:
-        """Do one thing with what has come, as far as it is needed, and hand on the bytes it makes."""
+        """Run one OpenSSL operation, feeding it received bytes as needed, and pass on the bytes it produces.
+
+        Raises the ssl module's exceptions in place of pyOpenSSL's.
+        """
         try:
             while True:
                 try:
@@ -268,9 +271,9 @@ class ClientConnection:
             self._hand_on()
 
     def _feed(self) -> bool:
-        """Hand OpenSSL one record, or what has come of it; whether there was anything new.
+        """Pass OpenSSL one TLS record, or the part that was received; return False if there was nothing new.
 
-        What it does not need yet stays where it is: event loops count that to know whether there is more to read.
+        Later records stay in the incoming buffer: event loops look at its size to know if there is more to read.
         """
         if not self._rest:
             data = self._incoming.read(_HEADER_BYTES - len(self._header))
@@ -299,7 +302,7 @@ class ClientConnection:
 
 
 def _fault(kind: type[ssl.SSLError], number: int, text: str) -> ssl.SSLError:
-    """With the attributes that errors of Python's OpenSSL have, which event loops look at."""
+    """Return an error with the attributes of the ssl module's errors, which event loops look at."""
     fault = kind(number, text)
     fault.library = "SSL"
     fault.reason = text.upper().replace(" ", "_")  # "protocol is shutdown" is PROTOCOL_IS_SHUTDOWN

@@ -17,7 +17,7 @@ class Endpoints:
         self._servers = tuple(servers)
 
     async def start(self) -> None:
-        """All of them, or none if one cannot listen."""
+        """Start all servers; if one fails, stop all and raise its error."""
         try:
             for server in self._servers:
                 await server.start()
@@ -26,6 +26,6 @@ class Endpoints:
             raise
 
     async def stop(self) -> None:
-        """Also those that were never started."""
+        """Stop all servers, also those that were never started."""
         for server in self._servers:
             await server.stop()

@@ -1,7 +1,7 @@
 """Named checks behind /healthz, /livez and /readyz, in kube-scheduler's text form.
 
-A check is a plain function that returns None, or the reason why not. The collective answer names the checks and
-withholds the reasons, since anyone may read it; a single check at its own path gives its reason.
+A check is a function that returns None if healthy, else the reason. The answer about all checks names them without
+their reasons, since anyone may read it; the answer about a single check, at its own path, includes the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kscheduler.clock import Clock
 
 log = logging.getLogger(__name__)
 
-Check = Callable[[], "str | None"]  # None: all is well; else the reason
+Check = Callable[[], "str | None"]  # returns None if healthy, else the reason
 
 WATCHDOG_S = 20.0  # kube-scheduler's: how far past its lease a leader may be before it counts as stuck
 
@@ -44,7 +44,7 @@ class Health:
         self._checks.setdefault(endpoint, {})[name] = check
 
     def ask(self, endpoint: str, *, verbose: bool = False, exclude: Collection[str] = ()) -> Answer:
-        """All checks of an endpoint but the excluded; a failure always shows the list."""
+        """Run all checks of an endpoint except the excluded; a failure lists the checks even if not `verbose`."""
         lines = []
         failed = []
         checks = self._checks.get(endpoint, {})
@@ -62,7 +62,7 @@ class Health:
         return Answer(True, "\n".join([*lines, f"{endpoint} check passed\n"]) if verbose else "ok")
 
     def ask_one(self, endpoint: str, name: str) -> Answer | None:
-        """One check with its reason; None if there is no such check."""
+        """Run one check and answer with its reason; None if there is no such check."""
         check = self._checks.get(endpoint, {}).get(name)
         if check is None:
             return None
@@ -71,11 +71,11 @@ class Health:
 
 
 def _always() -> None:
-    """The check of a process that answers at all."""
+    """The ping check, which passes whenever the process answers."""
 
 
 def _run(check: Check) -> str | None:
-    """A check that raises has failed."""
+    """Run a check; return None if it passed, else the reason. A check that raises has failed."""
     try:
         return check()
     except Exception as error:
@@ -90,15 +90,15 @@ def _line(name: str, *, excluded: bool, failed: bool) -> str:
 
 
 class LeaderWatchdog:
-    """Fails when this process still believes to lead although its lease ran out `WATCHDOG_S` ago.
+    """Fails when this process still considers itself leader although its lease expired `WATCHDOG_S` ago.
 
-    That is a process whose renewing is stuck: restarting it is right. A standby is always well.
+    Lease renewal is stuck in such a process, so it should be restarted. A standby is always healthy.
     """
 
     def __init__(
         self, clock: Clock, lease_name: str, lease_duration_s: float, last_renewal: Callable[[], float | None]
     ) -> None:
-        """`last_renewal` gives `clock.now()` of the last renewal while leading, None while standing by."""
+        """`last_renewal` returns `clock.now()` of the last renewal while leading, None on a standby."""
         self._clock = clock
         self._lease_name = lease_name
         self._limit_s = lease_duration_s + WATCHDOG_S

@@ -1,6 +1,6 @@
-"""Closes connections that are open and ask nothing: a client that sends half a request must not hold a socket for ever.
+"""Closing idle connections: a client that sends no request, or half of one, must not hold a socket for ever.
 
-aiohttp closes a connection that rests after an answer, but waits without limit for the first request, and for the end
+aiohttp closes a connection that is idle after an answer, but waits without limit for the first request and for the end
 of its headers. A connection whose request is being answered is never closed here.
 """
 
@@ -14,13 +14,13 @@ SWEEP_S = 10.0
 
 
 class Connection(Protocol):
-    """What aiohttp calls a request handler: one per open socket."""
+    """An open connection; aiohttp's request handler, of which it has one for each socket."""
 
     def force_close(self) -> None: ...
 
 
 class IdleConnections:
-    """Remembers when each connection was last of use; `sweep` closes those of no use for `limit_s`."""
+    """Remembers when each connection last served a request; `sweep` closes those idle for `limit_s` seconds."""
 
     def __init__(self, connections: Callable[[], Iterable[Connection]], limit_s: float) -> None:
         self._connections = connections
@@ -38,7 +38,7 @@ class IdleConnections:
         self._last_use[connection] = now
 
     def sweep(self, now: float) -> int:
-        """Close what rested too long; how many that were."""
+        """Close the connections that were idle too long; return their number."""
         open_now = set(self._connections())
         self._last_use = {one: self._last_use.get(one, now) for one in open_now}
         idle = [one for one, used in self._last_use.items() if one not in self._busy and now - used >= self._limit_s]

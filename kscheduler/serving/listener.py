@@ -1,4 +1,4 @@
-"""An aiohttp application on a socket of its own: TLS with certificates that may be renewed, and no idle connections."""
+"""A listening socket for an aiohttp application, with renewable TLS certificates and closing of idle connections."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-KEEPALIVE_S = 30.0  # a connection that asks nothing, or not to the end, is closed after this
+KEEPALIVE_S = 30.0  # a connection without a complete request is closed after this
 MAX_HEADER = 32 * 1024  # tokens of OpenID providers that name a user's groups pass aiohttp's 8 KiB
 SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen. Port 0 takes a free one; that --secure-port=0 means no server is the caller's business."""
+    """An address to listen on. Port 0 takes a free port; the meaning of --secure-port=0 (no server) is the caller's."""
 
     address: str = "0.0.0.0"
     port: int = 10259
@@ -36,8 +36,8 @@ class Listen:
 
 
 class RequestLog(logging.LoggerAdapter[logging.Logger]):
-    """What aiohttp logs of requests. One that is malformed is the client's fault, anybody can send it, and the parser
-    quotes it: it may be a bearer token. Of such a request only the kind of fault is logged, for those who debug."""
+    """aiohttp's log of requests. Of a malformed request only the kind of fault is logged, at debug level: any client
+    can send one, and the parser's message quotes it, perhaps with a bearer token."""
 
     def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **keywords: Any) -> None:
         if isinstance(exc_info, (HttpProcessingError, RequestPayloadError)):
@@ -53,11 +53,11 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class Listener:
-    """Starts listening with `start`, and leaves no socket behind after `stop`. The application has `note_use`."""
+    """Listens from `start` to `stop`, which closes all sockets. The application must have `note_use` as middleware."""
 
     def __init__(self, listen: Listen, named: str, *, reload_s: float) -> None:
-        """`named`: the address for a message, as the user gave it. `reload_s`: how often certificate files are looked
-        at."""
+        """`named`: the address as configured, for messages. `reload_s`: seconds between checks of certificate files for
+        changes."""
         self._listen = listen
         self._named = named
         self._reload_s = reload_s
@@ -67,14 +67,14 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port in use; InternalError unless started."""
+        """The port in use. Raises InternalError unless listening."""
         if self._runner is None or not self._runner.addresses:
             raise InternalError("the server's port was asked for, but it is not listening")
         return int(self._runner.addresses[0][1])
 
     @web.middleware
     async def note_use(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """A connection whose request is being answered is not idle."""
+        """Mark the connection as busy while its request is answered."""
         connection = request.protocol
         self.idle.begin(connection)
         try:
@@ -83,7 +83,7 @@ class Listener:
             self.idle.end(connection, asyncio.get_running_loop().time())
 
     async def start(self, app: web.Application) -> None:
-        """Listen; ConfigError if the address cannot be had."""
+        """Start listening. Raises ConfigError if the address cannot be bound."""
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -109,7 +109,7 @@ class Listener:
             self._tasks.append(asyncio.ensure_future(self._reload_forever(listen.tls)))
 
     async def stop(self) -> None:
-        """Close all sockets; requests in progress get `SHUTDOWN_S`. Calling it twice, or unstarted, is fine."""
+        """Close all sockets; requests in progress get `SHUTDOWN_S`. May be called twice, or before `start`."""
         runner, self._runner = self._runner, None
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -123,7 +123,7 @@ class Listener:
         return [] if server is None else server.connections
 
     async def _reload_forever(self, context: ServerContext) -> None:
-        """Take up renewed certificate files; what cannot be read is logged, and the old pair serves on."""
+        """Load renewed certificate files; if they cannot be read, log that and keep serving the old pair."""
         failed = ""
         while True:
             await asyncio.sleep(self._reload_s)

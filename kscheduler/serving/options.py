@@ -1,4 +1,4 @@
-"""What flags say about TLS and about who may read the endpoint, as values. Imports nothing that is heavy."""
+"""Values of the flags for TLS, authentication and authorization of the endpoint. Has no expensive imports."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class NamedPair:
-    """A certificate for clients that ask for one of the names: full ones, or with `*` in place of the first part."""
+    """A certificate for clients that request one of `names` by SNI: full names, or with `*` as the first part."""
 
     cert_file: str
     key_file: str
-    names: tuple[str, ...] = ()  # none: those of the certificate
+    names: tuple[str, ...] = ()  # empty: the names in the certificate
 
     @classmethod
     def parse(cls, text: str) -> NamedPair:
-        """From `CERT,KEY` or `CERT,KEY:NAME,...`. ValueError in kube-scheduler's words."""
+        """Parse `CERT,KEY` or `CERT,KEY:NAME,...`. Raises ValueError with kube-scheduler's message."""
         pair, colon, names = (part.strip() for part in text.partition(":"))
         if colon and not names:
             raise ValueError("empty names list is not allowed")
@@ -27,16 +27,16 @@ class NamedPair:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """`--tls-min-version`, `--tls-cipher-suites` and `--tls-sni-cert-key`, as given."""
+    """The values of the flags `--tls-min-version`, `--tls-cipher-suites` and `--tls-sni-cert-key`."""
 
     min_version: str = ""  # "": TLS 1.2
-    cipher_suites: tuple[str, ...] = ()  # none: the defaults
+    cipher_suites: tuple[str, ...] = ()  # empty: the defaults
     named_pairs: tuple[NamedPair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaderOptions:
-    """The `--requestheader-` flags; without a file all of them come from the cluster."""
+    """The `--requestheader-` flags; without `client_ca_file` all of these values are read from the cluster."""
 
     client_ca_file: str = ""
     allowed_names: tuple[str, ...] = ()

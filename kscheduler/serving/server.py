@@ -1,7 +1,7 @@
-"""The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and what others register.
+"""The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and handlers added by other packages.
 
-Every request is authenticated, then authorized. Faults are answered as metav1.Status, as the apiserver answers them.
-Answers are made on the event loop that schedules, so a handler must be short.
+Every request is authenticated, then authorized. Errors are answered as metav1.Status, as the apiserver does.
+Handlers run on the event loop that schedules, so they must be short.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 __all__ = ["Listen", "Server", "status_response"]
 
-RELOAD_S = 60.0  # how often certificate files are looked at
+RELOAD_S = 60.0  # seconds between checks of certificate files
 MAX_BODY = 64 * 1024
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
 class Server:
-    """Starts listening with `start`, and leaves no socket behind after `stop`."""
+    """The HTTP(S) server: listens from `start` to `stop`, which closes all sockets."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Server:
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`config` gives the body of /configz: `{"componentconfig": to_v1(config)}`.
+        """`config` returns the body of /configz: `{"componentconfig": to_v1(config)}`.
 
-        Without `authenticator` all are anonymous; without `authorizer` all may read all.
+        Without `authenticator` every request is anonymous; without `authorizer` every request is allowed.
         """
         self._listen = listen
         self._metrics = metrics
@@ -58,7 +58,7 @@ class Server:
         self._add_own_handlers()
 
     def add_handler(self, path: str, handler: Handler, *, method: str = "GET") -> None:
-        """Answer `path` with `handler`, for those the authorizer lets in; before `start` only."""
+        """Serve `path` with `handler` for authorized requests. Must be called before `start`."""
         if method == "GET":
             self._app.router.add_get(path, handler)
         else:
@@ -66,16 +66,16 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port in use; InternalError unless started."""
+        """The port in use. Raises InternalError unless listening."""
         return self._listener.port
 
     async def start(self) -> None:
-        """Listen; ConfigError if the address cannot be had."""
+        """Start listening. Raises ConfigError if the address cannot be bound."""
         await self._listener.start(self._app)
         log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
 
     async def stop(self) -> None:
-        """Close all sockets; requests in progress get their time. Calling it twice, or unstarted, is fine."""
+        """Close all sockets, after a short time for requests in progress. May be called twice, or before `start`."""
         await self._listener.stop()
 
     @property
@@ -86,7 +86,7 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Authenticate, authorize, answer, and turn every fault into a Status."""
+        """Authenticate and authorize a request, call its handler, and answer every error as a metav1.Status."""
         try:
             user = await self._authenticator.authenticate(_shown(request))
             if user is None:
@@ -133,7 +133,7 @@ class Server:
 
 
 def status_response(status: int, message: str) -> web.Response:
-    """A fault as metav1.Status."""
+    """Return an error response with a metav1.Status as body."""
     body = {
         "kind": "Status",
         "apiVersion": "v1",

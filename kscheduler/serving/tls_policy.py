@@ -1,7 +1,7 @@
-"""Which TLS versions and cipher suites the HTTPS endpoint takes, under the names that Go gives them.
+"""The TLS versions and cipher suites that the HTTPS endpoint accepts, under Go's names.
 
-A suite of TLS 1.3 may be named and changes nothing: Go does not let those be chosen either. The order of a list means
-nothing, as in Go, where the order of preference is fixed.
+Suites of TLS 1.3 may be named without effect: Go does not let them be chosen either. The order of a list has no
+meaning, as in Go, where the order of preference is fixed.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ INSECURE_SUITES = {
 }
 TLS_1_3_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
-# As Go serves without a list: no other suites of CBC, and no exchange of keys by RSA.
+# Go's defaults: no other CBC suites, and no RSA key exchange.
 _DEFAULT_SUITES = ":".join(dict.fromkeys(PREFERRED_SUITES.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """`ciphers` is OpenSSL's list for TLS 1.2 and below."""
+    """TLS settings of the endpoint. `ciphers` is OpenSSL's cipher list for TLS 1.2 and below."""
 
     minimum: int = TLS_1_2
     ciphers: str = f"@SECLEVEL=2:{_DEFAULT_SUITES}"
@@ -61,7 +61,10 @@ class TlsPolicy:
 
 
 def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
-    """From `--tls-min-version` ("" for TLS 1.2) and `--tls-cipher-suites` (none: the defaults). Raises ConfigError."""
+    """Build the policy of `--tls-min-version` ("": TLS 1.2) and `--tls-cipher-suites` (empty: defaults).
+
+    Raises ConfigError for an unknown version or suite.
+    """
     if min_version and min_version not in VERSIONS:
         raise ConfigError(f'unknown tls version "{min_version}"')
     minimum = VERSIONS[min_version] if min_version else TLS_1_2
@@ -69,12 +72,12 @@ def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
     for name in suites:
         if name not in known and name not in TLS_1_3_SUITES:
             raise ConfigError(f"Cipher suite {name} not supported or doesn't exist")
-    # OpenSSL's second level of security, its default here, has no TLS below 1.2: the digests of those are too weak.
+    # OpenSSL's security level 2, its default here, refuses TLS below 1.2, whose digests are too weak.
     level = "@SECLEVEL=2" if minimum >= TLS_1_2 else "@SECLEVEL=0"
     if not suites:
         return TlsPolicy(minimum, f"{level}:{_DEFAULT_SUITES}")
     chosen = [cipher for name, cipher in known.items() if name in suites]
-    if not chosen:  # suites of TLS 1.3 alone: nothing is left for the versions before
+    if not chosen:  # TLS 1.3 suites only: none is left for earlier versions
         minimum, chosen = TLS_1_3, ["ECDHE-ECDSA-AES128-GCM-SHA256"]
     warnings = tuple(f"Use of insecure cipher '{name}' detected." for name in suites if name in INSECURE_SUITES)
     return TlsPolicy(minimum, ":".join([level, *dict.fromkeys(chosen)]), warnings)

@@ -1,8 +1,8 @@
-"""Whose client certificates count at the endpoint: authorities from files, else those that the cluster publishes.
+"""The authorities for client certificates at the endpoint: from files, else those that the cluster publishes.
 
 kube-apiserver writes its own into the ConfigMap kube-system/extension-apiserver-authentication, with the headers of
-its front proxy. Files are looked at again each minute and the ConfigMap is watched, so whatever rotates authorities
-needs no restart. What is missing or broken after a change leaves what was known before in force.
+its front proxy. Files are read again each minute and the ConfigMap is watched, so that rotated authorities need no
+restart. If a changed source is missing or broken, the previous authorities stay in force.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 ROLE = "extension-apiserver-authentication-reader"
-RELOAD_S = 60.0  # how often files are looked at
+RELOAD_S = 60.0  # seconds between reads of the files
 LOOKUP_TIMEOUT_S = 10.0
 
 _decode_strings = json_decoder(tuple[str, ...] | None)
@@ -39,7 +39,7 @@ _CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"  # keys of
 
 
 class EndpointTrust:
-    """`start` it before requests come, `stop` it after them."""
+    """The authorities in force. `start` it before the first request and `stop` it after the last."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class EndpointTrust:
         *,
         on_change: Callable[[Sequence[x509.Certificate]], None] = lambda certificates: None,
     ) -> None:
-        """`client` reads the ConfigMap; `on_change` is given all authorities, each time they change.
+        """`client` reads the ConfigMap; `on_change` is called with all authorities each time they change.
 
         Raises ConfigError for a file that cannot be used.
         """
@@ -61,7 +61,7 @@ class EndpointTrust:
         self._rng = rng
         self._on_change = on_change
         self._bundles: dict[str, Authorities] = {}  # key of the ConfigMap -> the authorities in force
-        self._texts: dict[str, bytes] = {}  # the same -> as PEM
+        self._texts: dict[str, bytes] = {}  # key of the ConfigMap -> the same authorities as PEM
         self._files = {
             key: path for key, path in ((_CLIENTS, options.client_ca_file), (_PROXIES, given.client_ca_file)) if path
         }
@@ -81,7 +81,7 @@ class EndpointTrust:
 
     @property
     def clients(self) -> Authorities | None:
-        """Those whose certificates stand for the user they name."""
+        """The authorities of client certificates, which prove the user they name; None without any."""
         return self._bundles.get(_CLIENTS)
 
     @property
@@ -93,7 +93,10 @@ class EndpointTrust:
         await self._known.wait()
 
     async def start(self) -> None:
-        """ConfigError if the cluster cannot be asked, and `--authentication-tolerate-lookup-failure=false`."""
+        """Start following files and ConfigMap.
+
+        Raises ConfigError if the ConfigMap cannot be read and `--authentication-tolerate-lookup-failure=false`.
+        """
         self._announce()
         if self._looked_up and not self._options.tolerate_lookup_failure:
             try:
@@ -112,7 +115,7 @@ class EndpointTrust:
     # --- files ---
 
     def _read_file(self, key: str, path: str) -> bool:
-        """Whether it changed what is in force. Raises ConfigError."""
+        """Read one file; return True if the authorities in force changed. Raises ConfigError if it cannot be used."""
         flag = f"--{key}"
         try:
             text = read_file(path)
@@ -142,7 +145,7 @@ class EndpointTrust:
     # --- the cluster ---
 
     async def _look_up(self) -> None:
-        """Read the ConfigMap once; that there is none is no failure. Raises APIError."""
+        """Read the ConfigMap once; it may be missing. Raises APIError."""
         try:
             page = await within(
                 LOOKUP_TIMEOUT_S,
@@ -155,7 +158,7 @@ class EndpointTrust:
         self._known.set()
 
     async def _follow_cluster(self) -> None:
-        """Look it up, then watch it, until cancelled."""
+        """Read the ConfigMap, then watch it, until cancelled."""
         if not self._known.is_set():
             try:
                 await self._look_up()
@@ -188,7 +191,7 @@ class EndpointTrust:
         self._apply(new)
 
     def on_delete(self, obj: ConfigMap) -> None:
-        """What was read last stays in force: an apiserver that starts writes it again."""
+        """Keep the last authorities in force: an apiserver writes the ConfigMap again when it starts."""
 
     def _apply(self, config_map: ConfigMap) -> None:
         changed = False
@@ -213,7 +216,7 @@ class EndpointTrust:
     # --- both ---
 
     def _use(self, key: str, text: bytes) -> bool:
-        """Whether it changed what is in force. ValueError, and nothing changes, if it is no bundle."""
+        """Put a PEM bundle in force; return True if it is new. Raises ValueError, changing nothing, for a bad one."""
         if self._texts.get(key) == text:
             return False
         self._bundles[key] = Authorities(text)
@@ -225,7 +228,7 @@ class EndpointTrust:
 
 
 def _headers_of(config_map: ConfigMap) -> tuple[HeaderNames, tuple[str, ...]]:
-    """The headers and the names of proxies that may set them. Raises DecodeError."""
+    """Return the front proxy headers, and the names of proxies that may set them. Raises DecodeError."""
 
     def strings(key: str) -> tuple[str, ...]:
         text = config_map.data.get(key, "")

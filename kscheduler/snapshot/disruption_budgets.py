@@ -1,7 +1,7 @@
 """The PodDisruptionBudgets of the cluster, with their selectors compiled.
 
 A budget whose selector is absent, empty or malformed covers no pod, and a pod without labels is covered by none: both
-are kube-scheduler's reading. Whoever watches budgets reports them here.
+are kube-scheduler's reading. The event handlers of PodDisruptionBudgets report them here.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from kscheduler.errors import DecodeError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Budget:
-    """One budget as preemption reads it."""
+    """A PodDisruptionBudget reduced to what preemption needs of it."""
 
     selector: CompiledLabelSelector
     allowed: int  # disruptions it still allows
     disrupted: frozenset[str]  # names of pods whose disruption the apiserver has counted already
 
     def covers(self, pod: Pod) -> bool:
-        """Would the pod's disruption count against this budget? `pod` is of the budget's namespace."""
+        """Return True if evicting `pod`, which must be in the budget's namespace, counts against this budget."""
         labels = pod.metadata.labels
         return bool(labels) and self.selector.matches(labels or {}) and pod.metadata.name not in self.disrupted
 
 
 class DisruptionBudgets:
     def __init__(self) -> None:
-        self._budgets: dict[str, dict[str, Budget]] = {}  # namespace -> name -> budget that covers something
+        self._budgets: dict[str, dict[str, Budget]] = {}  # namespace -> name -> budget that can cover a pod
 
     def __len__(self) -> int:
         return sum(map(len, self._budgets.values()))
 
     def set(self, budget: PodDisruptionBudget) -> None:
-        """Add a budget, or bring it up to date."""
+        """Add a budget or replace its older version; one that covers no pod is removed."""
         meta, status = budget.metadata, budget.status
         selector = _compile(budget.spec.selector)
         if selector is None:
@@ -47,19 +47,19 @@ class DisruptionBudgets:
         self._budgets.setdefault(meta.namespace, {})[meta.name] = compiled
 
     def remove(self, namespace: str, name: str) -> None:
-        """Unknown ones are ignored."""
+        """Remove a budget; unknown names are ignored."""
         budgets = self._budgets.get(namespace, {})
         budgets.pop(name, None)
         if not budgets:
             self._budgets.pop(namespace, None)
 
     def within(self, namespace: str) -> Collection[Budget]:
-        """The budgets that may cover pods of a namespace."""
+        """Return the PodDisruptionBudgets of a namespace that can cover a pod."""
         return self._budgets.get(namespace, {}).values()
 
 
 def _compile(selector: LabelSelector | None) -> CompiledLabelSelector | None:
-    """None for a selector that covers nothing."""
+    """Compile a budget's selector; None if it is absent, empty or malformed and so covers no pod."""
     try:
         compiled = compile_label_selector(selector, "spec.selector")
     except DecodeError:

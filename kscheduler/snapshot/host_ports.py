@@ -1,4 +1,4 @@
-"""Which host ports are taken where. Few pods want one, so they are kept by port, not by node."""
+"""The host ports that pods hold on each row. Few pods use host ports, so the index is by port, not by node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HostPortIndex:
                 del self._taken[key]
 
     def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
-        """All rows on which at least one of the wanted ports is taken, ascending."""
+        """Return the rows, ascending, on which at least one of the wanted host ports is taken."""
         rows: set[int] = set()
         for port in wanted:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
@@ -43,7 +43,7 @@ class HostPortIndex:
         return sorted(rows)
 
     def conflicts(self, wanted: Iterable[HostPort]) -> dict[int, int]:
-        """Row -> in how many ways a wanted port and one that a pod holds there clash; rows without are absent."""
+        """Return row -> number of conflicts between wanted host ports and those held there; rows of 0 are left out."""
         found: dict[int, int] = {}
         for port in wanted:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
@@ -54,7 +54,7 @@ class HostPortIndex:
 
 
 def clashes(one: HostPort, other: HostPort) -> bool:
-    """Can no node hold both? Not on the same address, nor if either wants every address."""
+    """Return True if one node cannot have both host ports: equal protocol and port, and overlapping addresses."""
     return one[:2] == other[:2] and (one.ip == other.ip or EVERY_ADDRESS in (one.ip, other.ip))
 
 

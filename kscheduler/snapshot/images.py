@@ -1,4 +1,4 @@
-"""Which image is on which nodes, for preferring nodes that need not pull."""
+"""The nodes that have each container image, for ImageLocality's preference of nodes that need not pull."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_SIZE = 1 << 50
 
 
 class ImageState:
-    """One image: its size, and the rows that have it.
+    """The size of one container image and the rows of the nodes that have it.
 
     The size is the one the first node reported, as in kube-scheduler; it stays while any node has the image.
     """
@@ -24,7 +24,7 @@ class ImageState:
         self.size_bytes = max(0, min(size_bytes, MAX_SIZE))
         # Ascending. Nodes name dozens of images, each by two names: a set of rows took 80 bytes a row.
         self._rows: array[int] = array("i")
-        self._is_shown = False  # somebody may hold the array: it must not change any more
+        self._is_shown = False  # `rows` has returned the array, so it must not change any more
         self.version = 0  # bumped when a row comes or goes
 
     def __len__(self) -> int:
@@ -48,21 +48,21 @@ class ImageState:
             self._own().pop(bisect_left(self._rows, row))
 
     def _own(self) -> array[int]:
-        """The array, for changing."""
+        """Return the array of rows for modification, copied first if `rows` has returned it to a caller."""
         if self._is_shown:
             self._rows = array("i", self._rows)
             self._is_shown = False
         return self._rows
 
     def rows(self) -> array[int]:
-        """Ascending int32 row ids, as kernels take them. The array given out does not change."""
+        """Return the rows as ascending int32, as kernels take them. The returned array never changes."""
         self._is_shown = True
         return self._rows
 
 
 class ImageIndex:
     def __init__(self) -> None:
-        self._images: dict[str, ImageState] = {}  # normalised image name -> where it is
+        self._images: dict[str, ImageState] = {}  # normalised image name -> its size and rows
         self.generation = 0  # bumped when an image comes to a row or leaves it
 
     def get(self, name: str) -> ImageState | None:

@@ -1,7 +1,7 @@
-"""One value for each node from outside the cluster's objects: load, temperature, price.
+"""One value for each node that does not come from the API objects: load, temperature, price.
 
-A column has the rows of the node table and follows it: a node that comes is absent (NaN) until a value is set, one
-that goes takes its value along. Whoever owns the values decides which are too old, and sets them to NaN.
+A column has the rows of the node table and follows it: a new node has NaN until a value is set, and the value of a
+removed node is dropped. The owner of the values decides which are too old, and sets them to NaN.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ class MetricColumn(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows with each change, also of which node has which row."""
+        """A number that grows with each change of a value and of the assignment of nodes to rows."""
         ...
 
     @property
     def values(self) -> memoryview:
-        """Doubles by row, NaN where there is none; as long as the node table. Good until the next change."""
+        """The values as doubles by row, NaN for none; as long as the node table. Valid until the next change."""
         ...
 
     @property
     def sampled(self) -> memoryview:
-        """Doubles by row: when the value was sampled, in seconds of the scheduler's clock; not finite where unknown.
+        """Sampling times as doubles by row, in seconds of the scheduler's clock; not finite where unknown.
 
-        As long as `values`, and good until the next change.
+        As long as `values`, and valid until the next change.
         """
         ...
 
     @property
     def least(self) -> float:
-        """Of all values that are there; NaN if none is."""
+        """The smallest value of any node; NaN if there is none."""
         ...
 
     @property
@@ -41,10 +41,10 @@ class MetricColumn(Protocol):
 
     @property
     def window_s(self) -> float:
-        """The time a value is an average over; 0 for a moment."""
+        """The time in seconds that a value is an average over; 0 for an instantaneous value."""
         ...
 
     @property
     def sampled_at(self) -> float:
-        """When the newest sample was taken, in seconds of the scheduler's clock; 0 if there is none."""
+        """The time of the newest sample in seconds of the scheduler's clock; 0 if there is none."""
         ...

@@ -1,6 +1,6 @@
-"""Namespaces and their labels: what namespace selectors of affinity terms are held against.
+"""Namespaces and their labels, which the namespace selectors of affinity terms are matched against.
 
-A namespace that was never reported has unknown labels: no selector of this scheduler's pods finds it, save one of
+A namespace that was never reported has unknown labels: no namespace selector matches it, except one that selects
 all namespaces.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kscheduler.api.labels import CompiledLabelSelector
 
-MAX_KEPT = 4_096  # distinct selectors whose names are remembered
+MAX_KEPT = 4_096  # distinct selectors whose matching namespaces are remembered
 
 
 class Namespaces:
@@ -23,11 +23,11 @@ class Namespaces:
         return len(self._labels)
 
     def get(self, name: str) -> Mapping[str, str] | None:
-        """A namespace's labels; None if it is unknown."""
+        """Return a namespace's labels; None if the namespace is unknown."""
         return self._labels.get(name)
 
     def set(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Add a namespace or replace its labels; True if that changed anything."""
+        """Add a namespace or replace its labels; return True if that changed anything."""
         if self._labels.get(name) == labels:
             return False
         self._labels[name] = dict(labels)
@@ -41,7 +41,7 @@ class Namespaces:
         return True
 
     def selected_by(self, selector: CompiledLabelSelector) -> frozenset[str]:
-        """Names of the known namespaces whose labels match."""
+        """Return the names of the known namespaces whose labels match the selector."""
         found = self._selected.get(selector)
         if found is None:
             if len(self._selected) >= MAX_KEPT:

@@ -1,4 +1,4 @@
-"""A node with pods of its own choosing: for asking what if. The table and its indexes know nothing of it."""
+"""A copy of a node on which pods are added and removed for a dry run, unseen by the node table and its indexes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 @final
 class NodeCopy(NodeInfo):
-    """Shares its row with the node it is a copy of, and keeps the difference; good until the row changes."""
+    """A NodeInfo that reads the original's row and keeps its differences from it; valid until the row changes."""
 
     __slots__ = ("_more", "_more_cpu", "_more_memory", "_request_of")
 
     def __init__(self, original: NodeInfo, request_of: Callable[[PodInfo], PodRequest]) -> None:
-        """`request_of` is the table's."""
+        """`request_of` is `NodeTable.request_of`: pod -> its compiled request."""
         super().__init__(
             original._columns,
             original._resources,
@@ -29,7 +29,7 @@ class NodeCopy(NodeInfo):
         self._request_of = request_of
         self.pods = dict(original.pods)
         self._more: dict[int, int] = {}  # resource column -> how much more is requested here than in the row
-        self._more_cpu = self._more_memory = 0  # the same of what is counted for scoring
+        self._more_cpu = self._more_memory = 0  # as `_more`, for the amounts that scoring counts
         if isinstance(original, NodeCopy):
             self._more.update(original._more)
             self._more_cpu, self._more_memory = original._more_cpu, original._more_memory
@@ -40,7 +40,7 @@ class NodeCopy(NodeInfo):
         self.pods[pod.uid] = pod
 
     def remove(self, pod: PodInfo) -> None:
-        """Raises KeyError for a pod that is not here."""
+        """Remove a pod from the copy. Raises KeyError for a pod that is not on it."""
         self._count(self.pods.pop(pod.uid), -1)
 
     def _count(self, pod: PodInfo, by: int) -> None:

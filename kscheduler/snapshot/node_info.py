@@ -1,4 +1,4 @@
-"""One node as plugins see it: the API object, its pods, and what is left on it."""
+"""One node as plugins see it: the API object, its pods, and its free resources."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class NodeInfo:
 
     @property
     def requested(self) -> Resources:
-        """What the pods on this node request, in the units of `Resources`."""
+        """The sum of the requests of all pods on this node, in the units of `Resources`."""
         amounts = {name: self.requested_of(column) for column, name in enumerate(self._resources.names)}
         scalars = {name: amount for name, amount in list(amounts.items())[EPHEMERAL_STORAGE + 1 :] if amount}
         return Resources(amounts["cpu"], amounts["memory"], amounts["ephemeral-storage"], scalars)
 
     @property
     def non_zero_requested(self) -> tuple[int, int]:
-        """(cpu milli, memory bytes) with the scoring defaults for containers that request nothing."""
+        """Requested (cpu milli, memory bytes), with the scoring defaults for containers that request nothing."""
         return self._columns.non_zero_cpu(self.row), self._columns.non_zero_memory(self.row)
 
     def requested_of(self, column: int) -> int:
-        """What the pods on this node request of one resource column."""
+        """Return what the pods on this node request in total of the resource in `column`."""
         return self._columns.requested(self.row, column)
 
     def free(self, column: int) -> int:
-        """Allocatable minus requested of one resource column; negative when overcommitted."""
+        """Return allocatable minus requested of the resource in `column`; negative when overcommitted."""
         return self._columns.allocatable(self.row, column) - self.requested_of(column)
 
     def __repr__(self) -> str:

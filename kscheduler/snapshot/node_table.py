@@ -1,7 +1,7 @@
-"""The cluster as a table: one row a node; indexes by profile, port, volume, image, topology domain and kind of pod.
+"""The cluster as a table: one row a node; indexes by node class, port, volume, image, topology domain, kind of pod.
 
-Rows are stable while a node lives and are reused afterwards. Everything that scheduling reads about nodes is here
-and is changed here only, so the indexes agree by construction (`check` proves it).
+A node keeps its row while it exists; the row is reused afterwards. Everything that scheduling reads about nodes is
+here and is changed here only, so the indexes agree by construction (`check` asserts it).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kscheduler.snapshot.volume_users import VolumeUsers
 
 
 class PodWatcher(Protocol):
-    """Must not fail: the table is in the middle of a change."""
+    """A listener for pods put on and taken off nodes. Its methods must not raise: the table is half changed then."""
 
     def pod_added(self, row: int, pod: PodInfo) -> None: ...
 
@@ -52,7 +52,7 @@ class NodeTable:
         self._rows: dict[str, int] = {}  # node name -> row
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
         self.static_generation = 0
-        self.pod_watchers: list[PodWatcher] = []  # are told of each pod that comes to a node or goes
+        self.pod_watchers: list[PodWatcher] = []  # notified of each pod put on or taken off a node
         # Rows whose node appeared, left, or changed in any way that plugins can see.
         self.node_changes = RowLog()
 
@@ -75,25 +75,25 @@ class NodeTable:
         return self._infos[row] if 0 <= row < len(self._infos) else None
 
     def at(self, row: int) -> NodeInfo:
-        """The node in a row. Raises InternalError for a row without one."""
+        """Return the node in a row. Raises InternalError for a row without a node."""
         info = self.find(row)
         if info is None:
             raise InternalError(f"expected a node in row {row}, found none among {len(self._infos)} rows")
         return info
 
     def names_at(self, rows: Iterable[int]) -> list[str]:
-        """The names of the nodes in these rows, each of which must have one."""
+        """Return the names of the nodes in `rows`, each of which must have a node."""
         infos = self._infos
         return [info.node.metadata.name for row in rows if (info := infos[row]) is not None]
 
     def note_change(self, name: str) -> None:
-        """The node has changed in what is not kept here."""
+        """Log a node as changed in what plugins see but the table does not keep; unknown names are ignored."""
         row = self._rows.get(name)
         if row is not None:
             self.node_changes.add(row)
 
     def request_of(self, pod: PodInfo) -> PodRequest:
-        """What a pod takes from a node: for filtering and for accounting."""
+        """Return a pod's compiled request: the resources it takes from a node, for filtering and for accounting."""
         resources = pod.resources
         return self.resources.compile(resources.total, resources.non_zero_cpu_milli, resources.non_zero_memory)
 
@@ -148,7 +148,7 @@ class NodeTable:
         return info
 
     def remove_node(self, name: str) -> list[PodInfo]:
-        """Take a node out; returns the pods that were on it, which the caller still has to keep."""
+        """Remove a node; return the pods that were on it, which the caller has to keep track of."""
         row = self._rows.pop(name)
         info = self.at(row)
         pods = list(info.pods.values())
@@ -186,7 +186,7 @@ class NodeTable:
     # --- pods ---
 
     def add_pod(self, info: NodeInfo, pod: PodInfo, *, counted: bool = False) -> None:
-        """Count a pod on a node; it may overcommit the node, as reality can. `counted`: the columns have it already."""
+        """Put a pod on a node, even if that overcommits the node. `counted`: the columns already include the pod."""
         if not counted:
             self.columns.add_pod(info.row, self.request_of(pod))
         if pod.host_ports:
@@ -209,11 +209,11 @@ class NodeTable:
         self._tell_removed(info.row, pod)
 
     def recount(self, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> None:
-        """Make columns and indexes say again what the objects say, after a change that was broken off.
+        """Rebuild columns and indexes from the objects, after a change that failed halfway.
 
-        `pods_on`: node name -> pod uid -> pod; all that there are. Rows stay. O(pods), some 10 us each.
+        `pods_on`: node name -> pod uid -> pod, of all pods on nodes. Nodes keep their rows. O(pods), some 10 us each.
         """
-        # 1. The indexes, from nothing: what is kept of them elsewhere is looked up again.
+        # 1. The indexes, rebuilt from nothing: what others derived from them is looked up again.
         self.ports.clear()
         self.volume_users.clear()
         self.counters.clear()
@@ -222,7 +222,7 @@ class NodeTable:
             before, pods = dict(info.pods), pods_on.get(info.name, {})
             info.pods.clear()
             info.pods.update(pods)
-            # 2. The columns: only rows that are wrong change, so that what the compiled core knows of others stays.
+            # 2. The columns: only wrong rows change, so that what the kernels derived from the others stays valid.
             self._recount_row(info)
             for pod in pods.values():
                 self.ports.add(info.row, pod.host_ports)
@@ -230,7 +230,7 @@ class NodeTable:
                 self.counters.add_pod(info.row, pod)
                 self.priorities.add(pod)
             self.volume_users.tell(info.row)
-            # 3. Those who follow pods hear of the difference.
+            # 3. The pod watchers are notified of the difference.
             for uid in before.keys() - pods.keys():
                 self._tell_removed(info.row, before[uid])
             for uid in pods.keys() - before.keys():
@@ -275,7 +275,7 @@ class NodeTable:
     # --- self-test ---
 
     def check(self) -> None:
-        """Assert that columns and indexes say what the objects say. Raises InternalError at the first difference."""
+        """Assert that columns and indexes agree with the objects. Raises InternalError at the first difference."""
         for info in self:
             if self._rows.get(info.name) != info.row:
                 raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")

@@ -1,8 +1,8 @@
-"""Which pods belong together because a Service or a controller says so: for pods that state no spread constraints.
+"""Selectors of the Services and controllers that own a pod, for the default topology spread constraints.
 
 A pod's selector is that of all services that match it, merged with that of the ReplicationController, ReplicaSet or
-StatefulSet that controls it. A pod that none of them knows has none. Whoever watches these objects reports them here;
-without such reports no pod belongs to anything.
+StatefulSet that controls it. A pod that none of them selects has none. The event handlers of these kinds report them
+here; without such reports no pod has a selector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPLICA_SET = ("apps/v1", "ReplicaSet")
 STATEFUL_SET = ("apps/v1", "StatefulSet")
 CONTROLLERS = frozenset({REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET})
 
-MAX_KEPT = 16_384  # answers about pods that look alike
+MAX_KEPT = 16_384  # selectors kept, one for each namespace, labels and controller of pods
 
 _Kind = tuple[str, str]  # apiVersion, kind
 
@@ -27,11 +27,11 @@ _Kind = tuple[str, str]  # apiVersion, kind
 class OwnerSelectors(Protocol):
     @property
     def generation(self) -> int:
-        """Another number when an answer may have changed."""
+        """A number that changes when an answer of `selector_of` may have changed."""
         ...
 
     def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
-        """Which pods are this one's fellows; None if nothing says so."""
+        """Return the selector of the pods with the same Services and controller; None if the pod has neither."""
         ...
 
 
@@ -40,13 +40,13 @@ class Owners:
         self._services: dict[str, dict[str, Mapping[str, str]]] = {}  # namespace -> service -> its selector
         # (kind, namespace, name) -> selector; one that cannot be read counts as none
         self._controllers: dict[tuple[_Kind, str, str], CompiledLabelSelector] = {}
-        self._found: dict[Hashable, CompiledLabelSelector | None] = {}  # look of a pod -> its selector
-        self.generation = 0  # bumped when an answer may have changed
+        self._found: dict[Hashable, CompiledLabelSelector | None] = {}  # (namespace, labels, controller) -> selector
+        self.generation = 0  # bumped when a selector may have changed
 
-    # --- what the watch says ---
+    # --- reports of the event handlers ---
 
     def set_service(self, namespace: str, name: str, selector: Mapping[str, str] | None) -> None:
-        """A service without a selector matches no pod."""
+        """Add or update a Service; one with `selector` None matches no pod."""
         if self._services.get(namespace, {}).get(name) == selector:
             return
         self.remove_service(namespace, name)
@@ -61,7 +61,7 @@ class Owners:
             self._services.pop(namespace, None)
 
     def set_controller(self, kind: _Kind, namespace: str, name: str, selector: LabelSelector | None) -> None:
-        """`kind` is one of CONTROLLERS; a ReplicationController's selector is all match_labels."""
+        """Add or update a controller, `kind` in CONTROLLERS; a ReplicationController has match_labels only."""
         try:
             compiled = compile_label_selector(selector, "spec.selector")
         except DecodeError:
@@ -106,7 +106,7 @@ class Owners:
             kind = (owner.api_version, owner.kind)
             found = self._controllers.get((kind, namespace, owner.name))
             added = (found and found.requirements) or ()
-            if kind == REPLICATION_CONTROLLER:  # its labels take the place of a service's; others hold beside them
+            if kind == REPLICATION_CONTROLLER:  # its values replace a service's; other kinds add theirs
                 requirements |= {requirement.key: requirement for requirement in added}
                 added = ()
         all_of = (*(requirements[key] for key in sorted(requirements)), *added)
@@ -114,5 +114,5 @@ class Owners:
 
 
 def controller_of(pod: Pod) -> OwnerReference | None:
-    """Who says of itself that it manages the pod."""
+    """Return the pod's owner reference with `controller: true`, or None."""
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)

@@ -1,14 +1,14 @@
-"""How many pods that a question counts are on each row, kept up to date as pods come and go.
+"""Counts of pods by row, one for each question such as a selector, kept up to date as pods come and go.
 
-A question is a key and a function that weighs a group of pods: 0 leaves it out, 1 counts each of its pods. It is
-asked once for each group, when the counter is next used after the group appeared; from then on a pod that comes or
-goes changes the counters of its group and nothing else. Two kinds of groups are counted, by the same code: label
-classes (which pods does a selector match?) and holders of affinity terms (which existing terms mean this pod?).
+A question is a key and a function that weighs a group of pods: 0 leaves it out, 1 counts each of its pods. The
+function is called once for each group, when the counter is next used after the group appeared; from then on a pod
+that comes or goes only changes the counters of its group. Two kinds of groups are counted, by the same code: label
+classes (which pods does a selector match?) and holders of affinity terms (which existing terms match this pod?).
 
-A question can name tokens (labels, namespaces) without which nothing matches; then only the groups that an index has
-under those are asked about. That matters when each of thousands of workloads has labels and terms of its own.
+A question can name tokens (labels, namespaces) without which nothing matches; then only the groups indexed under
+those tokens are weighed. That matters when each of thousands of workloads has labels and terms of its own.
 
-A counter is good until the next question: ask again each time. Those not asked for longest are given up for room.
+A counter is valid until the next question: get it again each time. The least recently used are dropped for room.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BYTES_PER_ROW = 8
 BYTES_WITH_TALLY = BYTES_PER_ROW + 10
 MAX_TALLIES = 8  # of one counter: ways in which one question is summed by domain
 
-# Lists of tokens; what a question counts has at least one token of each.
+# Returns lists of tokens; each group that a question counts has at least one token of each list.
 Narrow = Callable[[], Sequence[Sequence[Token]]]
 
 G = TypeVar("G", bound=PodGroup)
@@ -41,15 +41,15 @@ G = TypeVar("G", bound=PodGroup)
 
 @final
 class RowCounter:
-    """One question's answer: `values` is array('q'), row -> weighed number of pods; a dead row holds 0."""
+    """The counts for one question: `values` is array('q'), row -> weighted number of pods; 0 for a row without node."""
 
     __slots__ = ("_tallies", "_told", "groups", "seen", "total", "values")
 
     def __init__(self) -> None:
         self.values: array[int] = array("q")
         self.total = 0  # of all rows
-        self.groups: set[PodGroup] = set()  # what is counted
-        self.seen = -1  # id of the last group this question was asked about
+        self.groups: set[PodGroup] = set()  # the groups counted
+        self.seen = -1  # id of the last group weighed for this question
         self._tallies: dict[Hashable, _Kept] = {}  # way to sum -> sums
         self._told: list[Callable[[int, int], None]] = []  # `add` of each tally
 
@@ -62,16 +62,16 @@ class RowCounter:
             tell(row, amount)
 
     def reach(self, rows: int) -> None:
-        """Make `values` at least so long."""
+        """Grow `values` to at least `rows` entries."""
         if rows > len(self.values):
             missing = max(rows, 2 * len(self.values)) - len(self.values)
             self.values.frombytes(bytes(BYTES_PER_ROW * missing))
 
     def tally(self, way: Hashable, nodes: int, build: Callable[[DomainTally], None]) -> DomainTally:
-        """This question's sums by domain, kept up to date. `way` says by which domains and on which nodes.
+        """Return the sums of this counter by topology domain, kept up to date. `way` names the domains and the nodes.
 
-        `build` sums anew, which is needed when `nodes`, the table's static generation, is another. A tally that was
-        given up for room is no longer good: ask again.
+        `build` fills the tally again, which is needed when `nodes`, the table's static generation, has changed. A
+        tally that was dropped for room is no longer valid: call this method again.
         """
         found = self._tallies.get(way)
         if found is None:
@@ -85,7 +85,7 @@ class RowCounter:
         return found.tally
 
     def give_up(self) -> None:
-        """Nobody keeps this counter up to date any more."""
+        """Drop the tallies and mark them invalid: this counter is not updated any more."""
         for way in list(self._tallies):
             self._give_up(way)
 
@@ -95,10 +95,10 @@ class RowCounter:
         tally.give_up()
 
     def check_tallies(self, nodes: int) -> None:
-        """Assert that they say what summing anew would. Raises InternalError."""
+        """Assert that the valid tallies equal newly built ones. Raises InternalError."""
         for way, kept in self._tallies.items():
             if kept.nodes != nodes or not kept.tally.is_good:
-                continue  # nobody asks it before it is built again
+                continue  # it is not read before it is built again
             fresh = DomainTally()
             kept.build(fresh)
             found, expected = _told_by(kept.tally), _told_by(fresh)
@@ -107,7 +107,7 @@ class RowCounter:
 
 
 class _Kept:
-    """A tally, the state of the nodes that it was built for, and how."""
+    """A tally, the static generation of the nodes it was built for, and the function that builds it."""
 
     __slots__ = ("build", "nodes", "tally")
 
@@ -123,7 +123,7 @@ def _told_by(tally: DomainTally) -> tuple[int, int, int, list[int | None]]:
 
 @final
 class GroupCounters(Generic[G]):
-    """All groups of one kind, and the counters over them."""
+    """All pod groups of one kind (label classes or term holders), and the counters over them."""
 
     def __init__(self, columns: NodeColumns, make: Callable[[int, Hashable], G]) -> None:
         self._columns = columns
@@ -146,11 +146,11 @@ class GroupCounters(Generic[G]):
 
     @property
     def vanished(self) -> int:
-        """How many groups have lost their last pod so far."""
+        """The number of groups that have lost their last pod so far."""
         return self._vanished
 
     def since(self, seen: int) -> list[G]:
-        """The groups that appeared after the one with the id `seen`, some of which may be gone again."""
+        """Return the groups that appeared after the group with id `seen`; some may have lost all their pods since."""
         if seen >= self.last_id:
             return []
         return self._appeared[bisect_right(self._appeared, seen, key=lambda group: group.id) :]
@@ -158,7 +158,7 @@ class GroupCounters(Generic[G]):
     # --- pods come and go ---
 
     def clear(self) -> None:
-        """No pod on any row, and no counter; ids go on, so that groups which appear again are news to everybody."""
+        """Remove all groups and counters. Ids are not reused, so readers see groups that appear again as new."""
         for counter in self._kept.values():
             counter.give_up()
         self._kept.clear()
@@ -168,7 +168,7 @@ class GroupCounters(Generic[G]):
         self._index.clear()
 
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
-        """`count` pods (or statements of a term), at least 1, came to a row."""
+        """Add `count` (at least 1) pods, or statements of a term, of the group `key` to a row."""
         group = self._groups.get(key)
         if group is None:
             group = self._appear(key)
@@ -214,10 +214,10 @@ class GroupCounters(Generic[G]):
     # --- questions ---
 
     def counter(self, key: Hashable, weigh: Callable[[G], int], narrow: Narrow | None = None) -> RowCounter:
-        """The counter for a question, up to date and at least as long as the table has rows.
+        """Return the counter for a question, up to date and at least as long as the table has rows.
 
-        `weigh` must depend on the key and the group's identity alone: it is not asked again. `narrow` gives lists of
-        tokens; a group is asked about only if one of the lists, whichever is shortest, finds it.
+        `weigh` must depend on the key and the group's identity alone: it is called once for a group. `narrow` returns
+        lists of tokens; only the groups indexed under the list that finds the fewest are weighed.
         """
         found = self._kept.get(key)
         if found is None:
@@ -242,7 +242,7 @@ class GroupCounters(Generic[G]):
         counter.seen = self.last_id
 
     def _find(self, narrowings: Sequence[Sequence[Token]], seen: int) -> Iterable[G]:
-        """The groups that the cheapest list of tokens finds, of those that appeared after the id `seen`."""
+        """Return the groups with an id above `seen` that are indexed under the list of tokens that finds the fewest."""
         found: dict[G, None] = {}
         for token in self._cheapest(narrowings):
             for group in reversed(self._index.get(token, {})):
@@ -252,7 +252,7 @@ class GroupCounters(Generic[G]):
         return found
 
     def _cheapest(self, narrowings: Sequence[Sequence[Token]]) -> Sequence[Token]:
-        """The list that finds the fewest groups."""
+        """Return the list of tokens under which the fewest groups are indexed."""
         if len(narrowings) == 1:
             return narrowings[0]
         return min(narrowings, key=lambda tokens: sum(len(self._index.get(token, ())) for token in tokens))
@@ -268,7 +268,7 @@ class GroupCounters(Generic[G]):
     # --- self-test ---
 
     def check(self, expected: dict[Hashable, dict[int, int]], nodes: int) -> None:
-        """Assert that groups hold `expected` (key -> row -> count) and counters their groups. Raises InternalError.
+        """Assert that groups equal `expected` (key -> row -> count) and counters their groups. Raises InternalError.
 
         `nodes`: the table's static generation.
         """
@@ -294,12 +294,12 @@ class GroupCounters(Generic[G]):
 
 @final
 class PodCounters:
-    """The pods of all nodes as label classes and as holders of terms, with the counters over both."""
+    """The pods on all nodes, grouped by label class and by stated affinity term, with the counters over both."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
         self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, self._term_holders)
-        # Keys of labels that terms held by pods have read so far: other labels make no difference to them.
+        # Label keys that terms stated by pods have read so far: other labels make no difference to these terms.
         self.label_keys_of_terms: set[str] = set()
 
     def clear(self) -> None:
@@ -317,11 +317,11 @@ class PodCounters:
             self.by_terms.remove(term, row, count)
 
     def counter(self, key: Hashable, weigh: Callable[[LabelClass], int], narrow: Narrow | None = None) -> RowCounter:
-        """Pods by what they look like. `key` stands for `weigh` and `narrow`: equal keys must weigh alike."""
+        """Return a counter of pods by label class. Equal keys must come with equal `weigh` and `narrow`."""
         return self.by_labels.counter(key, weigh, narrow)
 
     def holders(self, key: Hashable, weigh: Callable[[TermHolders], int], narrow: Narrow | None = None) -> RowCounter:
-        """Pods by the affinity terms they state. `key` stands for `weigh` and `narrow`: equal keys must weigh alike."""
+        """Return a counter of pods by the affinity terms they state; `key`, `weigh` and `narrow` as for `counter`."""
         return self.by_terms.counter(key, weigh, narrow)
 
     def _term_holders(self, id: int, key: Hashable) -> TermHolders:
@@ -331,7 +331,7 @@ class PodCounters:
 
 
 def counts_alike(old: PodInfo, new: PodInfo) -> bool:
-    """Would moving from one to the other change no counter?"""
+    """Return True if replacing a pod's version `old` by `new` changes no counter."""
     before, after = old.pod.metadata, new.pod.metadata
     return (
         (before.labels or {}) == (after.labels or {})

@@ -1,4 +1,4 @@
-"""A pod with what every decision asks of it, worked out once.
+"""A pod with the values that every decision reads, computed once.
 
 Building a PodInfo parses its quantities: a malformed pod fails here, with the path of the field, and nowhere later.
 """
@@ -56,26 +56,26 @@ class PodInfo:
         self.host_ports = host_ports(pod)
         # Does it name claims or disks? Most pods name only what the kubelet makes: tokens, ConfigMaps and the like.
         self.uses_storage = any(map(is_storage, pod.spec.volumes or ()))
-        self.signature: object | None = None  # what the framework's plugins see in it, kept by the framework
+        self.signature: object | None = None  # decides the pod class; set by the framework
         # Compiled when first asked for; most pods have none.
         self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
         self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = () if pod.spec.affinity is None else None
 
     @property
     def key(self) -> str:
-        """Made when asked for: kept, it would be a tenth of what a pod takes."""
+        """namespace/name, built on each access: stored, it would be a tenth of a PodInfo's memory."""
         return self.pod.key
 
     @property
     def affinity(self) -> PodAffinityTerms:
-        """The pod's affinity to other pods; what is malformed in it is left out, and told by its `fault`."""
+        """The pod's compiled (anti-)affinity terms; malformed ones are left out and reported in `fault`."""
         if self._affinity is None:
             self._affinity = compile_pod_affinity(self.pod)
         return self._affinity
 
     @property
     def held_terms(self) -> tuple[tuple[HeldTerm, int], ...]:
-        """(term, how often the pod states it): what pods that come later are held against."""
+        """(affinity term, how often the pod states it), of the terms that later pods are matched against."""
         if self._held_terms is None:
             self._held_terms = self.affinity.held_counts
         return self._held_terms
@@ -85,7 +85,7 @@ class PodInfo:
 
 
 def is_storage(volume: Volume) -> bool:
-    """Is the volume a claim or a disk that the plugins for volumes look at?"""
+    """Return True for a volume that the plugins for volumes look at: a claim or a disk."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -97,7 +97,7 @@ def is_storage(volume: Volume) -> bool:
 
 
 def is_disk(volume: Volume) -> bool:
-    """Is the volume of one of the four in-tree kinds that pods cannot always share?"""
+    """Return True for a volume of the four in-tree kinds of disks that pods cannot always share."""
     return not (
         volume.gce_persistent_disk is None
         and volume.aws_elastic_block_store is None
@@ -107,7 +107,7 @@ def is_disk(volume: Volume) -> bool:
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports a pod takes on its node: those of containers and of init containers that keep running."""
+    """Return the host ports a pod takes on its node: those of containers and of restartable init containers."""
     found: list[HostPort] = []
     for container in pod.spec.containers:
         if container.ports:

@@ -1,8 +1,8 @@
-"""Pods on nodes, grouped so that a question about pods is asked once for a group, not once for a pod.
+"""Pods on nodes, grouped so that a selector is matched once for a group, not once for a pod.
 
 A label class holds the pods of one namespace with the same labels; terminating pods are a class of their own, since
 topology spread leaves them out and pod affinity does not. Term holders are the pods that state one (anti-)affinity
-term. Both say how many of them are on which row. A group lives while it has pods; one that comes again is new.
+term. Both count their pods by row. A group exists while it has pods; one that appears again is a new group.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kscheduler.api.pod_affinity import HeldTerm, namespace_token
 if TYPE_CHECKING:
     from kscheduler.snapshot.pod_counters import RowCounter
 
-# Where a group is found that nothing else would find; no label has such a key.
+# The token of groups without any other token; no label has such a key.
 ANYWHERE: Token = ("*", "")
 
 LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is the pod terminating?
 
 
 class PodGroup:
-    """Pods that a question cannot tell apart."""
+    """Pods that every question of `pod_counters` treats equally: a label class, or the holders of one affinity term."""
 
     __slots__ = ("counted_by", "found_by", "id", "key", "rows")
 
@@ -32,11 +32,11 @@ class PodGroup:
         self.id = id  # ascending in order of appearance, never used again
         self.key = key
         self.rows: dict[int, int] = {}  # row -> how many are there, never 0
-        self.counted_by: dict[RowCounter, int] = {}  # counter -> what it counts one of these as, never 0
-        self.found_by: Sequence[Token] = ()  # where the index has it
+        self.counted_by: dict[RowCounter, int] = {}  # counter -> weight of one of these pods in it, never 0
+        self.found_by: Sequence[Token] = ()  # the tokens the index has it under
 
     def narrowings(self) -> Sequence[Sequence[Token]]:
-        """Lists of tokens; the group can be found by all tokens of any one list."""
+        """Return lists of tokens; it suffices to index the group under all tokens of any one list."""
         return ()
 
 
@@ -76,11 +76,11 @@ class TermHolders(PodGroup):
 
 
 def pod_tokens(namespace: str, labels: Mapping[str, str]) -> list[Token]:
-    """What a pod can be found by, and by what it finds the terms that mean it."""
+    """Return the tokens a pod is indexed under, and under which the affinity terms that match it are."""
     return [namespace_token(namespace), *labels.items(), ANYWHERE]
 
 
 def label_key(pod: Pod) -> LabelKey:
-    """What decides the label class of a pod."""
+    """Return the key of a pod's label class: namespace, labels, and whether the pod is terminating."""
     meta = pod.metadata
     return meta.namespace, frozenset((meta.labels or {}).items()), meta.deletion_timestamp is not None

@@ -1,4 +1,4 @@
-"""How many pods on nodes there are of each priority: whether anybody could be preempted at all."""
+"""The number of pods on nodes by priority, which shows if preemption could find any victim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Priorities:
-    """Counted by whoever puts pods on nodes. Clusters know few priorities."""
+    """Counts by priority, updated by the node table. Clusters have few distinct priorities."""
 
     __slots__ = ("_pods",)
 
@@ -34,5 +34,5 @@ class Priorities:
             del self._pods[pod.priority]
 
     def check(self, expected: Counter[int]) -> None:
-        """Assert that the pods counted are these."""
+        """Assert that the counts equal `expected`: priority -> pods. Raises AssertionError."""
         assert self._pods == expected, f"priorities counted {self._pods}, the pods have {dict(expected)}"

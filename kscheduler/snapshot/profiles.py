@@ -1,8 +1,8 @@
-"""Node profiles: nodes that look alike to everything that reads labels, taints and the unschedulable bit.
+"""Node classes (here NodeProfile): nodes with equal labels, taints and unschedulable bit.
 
-Plugins that read only those are asked once for a profile, not once for a node, and their answers are kept here as
-one byte (or one integer) a profile, which a kernel then gathers through the profile column. The hostname label
-differs on every node, so it is left out of a profile: a term that reads it is judged node by node
+Plugins that read only those are called once for a class, not once for a node, and their answers are kept here as
+one byte (or one integer) a class, which a kernel then gathers through the profile column. The hostname label
+differs on every node, so it is left out of a class: a term that reads it is evaluated node by node
 (`reads_hostname`).
 """
 
@@ -30,7 +30,7 @@ class NodeProfile:
 
 
 class _Answers(Protocol):
-    """An array that grows: what bytearray and array('q') have in common."""
+    """A growing array: the common interface of bytearray and array('q')."""
 
     def append(self, value: int, /) -> None: ...
     def __len__(self) -> int: ...
@@ -40,10 +40,10 @@ A = TypeVar("A", bound=_Answers)
 
 
 class ProfileMemo(Generic[A]):
-    """Answers a plugin gave about profiles: key of the question -> answer for each profile id.
+    """A plugin's answers about node classes: key of the question -> answer for each node class id.
 
-    An entry is filled up when new profiles have appeared since; all entries are dropped when a profile id is given
-    to another profile.
+    An entry is extended when node classes have appeared since; all entries are dropped when an id is reused for
+    another node class.
     """
 
     def __init__(self, profiles: Profiles, empty: Callable[[], A]) -> None:
@@ -53,7 +53,7 @@ class ProfileMemo(Generic[A]):
         self._epoch = profiles.epoch
 
     def answers(self, key: Hashable, ask: Callable[[NodeProfile], int]) -> A:
-        """For each profile id, `ask(profile)`; asked only for those not asked before under this key."""
+        """Return `ask(node class)` by class id; `ask` is called only for classes without an answer under this key."""
         if self._epoch != self._profiles.epoch:
             self._kept.clear()
             self._epoch = self._profiles.epoch
@@ -70,13 +70,13 @@ class ProfileMemo(Generic[A]):
 
 
 class Profiles:
-    """All profiles in use, numbered from 0 without gaps large enough to matter."""
+    """All node classes in use, with ids from 0; ids of unused classes are reused."""
 
     def __init__(self) -> None:
-        self._by_look: dict[Hashable, NodeProfile] = {}  # look -> profile
+        self._by_look: dict[Hashable, NodeProfile] = {}  # (labels, taints, unschedulable) -> profile
         self._all: list[NodeProfile] = []  # profile id -> profile
         self._users: list[int] = []  # profile id -> nodes that have it
-        self._free: list[int] = []  # ids nobody uses any more
+        self._free: list[int] = []  # ids without nodes
         self.epoch = 0  # bumped when an id is reused: older answers under that id are void
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Profiles:
         return self._all[start:] if start < len(self._all) else []
 
     def acquire(self, node: Node) -> NodeProfile:
-        """The profile of a node, counted as used by it until `release`."""
+        """Return the class of a node and count the node as its user until `release`."""
         labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != HOSTNAME}
         taints = tuple(node.spec.taints or ())
         look = (frozenset(labels.items()), taints, node.spec.unschedulable)
@@ -114,9 +114,9 @@ class Profiles:
         return profile
 
     def verdict_memo(self) -> ProfileMemo[bytearray]:
-        """A memo of small verdicts: 0 pass, else why not."""
+        """Return a memo of filter answers of one byte a node class: 0 passes, any other value is the reason."""
         return ProfileMemo(self, bytearray)
 
     def value_memo(self) -> ProfileMemo[array[int]]:
-        """A memo of raw scores."""
+        """Return a memo of raw scores, one int64 for each node class."""
         return ProfileMemo(self, lambda: array("q"))

@@ -1,7 +1,7 @@
-"""Resource names and the columns that hold them, and pods' requests in terms of those columns.
+"""Resource names and their columns, and pods' requests in terms of those columns.
 
-cpu (milli), memory and ephemeral-storage (bytes) have fixed columns; every other resource gets one when it is
-first met, and keeps it.
+cpu (milli), memory and ephemeral-storage (bytes) have fixed columns; every other resource gets one when a node or
+a pod first names it, and keeps it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kscheduler.api.resources import Resources
 MAX_COMPILED = 65_536
 
 # Amounts are capped here: 2^54 bytes is 16 PiB, beyond any machine, and the sum over a node's pods stays below 2^62,
-# as the columns want it. A pod that asks for more fits nowhere, since a node's own amount is capped one below.
+# as the columns require. A pod that requests more fits nowhere, since a node's own amount is capped one below.
 MAX_REQUEST = 1 << 54
 MAX_ALLOCATABLE = MAX_REQUEST - 1
 
@@ -28,7 +28,7 @@ class ResourceColumns:
         self._compiled: dict[_Shape, PodRequest] = {}  # request shape -> the one object that stands for it
 
     def column(self, name: str) -> int:
-        """The column of a resource, made if need be."""
+        """Return the column of a resource, added if it has none yet."""
         found = self._column.get(name)
         if found is None:
             found = self._columns.add_resource()
@@ -37,11 +37,11 @@ class ResourceColumns:
         return found
 
     def find(self, name: str) -> int | None:
-        """The column of a resource, or None if neither a node nor a pod has named it yet."""
+        """Return the column of a resource, or None if neither a node nor a pod has named it yet."""
         return self._column.get(name)
 
     def compile(self, resources: Resources, non_zero_cpu: int, non_zero_memory: int) -> PodRequest:
-        """A request as kernels take it; equal requests give the same object."""
+        """Return a request as kernels take it; equal requests return one shared object."""
         scalars = tuple(resources.scalars.items()) if resources.scalars else ()
         shape = (
             resources.cpu_milli,
@@ -60,7 +60,7 @@ class ResourceColumns:
         return found
 
     def entries(self, resources: Resources) -> list[tuple[int, int]]:
-        """(column, amount) in column order, amounts above zero only, capped at MAX_REQUEST."""
+        """Return (column, amount) in column order, amounts above zero only, capped at MAX_REQUEST."""
         amounts = {
             CPU: resources.cpu_milli,
             MEMORY: resources.memory,

@@ -1,10 +1,10 @@
-"""Which rows have changed, for readers that come back now and then: the latest changes, by number."""
+"""A log of changed rows: each reader remembers the change count and later asks for the rows changed since."""
 
 from __future__ import annotations
 
 from array import array
 
-MAX_KEPT = 8_192  # whoever missed more looks at all rows
+MAX_KEPT = 8_192  # a reader that missed more changes has to read all rows
 
 
 class RowLog:
@@ -22,7 +22,7 @@ class RowLog:
         self._rows.append(row)
 
     def since(self, count: int) -> list[int] | None:
-        """The rows that changed since there were so many changes, ascending; None if that is not known any more."""
+        """Return the rows changed after the first `count` changes, ascending; None if the log has dropped some."""
         if count < self._first:
             return None
         return sorted(set(self._rows[count - self._first :]))

@@ -1,6 +1,6 @@
-"""What was counted in each domain of a topology, kept for the rest of a decision.
+"""Counts of pods by topology domain, kept for the rest of a decision.
 
-What-ifs add their own changes to it, so that one count serves as many of them as there are nodes to consider.
+Each dry run of preemption adds its own changes to these counts, so that pods are counted once for all nodes tried.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
 
 @final
 class SummedDomains:
-    """`sums` must be nobody else's. Domains are given by name: the value of the node label."""
+    """Pods by topology domain. The object owns `sums`. A domain's name is the value of its node label."""
 
     __slots__ = ("_column", "_levels", "_sums")
 
@@ -27,27 +27,27 @@ class SummedDomains:
 
     @property
     def present(self) -> int:
-        """How many domains have a node that was looked at."""
+        """The number of domains that have at least one of the nodes counted over ("present" domains)."""
         return self._sums.present
 
     @property
     def minimum(self) -> int:
-        """The lowest count of these; 0 if there is none."""
+        """The lowest count of any present domain; 0 if there is none."""
         return self._sums.minimum
 
     @property
     def ids(self) -> array[int]:
-        """Row -> id of its domain, NO_DOMAIN for none; good as long as the topology's column is."""
+        """Row -> domain id, NO_DOMAIN for none; valid as long as the topology's column is."""
         return self._column.ids
 
     @property
     def counts(self) -> array[int]:
-        """Domain id -> count."""
+        """Domain id -> number of pods counted in it."""
         return array("q", map(self._sums.sum_of, range(self._sums.domains)))
 
     @property
     def presence(self) -> list[bool]:
-        """Domain id -> has it a node that was looked at?"""
+        """Domain id -> True if at least one of its nodes was among those counted over."""
         return [self._sums.is_present(domain) for domain in range(self._sums.domains)]
 
     def of(self, domain: str) -> int:
@@ -56,7 +56,7 @@ class SummedDomains:
 
     @property
     def levels(self) -> Mapping[int, int]:
-        """Count -> how many domains have it, of those with a node that was looked at."""
+        """Pod count -> number of present domains with that count."""
         if self._levels is None:
             sums = self._sums
             self._levels = Counter(sums.sum_of(each) for each in range(sums.domains) if sums.is_present(each))

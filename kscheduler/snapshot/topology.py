@@ -1,8 +1,8 @@
-"""Which domain of a topology each node is in: a node's value of a label, as a number.
+"""The topology domain of each node: its value of the topology key's label, as a number.
 
-Each topology key that a question has named has a column: row -> domain id, -1 without the label. A domain's id is
-its own while a node is in it, and may be another's afterwards, so ids mean something within one decision only. The
-column is made when a key is first asked for and follows the nodes' labels from then on.
+Each topology key that was asked for has a column: row -> domain id, -1 without the label. A domain keeps its id
+while a node is in it; afterwards the id may be reused, so ids are valid within one decision only. The column is
+made when a key is first asked for and follows the nodes' labels from then on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import final
 from kscheduler._fast import NodeColumns
 
 NO_DOMAIN = -1
-# Clusters have a handful of keys; the bound guards against pods that each name another.
+# Clusters have a handful of topology keys; the bound guards against pods that each name a different one.
 MAX_KEYS = 256
 
 
 @final
 class DomainColumn:
-    """One topology key: `ids` is array('i'), row -> domain id or NO_DOMAIN; ids are below `size`."""
+    """The column of one topology key: `ids` is array('i'), row -> domain id or NO_DOMAIN; ids are below `size`."""
 
     __slots__ = ("_free", "_id_of", "_users", "ids", "names")
 
@@ -37,11 +37,11 @@ class DomainColumn:
         return len(self.names)
 
     def id_of(self, name: str) -> int:
-        """The id of a domain, or NO_DOMAIN if no node is in it."""
+        """Return the id of the domain with this label value, or NO_DOMAIN if no node is in it."""
         return self._id_of.get(name, NO_DOMAIN)
 
     def set(self, row: int, name: str | None) -> None:
-        """A node's label has this value; None: it has none, or there is no node."""
+        """Set the label value of the node in a row; None if the node lacks the label or the row has no node."""
         self.reach(row + 1)
         old = self.ids[row]
         if old != NO_DOMAIN and self.names[old] == name:
@@ -51,7 +51,7 @@ class DomainColumn:
             self._leave(old)
 
     def reach(self, rows: int) -> None:
-        """Make `ids` at least so long."""
+        """Grow `ids` to at least `rows` entries."""
         if rows > len(self.ids):
             missing = max(rows, 2 * len(self.ids)) - len(self.ids)
             self.ids.extend([NO_DOMAIN] * missing)
@@ -79,7 +79,7 @@ class DomainColumn:
 
 @final
 class TopologyColumns:
-    """A column for each topology key in use. `labels_by_row` gives (row, labels) of all nodes there are."""
+    """A column for each topology key in use. `labels_by_row` returns (row, labels) of all nodes."""
 
     def __init__(
         self, columns: NodeColumns, labels_by_row: Callable[[], Iterable[tuple[int, Mapping[str, str]]]]
@@ -89,7 +89,7 @@ class TopologyColumns:
         self._kept: OrderedDict[str, DomainColumn] = OrderedDict()  # topology key -> column, latest use last
 
     def column(self, key: str) -> DomainColumn:
-        """The column of a topology key, at least as long as the table has rows. Good for one decision."""
+        """Return the column of a topology key, at least as long as the table has rows. Valid for one decision."""
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= MAX_KEYS:
@@ -104,11 +104,11 @@ class TopologyColumns:
         return found
 
     def set_row(self, row: int, labels: Mapping[str, str]) -> None:
-        """A node is new, or its labels changed."""
+        """Update all columns for a node that is new or whose labels changed."""
         for key, column in self._kept.items():
             column.set(row, labels.get(key))
 
     def clear_row(self, row: int) -> None:
-        """The node is gone."""
+        """Update all columns for a row whose node was removed."""
         for column in self._kept.values():
             column.set(row, None)

@@ -1,8 +1,8 @@
-"""Which pods on nodes use volumes that are not theirs alone: by claim, by disk and by row.
+"""The pods on nodes that use volumes other pods may use too: by claim, by disk and by row.
 
-A disk is what a pod names itself, without a claim, and what not every pod may mount beside others: four kinds of
-in-tree volumes. Most pods use neither claims nor disks and cost a look at their volumes. Whoever keeps answers by row
-is told of the rows whose users changed.
+A disk is an in-tree volume that a pod names without a claim, of the four kinds that VolumeRestrictions does not let
+every two pods share. Most pods use neither claims nor disks and cost a look at their volumes. Listeners that keep
+answers by row are notified of the rows whose users changed.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from kscheduler.api.objects import Pod, Volume
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 
-Disk = tuple[str, ...]  # the kind, and what tells two disks of this kind apart
+Disk = tuple[str, ...]  # the kind and the identity of a disk
 
 
 class Mount(NamedTuple):
     disk: Disk
-    read_only: bool  # two mounts of one disk get along only if both are
+    read_only: bool  # two mounts of one disk conflict unless both are
 
 
 class VolumeUsers:
     def __init__(self) -> None:
         self._claims: dict[str, dict[int, int]] = {}  # namespace/claim -> row -> volumes of pods there that name it
-        self._mounts: dict[Mount, dict[int, int]] = {}  # mount -> row -> volumes of pods there that are one
+        self._mounts: dict[Mount, dict[int, int]] = {}  # mount -> row -> volumes of pods there that are this mount
         self._pods: dict[int, dict[str, PodInfo]] = {}  # row -> pod uid -> pod with claims or in-tree volumes
         self._watchers: list[Callable[[int], None]] = []
 
     # --- writing ---
 
     def clear(self) -> None:
-        """No pod on any row. The caller tells those who watch, when there are pods again."""
+        """Remove all pods without notifying listeners; the caller does so (`tell`) after adding the pods again."""
         self._claims.clear()
         self._mounts.clear()
         self._pods.clear()
@@ -48,7 +48,7 @@ class VolumeUsers:
         self.tell(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        """The pod may be a later version than the one that was added; its volumes never change."""
+        """Remove a pod from a row. It may be a later version than the one added: a pod's volumes never change."""
         pods = self._pods.get(row, {})
         known = pods.pop(pod.uid, None)
         if known is None:
@@ -66,11 +66,11 @@ class VolumeUsers:
     # --- reading ---
 
     def is_claim_in_use(self, namespace: str, claim: str) -> bool:
-        """Does a pod on a node name the claim? Claims made for one pod alone do not count."""
+        """Return True if a pod on a node names the claim. Claims of ephemeral volumes do not count."""
         return f"{namespace}/{claim}" in self._claims
 
     def rows_in_conflict(self, mounts: Iterable[Mount]) -> list[int]:
-        """The rows with a pod that one of the mounts does not get along with, ascending."""
+        """Return the rows, ascending, with a pod whose disk mounts conflict with one of `mounts`."""
         rows: set[int] = set()
         for mount in mounts:
             rows.update(self._mounts.get(Mount(mount.disk, False), ()))
@@ -79,13 +79,13 @@ class VolumeUsers:
         return sorted(rows)
 
     def pods_on(self, row: int) -> Iterable[PodInfo]:
-        """The pods on a row that have claims or in-tree volumes; the others use no volume that counts."""
+        """Return the pods on a row that use claims or in-tree volumes; no other pods matter to volume plugins."""
         return self._pods.get(row, {}).values()
 
     # --- watching ---
 
     def watch(self, listener: Callable[[int], None]) -> None:
-        """`listener` gets every row whose users change from now on, or whose node comes or goes."""
+        """Call `listener` from now on with every row whose volume users change or whose node is added or removed."""
         self._watchers.append(listener)
 
     def tell(self, row: int) -> None:
@@ -95,7 +95,7 @@ class VolumeUsers:
     # --- self-test ---
 
     def check(self, pods: Iterable[tuple[int, PodInfo]]) -> None:
-        """Assert that this is what the pods, each with its row, use. Raises InternalError at the first difference."""
+        """Assert that the index holds what `pods`, (row, pod), use. Raises InternalError at the first difference."""
         expected = VolumeUsers()
         for row, pod in pods:
             expected.add(row, pod)
@@ -109,12 +109,12 @@ class VolumeUsers:
 
 
 def mounts_of(pod: Pod) -> list[Mount]:
-    """The disks a pod names itself; one that is reached in several ways (monitors) is there once for each."""
+    """Return a pod's mounts of in-tree disks named without a claim; a Ceph RBD image has one for each monitor."""
     return [mount for volume in pod.spec.volumes or () for mount in _mounts(volume)]
 
 
 def conflict(one: Iterable[Mount], other: Iterable[Mount]) -> bool:
-    """Are there two mounts of one disk that do not get along?"""
+    """Return True if a mount in `one` and a mount in `other` are of one disk and not both read-only."""
     writable: dict[Disk, bool] = {}  # disk -> does `one` mount it for writing?
     for mount in one:
         writable[mount.disk] = writable.get(mount.disk, False) or not mount.read_only
@@ -129,7 +129,7 @@ def _mounts(volume: Volume) -> Iterator[Mount]:
     if (iscsi := volume.iscsi) is not None:
         yield Mount(("iscsi", iscsi.iqn), iscsi.read_only)
     if (rbd := volume.rbd) is not None:
-        # Images of one name are the same if their clusters share a monitor.
+        # Two RBD images with equal pool and name are one disk if their clusters share a monitor.
         for monitor in rbd.monitors:
             yield Mount(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
 
@@ -145,7 +145,7 @@ def _count(rows: dict[int, int], row: int) -> None:
 
 
 def _uncount(rows: dict[int, int], row: int) -> bool:
-    """One less on the row; is anything left on any row?"""
+    """Decrement the count of a row; return True if any row has a count left."""
     rows[row] -= 1
     if not rows[row]:
         del rows[row]

@@ -1,8 +1,8 @@
-"""What is known of volumes: claims, volumes, classes, drivers, capacities and attachments, found by what is asked for.
+"""The cluster's storage objects: volumes, claims, classes, drivers, capacities and attachments, with their indexes.
 
-Whoever watches these objects reports them here. Volumes and claims may be *assumed*: between a decision and the
-write of it, ours is the version that counts. An assumption has the resource version of what it changes, and ends
-with the first report of any other version, or of the end of the object: what the apiserver says is always newer.
+The event handlers of these kinds report them here. Volumes and claims may be *assumed*: between a decision and its
+write the scheduler's own version counts. An assumed object has the resource version of the one it changes; the
+assumption ends with the first report of another version, or of the object's deletion: the apiserver's is newer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Versioned(_Keyed, Protocol):
 T = TypeVar("T", bound=_Keyed)
 V = TypeVar("V", bound=_Versioned)
 
-# (kind, name): namespace/name of a claim; the node's name of a CSINode and of an attachment.
+# Called with (kind, name): namespace/name for a claim; the node's name for a CSINode and an attachment.
 Listener = Callable[[type, str], None]
 
 
@@ -56,7 +56,7 @@ class Volumes:
         self._volume_listeners: list[Callable[[str], None]] = []
 
     def watch(self, listener: Listener) -> None:
-        """`listener` is told of every report of a volume, claim, class, CSINode or attachment; not of assumptions."""
+        """Call `listener` for every reported volume, claim, class, CSINode or attachment; not for assumed ones."""
         self._listeners.append(listener)
 
     def _tell(self, kind: type, name: str) -> None:
@@ -64,7 +64,7 @@ class Volumes:
             listener(kind, name)
 
     def watch_volumes(self, listener: Callable[[str], None]) -> None:
-        """`listener` is told the name of every volume that changes, also by being assumed or restored."""
+        """Call `listener` with the name of every volume that changes, also when it is assumed or restored."""
         self._volume_listeners.append(listener)
 
     def _tell_volume(self, name: str) -> None:
@@ -74,14 +74,14 @@ class Volumes:
     # --- volumes ---
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """As assumed, if it is."""
+        """Return the assumed version of a volume, else the reported one; None if it is unknown."""
         return self._volumes.get(name)
 
     def reported_volume(self, name: str) -> PersistentVolume | None:
         return self._volumes.reported.get(name)
 
     def volumes_of_class(self, class_name: str) -> Iterator[PersistentVolume]:
-        """As assumed, in the order they were reported; "" has the volumes without a class."""
+        """Return the volumes of a class ("" for none) in the order reported, in their assumed versions if any."""
         latest = self._volumes.latest
         return (latest(volume) for volume in self._volumes_by_class.of(class_name))
 
@@ -100,13 +100,13 @@ class Volumes:
         self._tell_volume(name)
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Raises InternalError unless it is a change of the version that was reported."""
+        """Assume a changed volume. Raises InternalError unless it has the resource version last reported."""
         self.generation += 1
         self._volumes.assume(volume)
         self._tell_volume(volume.key)
 
     def restore_volume(self, volume: PersistentVolume) -> None:
-        """Take back an assumption of this version; a later one of another version stays."""
+        """Forget the assumed volume if it has this one's resource version; another version stays assumed."""
         self.generation += 1
         self._volumes.restore(volume)
         self._tell_volume(volume.key)
@@ -114,7 +114,7 @@ class Volumes:
     # --- claims ---
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """As assumed, if it is."""
+        """Return the assumed version of a claim, else the reported one; None if it is unknown."""
         return self._claims.get(f"{namespace}/{name}")
 
     def reported_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
@@ -131,12 +131,12 @@ class Volumes:
         self._tell(PersistentVolumeClaim, f"{namespace}/{name}")
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Raises InternalError unless it is a change of the version that was reported."""
+        """Assume a changed claim. Raises InternalError unless it has the resource version last reported."""
         self.generation += 1
         self._claims.assume(claim)
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Take back an assumption of this version; a later one of another version stays."""
+        """Forget the assumed claim if it has this one's resource version; another version stays assumed."""
         self.generation += 1
         self._claims.restore(claim)
 
@@ -213,12 +213,12 @@ class Volumes:
 
 
 class _Assumable(Generic[V]):
-    """Objects as the watch reports them, and some as we would have them."""
+    """Objects as the watch reports them, and the assumed versions of some."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun  # for messages
-        self.reported: dict[str, V] = {}  # key -> as the watch says
-        self._assumed: dict[str, V] = {}  # key -> ours; its version is that of the reported one
+        self.reported: dict[str, V] = {}  # key -> the reported version
+        self._assumed: dict[str, V] = {}  # key -> assumed version; has the reported one's resource version
 
     def get(self, key: str) -> V | None:
         return self._assumed.get(key) or self.reported.get(key)
@@ -231,7 +231,7 @@ class _Assumable(Generic[V]):
         self.reported[key] = item
         assumed = self._assumed.get(key)
         if assumed is not None and assumed.metadata.resource_version != item.metadata.resource_version:
-            del self._assumed[key]  # the same version again (a new list) is no news
+            del self._assumed[key]  # an equal version again (a new list) ends no assumption
 
     def remove(self, key: str) -> None:
         self.reported.pop(key, None)
@@ -256,11 +256,11 @@ class _Assumable(Generic[V]):
 
 
 class _Index(Generic[T]):
-    """Objects by the one value they are asked for."""
+    """Objects indexed by one value each, such as their class or node."""
 
     def __init__(self) -> None:
         self._items: dict[str, dict[str, T]] = {}  # value -> key -> object
-        self._values: dict[str, str] = {}  # key -> the value it is found under
+        self._values: dict[str, str] = {}  # key -> the value the object is indexed under
 
     def of(self, value: str) -> Iterable[T]:
         return self._items.get(value, {}).values()

@@ -1,4 +1,4 @@
-"""For tests, ours and plugin authors': pods and nodes in a few words, and one plugin run among them."""
+"""Helpers for tests, also of plugin authors: builders of pods and nodes, and a harness that runs one plugin."""
 
 from kscheduler.testing.plugin_harness import PluginHarness
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder, make_node, make_pod

@@ -1,11 +1,11 @@
-"""One plugin among nodes and pods, without a scheduler around it: for the unit tests of a plugin.
+"""Running one plugin on nodes and pods without a scheduler, for the unit tests of a plugin.
 
     harness = PluginHarness(CheapestNode, {"costLabel": "cost"}, nodes=[make_node("n1").capacity().label(cost="1")])
     assert harness.filter(make_pod("p")) == {"n1": None}
     assert harness.score(make_pod("p")) == {"n1": 100}
 
-The plugin is made as a profile makes it, arguments and fence included: what a scheduler would refuse or report raises
-ConfigError or PluginError here. Where a plugin has a per-table form, it is held against the per-node form.
+The plugin is made as for a profile, including the checks of its arguments and answers: what a scheduler would refuse or
+report raises ConfigError or PluginError here. If a plugin has a per-table form, it is compared with the per-node form.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder
 
 PROFILE = "default-scheduler"
-_CODE = 1  # under which the per-table form rejects
+_CODE = 1  # the code with which the per-table form rejects
 
 
 class PluginHarness:
-    """`kind` is the plugin's class, `args` its arguments as they stand in a file. Pods without a node are ignored."""
+    """Runs a plugin of class `kind` with `args` as in a configuration file. Pods without a node are ignored."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PluginHarness:
     # --- extension points ---
 
     def filter(self, pod: Pod | PodBuilder) -> dict[str, Status | None]:
-        """Node name -> why the pod cannot go there, None where it can: PreFilter, then Filter on every node."""
+        """Run PreFilter, then Filter on every node; return node name -> rejecting status, None if the node passes."""
         info, state = _info(pod), CycleState()
         names: frozenset[str] | None = None
         if hasattr(self.plugin, "pre_filter"):
@@ -84,7 +84,7 @@ class PluginHarness:
         return {name: status if names is None or name in names else outside for name, status in found.items()}
 
     def score(self, pod: Pod | PodBuilder) -> dict[str, int]:
-        """Node name -> score, normalised, as if every node were feasible; {} if PreScore says SKIP."""
+        """Score all nodes, taken as feasible; return node name -> normalised score, {} if PreScore returns Skip."""
         info, state = _info(pod), CycleState()
         if hasattr(self.plugin, "pre_filter"):
             self.plugin.pre_filter(state, info)
@@ -106,7 +106,7 @@ class PluginHarness:
         return scores
 
     def schedule(self, pod: Pod | PodBuilder) -> Decision | Rejection:
-        """A whole cycle with this plugin alone; of equal nodes the first wins."""
+        """Run a whole scheduling cycle with this plugin only; of nodes with equal scores the first is chosen."""
         points = {
             point: [(self.plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(self.plugin, method)
         }

@@ -1,9 +1,9 @@
-"""Pods and nodes for tests, a word for each property: `make_pod("web").req(cpu="1").priority(10).obj()`.
+"""Builders of pods and nodes for tests: `make_pod("web").req(cpu="1").priority(10).obj()`.
 
-A builder is never changed: each call gives a new one, so a half-made pod can be shared. Words about a container (req,
-limits, image, host_port) speak of the container added last; there is always one. Resource names that are no Python
-words are written with "_" for "-" (`ephemeral_storage`), or as `**{"example.com/gpu": 1}`. Labels are given as key,
-value pairs, or as keywords where they are words: `label("app.kubernetes.io/name", "web")`, `label(app="web")`.
+A builder is immutable: each method returns a new one, so a half-made pod can be shared. Methods about a container (req,
+limits, image, host_port) change the container added last; there is always one. Resource names that are no Python
+identifiers are written with "_" for "-" (`ephemeral_storage`), or as `**{"example.com/gpu": 1}`. Labels are given as
+key, value pairs, or as keywords if they are identifiers: `label("app.kubernetes.io/name", "web")`, `label(app="web")`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from kscheduler.api.objects import (
 
 HOSTNAME = "kubernetes.io/hostname"
 
-# Labels that must be there, a whole selector, or none at all.
+# Labels to match, a whole selector, or None for no selector.
 Selector = LabelSelector | Mapping[str, str] | None
 
 
 def make_pod(name: str, namespace: str = "default") -> PodBuilder:
-    """A pending pod with one container that asks for nothing; its uid follows from namespace and name."""
+    """Return a builder of a pending pod with one container without requests; the uid is uid-NAMESPACE-NAME."""
     return PodBuilder(
         Pod(
             metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{namespace}-{name}"),
@@ -63,19 +63,19 @@ def make_pod(name: str, namespace: str = "default") -> PodBuilder:
 
 
 def make_node(name: str) -> NodeBuilder:
-    """A node without room, labelled with its hostname as the kubelet does."""
+    """Return a builder of a node without capacity, labelled with its hostname as by the kubelet."""
     return NodeBuilder(Node(metadata=ObjectMeta(name=name, uid=f"uid-{name}", labels={HOSTNAME: name})))
 
 
 def pair_up(pairs: tuple[str, ...], keywords: dict[str, str]) -> Labels:
-    """{"a": "b", "c": "d"} for ("a", "b") and c="d"."""
+    """Return labels from key, value pairs and keywords: {"a": "b", "c": "d"} for ("a", "b") and c="d"."""
     if len(pairs) % 2:
         raise TypeError(f"expected key, value pairs, got {pairs}")
     return dict(zip(pairs[::2], pairs[1::2], strict=True)) | keywords
 
 
 def name_resources(keywords: dict[str, RawQuantity]) -> QuantityMap:
-    """Keywords as resource names: "_" stands for "-" in names without a domain."""
+    """Return keywords as resource names: "_" becomes "-" in names without a domain."""
     return {name if "/" in name else name.replace("_", "-"): amount for name, amount in keywords.items()}
 
 
@@ -113,11 +113,11 @@ class PodBuilder:
     # --- containers ---
 
     def req(self, **requests: RawQuantity) -> PodBuilder:
-        """Requests of the last container, added to those it has."""
+        """Add requests to the last container."""
         return self._last_resources(requests=name_resources(requests))
 
     def limits(self, **limits: RawQuantity) -> PodBuilder:
-        """Limits of the last container; requests do not follow from them without `api.defaults`."""
+        """Add limits to the last container; requests are not defaulted from them here (`api.defaults` does that)."""
         return self._last_resources(limits=name_resources(limits))
 
     def image(self, image: str) -> PodBuilder:
@@ -128,14 +128,14 @@ class PodBuilder:
         return self._last(ports=[*(self._pod.spec.containers[-1].ports or []), taken])
 
     def container(self, name: str = "", image: str = "", **requests: RawQuantity) -> PodBuilder:
-        """One more container, which the words about containers speak of from here on."""
+        """Add a container, which later methods about containers change."""
         containers = self._pod.spec.containers
         return self._spec(containers=[*containers, _container(name or f"c{len(containers)}", image, requests)])
 
     def init_container(
         self, name: str = "", image: str = "", restart_policy: str | None = None, **requests: RawQuantity
     ) -> PodBuilder:
-        """One more init container; `restart_policy="Always"` makes it a sidecar."""
+        """Add an init container; `restart_policy="Always"` makes it a sidecar."""
         others = self._pod.spec.init_containers or []
         added = replace(_container(name or f"init{len(others)}", image, requests), restart_policy=restart_policy)
         return self._spec(init_containers=[*others, added])
@@ -143,7 +143,7 @@ class PodBuilder:
     # --- spec ---
 
     def node(self, name: str) -> PodBuilder:
-        """The node the pod is bound to."""
+        """Set spec.nodeName: the pod is bound to this node."""
         return self._spec(node_name=name)
 
     def priority(self, priority: int) -> PodBuilder:
@@ -153,7 +153,7 @@ class PodBuilder:
         return self._spec(preemption_policy=policy)
 
     def grace_period(self, seconds: int) -> PodBuilder:
-        """How long the pod may take to end."""
+        """Set the pod's termination grace period in seconds."""
         return self._spec(termination_grace_period_seconds=seconds)
 
     def scheduler_name(self, name: str) -> PodBuilder:
@@ -169,7 +169,7 @@ class PodBuilder:
         return self._spec(overhead=name_resources(amounts))
 
     def pod_level_req(self, **requests: RawQuantity) -> PodBuilder:
-        """spec.resources.requests: for the pod as a whole."""
+        """Set spec.resources.requests, the requests of the pod as a whole."""
         return self._spec(resources=ResourceRequirements(requests=name_resources(requests)))
 
     def toleration(self, key: str = "", operator: str = "", value: str = "", effect: str = "") -> PodBuilder:
@@ -181,7 +181,7 @@ class PodBuilder:
     # --- node affinity ---
 
     def node_affinity_in(self, key: str, values: Sequence[str]) -> PodBuilder:
-        """A required expression, ANDed with those of the last term."""
+        """Add a required In expression to the last node selector term (ANDed)."""
         return self.node_affinity(key, "In", values)
 
     def node_affinity_not_in(self, key: str, values: Sequence[str]) -> PodBuilder:
@@ -190,14 +190,14 @@ class PodBuilder:
     def node_affinity(
         self, key: str, operator: str, values: Sequence[str] = (), *, new_term: bool = False
     ) -> PodBuilder:
-        """A required expression, ANDed with those of the last term; in a term of its own, ORed, if `new_term`."""
+        """Add a required expression to the last node selector term (ANDed), or to a new term (ORed) if `new_term`."""
         terms = self._required_terms()
         last = NodeSelectorTerm() if new_term or not terms else terms.pop()
         added = SelectorRequirement(key, operator, list(values) or None)
         return self._require([*terms, replace(last, match_expressions=[*(last.match_expressions or []), added])])
 
     def node_names(self, *names: str) -> PodBuilder:
-        """Required terms that name nodes by their field metadata.name, as the DaemonSet controller writes them."""
+        """Add required terms that match nodes by the field metadata.name, as the DaemonSet controller writes them."""
         fields = [SelectorRequirement("metadata.name", "In", [name]) for name in names]
         return self._require([*self._required_terms(), *(NodeSelectorTerm(match_fields=[field]) for field in fields)])
 
@@ -213,7 +213,7 @@ class PodBuilder:
     # --- pod affinity ---
 
     def pod_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
-        """Required to be in a domain with pods that match; `namespaces` and `namespace_selector` as in the API."""
+        """Add a required pod affinity term; `namespaces` and `namespace_selector` are as in the API."""
         return self._relate("pod_affinity", make_term(topology_key, selector, **namespaces))
 
     def pod_anti_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
@@ -279,7 +279,7 @@ class PodBuilder:
         return list(required.node_selector_terms) if required else []
 
     def _relate(self, kind: str, term: PodAffinityTerm, weight: int | None = None) -> PodBuilder:
-        """One more term of pod (anti-)affinity, required unless it has a weight."""
+        """Add a pod affinity or anti-affinity term, required unless it has a weight."""
         affinity = self._pod.spec.affinity or Affinity()
         old: PodAffinity = getattr(affinity, kind) or PodAffinity()
         if weight is None:
@@ -299,7 +299,7 @@ class PodBuilder:
 
 
 def make_selector(selector: Selector) -> LabelSelector | None:
-    """A label selector from the labels it wants, or as it is."""
+    """Return a label selector that matches the given labels; a LabelSelector or None is returned as it is."""
     return LabelSelector(match_labels=dict(selector)) if isinstance(selector, Mapping) else selector
 
 
@@ -310,7 +310,7 @@ def make_term(
     namespaces: Sequence[str] | None = None,
     namespace_selector: Selector = None,
 ) -> PodAffinityTerm:
-    """A term of pod affinity or anti-affinity."""
+    """Return a term of pod affinity or anti-affinity."""
     names = None if namespaces is None else list(namespaces)
     return PodAffinityTerm(topology_key, make_selector(selector), names, make_selector(namespace_selector))
 
@@ -340,23 +340,23 @@ class NodeBuilder:
         return self._metadata(annotations={**(self._node.metadata.annotations or {}), **pair_up(pairs, annotations)})
 
     def capacity(self, pods: RawQuantity = 110, **amounts: RawQuantity) -> NodeBuilder:
-        """Capacity, and the same allocatable; 110 pods as the kubelet has it unless told otherwise."""
+        """Set capacity and allocatable to these amounts; `pods` defaults to the kubelet's 110."""
         capacity: QuantityMap = {**name_resources(amounts), "pods": pods}
         return self._status(capacity=capacity, allocatable=capacity)
 
     def allocatable(self, **amounts: RawQuantity) -> NodeBuilder:
-        """What pods may use, where it is not the capacity; added to what is there."""
+        """Set allocatable amounts that differ from the capacity; other resources keep theirs."""
         return self._status(allocatable={**(self._node.status.allocatable or {}), **name_resources(amounts)})
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeBuilder:
         return self._spec(taints=[*(self._node.spec.taints or []), Taint(key, value, effect)])
 
     def unschedulable(self) -> NodeBuilder:
-        """As `kubectl cordon` leaves it, without the taint that a controller adds."""
+        """Mark the node unschedulable as `kubectl cordon` does, without the taint that a controller adds."""
         return self._spec(unschedulable=True)
 
     def image(self, name: str, size: int) -> NodeBuilder:
-        """An image on the node, of `size` bytes."""
+        """Add an image of `size` bytes to the node."""
         return self._status(images=[*(self._node.status.images or []), ContainerImage([name], size)])
 
     def condition(self, type: str, status: str) -> NodeBuilder:

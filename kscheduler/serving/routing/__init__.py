@@ -2,5 +2,5 @@
 
     apiserver ─ AdmissionReview ─▶ webhook ─▶ admission (what is asked) ─▶ rules (which scheduler) ─▶ a JSON patch
 
-It never refuses a pod. Where it does not answer, the apiserver goes on without it (`failurePolicy: Ignore`).
+It never refuses a pod. If it does not answer, the apiserver goes on without it (`failurePolicy: Ignore`).
 """

@@ -1,4 +1,4 @@
-"""AdmissionReviews, admission.k8s.io/v1: the new pod in a question, and an answer that patches its scheduler's name."""
+"""AdmissionReviews (admission.k8s.io/v1): reading a request's new pod, and answering with a schedulerName patch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Review(APIStruct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`pod` is None if it is not about a new pod: a webhook that was configured for more."""
+    """An admission request. `pod` is None if it is not about a new pod, as when the webhook is registered for more."""
 
     uid: str
     is_dry_run: bool
@@ -71,7 +71,7 @@ _decode_pod = json_decoder(_Pod, as_go=True)
 
 
 def read_review(body: bytes) -> Question:
-    """Raises DecodeError for what is no AdmissionReview of this version."""
+    """Decode a request. Raises DecodeError for anything but an AdmissionReview of admission.k8s.io/v1."""
     try:
         review = _decode_review(body)
         request = review.request
@@ -95,10 +95,10 @@ def _new_pod(namespace: str, pod: _Pod) -> NewPod:
 
 
 def answer(question: Question, route: Route | None) -> bytes:
-    """Always allowed."""
+    """Encode an answer that allows the request, with a patch of `spec.schedulerName` if there is a route."""
     response: dict[str, Any] = {"uid": question.uid, "allowed": True}
     if route is not None:
-        # Of a member that is there already, this replaces the value (RFC 6902).
+        # "add" replaces the value of an existing member (RFC 6902).
         patch = [{"op": "add", "path": "/spec/schedulerName", "value": route.scheduler_name}]
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()

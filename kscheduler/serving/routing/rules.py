@@ -1,4 +1,4 @@
-"""From a new pod to its scheduler: the rules of a RoutingConfiguration, compiled once."""
+"""Choosing a new pod's scheduler: the rules of a RoutingConfiguration, compiled once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels = Mapping[str, str]
 
 
 class NewPod(NamedTuple):
-    """What rules look at. A pod that already has a node, as static pods do, needs no scheduler."""
+    """The fields of a pod that rules look at. A pod that already has a node, as static pods do, needs no scheduler."""
 
     namespace: str
     labels: Labels
@@ -31,11 +31,11 @@ class Route(NamedTuple):
     scheduler_name: str
 
 
-IsPlanB = Callable[[str, NewPod], bool]  # scheduler name, pod -> is plan B of the policy it would be under in force?
+IsPlanB = Callable[[str, NewPod], bool]  # (scheduler name, pod) -> True if the pod's policy would be on its plan B
 
 
 class Router:
-    """The first rule that matches decides."""
+    """Routes new pods to schedulers by the first rule that matches."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Router:
         namespace_labels: Callable[[str], Labels | None],
         is_plan_b: IsPlanB = lambda scheduler_name, pod: False,
     ) -> None:
-        """`namespace_labels`: None for a namespace that is not known, or not yet."""
+        """`namespace_labels`: namespace -> its labels, None if it is not known (yet)."""
         self._rules = tuple(_Rule(rule) for rule in rules)
         self._namespace_labels = namespace_labels
         self._is_plan_b = is_plan_b
 
     def route(self, pod: NewPod) -> Route | None:
-        """None: the pod keeps the scheduler it asks for."""
+        """Return the pod's route; None if the pod keeps the scheduler it names."""
         if pod.has_node:
             return None
         labels = self._namespace_labels(pod.namespace) or {NAME_LABEL: pod.namespace}
@@ -83,7 +83,7 @@ class _Rule:
 
 
 def _compiled(selector: LabelSelector | None, path: str) -> CompiledLabelSelector | None:
-    """None where none is given: it then matches everything."""
+    """Compile a label selector; None, which stands for matching everything, if none is given."""
     if selector is None:
         return None
     expressions = [SelectorRequirement(one.key, one.operator, list(one.values)) for one in selector.match_expressions]

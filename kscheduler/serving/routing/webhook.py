@@ -1,7 +1,7 @@
-"""The webhook's own HTTPS endpoint: /mutate, for the apiserver.
+"""The admission webhook's own HTTPS endpoint: /mutate, for the apiserver.
 
-It asks nobody who is calling: an answer tells only what a rule would do with the pod in the question. Whoever may
-create a pod sees as much.
+Callers are not authenticated: an answer reveals only what a rule would do with the pod in the request, which any user
+who may create pods can see.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kscheduler.serving.routing.rules import Router
 log = logging.getLogger(__name__)
 
 PATH = "/mutate"
-RELOAD_S = 10.0  # how often certificate files are looked at; a kubelet takes a minute to bring a changed Secret
-MAX_BODY = 8 << 20  # the apiserver takes objects of up to 3 MiB, and a question may hold one twice
+RELOAD_S = 10.0  # seconds between checks of certificate files; a kubelet takes a minute to update a Secret
+MAX_BODY = 8 << 20  # the apiserver accepts objects of up to 3 MiB, and a request may hold one twice
 
 OnRouted = Callable[[str], object]  # called with the name of the rule
 
 
 class RoutingWebhook:
-    """Starts listening with `start`, and leaves no socket behind after `stop`."""
+    """The webhook's server: listens from `start` to `stop`, which closes all sockets."""
 
     def __init__(self, config: RoutingConfig, router: Router, on_routed: OnRouted) -> None:
-        """Raises ConfigError for a certificate that cannot be used. `on_routed` is not told of dry runs."""
+        """Raises ConfigError for a certificate that cannot be used. `on_routed` is not called for dry runs."""
         self._config = config
         self._router = router
         self._on_routed = on_routed
@@ -44,11 +44,11 @@ class RoutingWebhook:
 
     @property
     def port(self) -> int:
-        """The port in use; InternalError unless started."""
+        """The port in use. Raises InternalError unless listening."""
         return self._listener.port
 
     async def start(self) -> None:
-        """Listen; ConfigError if the address cannot be had."""
+        """Start listening. Raises ConfigError if the address cannot be bound."""
         await self._listener.start(self._app)
         log.info("routing new pods", extra={"address": self._config.bind_address, "port": self.port})
 
