@@ -64,7 +64,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_wasm(document: Any) -> bool:
-    """Return whether a plugin's arguments have `guestURL`, in any case, so that wrong case is reported as an error."""
+    """Return whether a plugin's arguments have the key `guestURL`; `guesturl` counts, to be reported as an error."""
     return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
 
 

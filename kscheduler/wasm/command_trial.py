@@ -244,7 +244,7 @@ class Trial:
         return _ms(statistics.median(spent))
 
     def _after(self, state: CycleState, pod: PodInfo, node_name: str) -> Document:
-        """Run the binding cycle up to the first point that rejects the pod; then take back an attempt (Unreserve)."""
+        """Run the binding cycle up to the first point that rejects; then Unreserve, after success for a new attempt."""
         framework, answers = self._framework, Document()
         status = framework.run_reserve(state, pod, node_name)
         if "reserve" in self.points:

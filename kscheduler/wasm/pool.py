@@ -131,7 +131,7 @@ class Pool:
                 self._put_back(instance, None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
-        """Run `work` on an instance, the one that `uid` holds if any; report and return. GuestFault or Unavailable."""
+        """Run `work` on an instance (the one `uid` holds, if any); report it. Raises GuestFault or Unavailable."""
         outcome = self.attempt(work, uid)
         self.report(outcome)
         if outcome.fault is not None:
@@ -148,7 +148,7 @@ class Pool:
             raise
 
     def hold(self, uid: str) -> None:
-        """Reserve an instance for a holder until `release`; may be called twice. Unavailable if none can be spared."""
+        """Reserve an instance for a pod's binding until `release`; may be called twice. Unavailable if none is free."""
         if uid in self._held:
             return
         most = self.options.max_instances
@@ -230,7 +230,7 @@ class Pool:
     # --- instances ---
 
     def _take(self, uid: str | None) -> Instance:
-        """Take an instance for one thread: the holder's, an idle one, or a new one. Unavailable or GuestFault."""
+        """Take an instance for one thread: the holder's, an idle or a new one. Raises Unavailable or GuestFault."""
         with self._lock:
             if uid is not None and uid in self._held:
                 held = self._held[uid]

@@ -69,7 +69,7 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """Ask the guest on another thread, if there are any; `instead` if it does not have the extension point."""
+        """Ask the guest on another thread, if there are any; return `instead` if it lacks the extension point."""
         cycle, threads = self._binding(state, pod), self.around.threads
         await cycle.turn.wait()
         if threads is None or point not in self._described.points:

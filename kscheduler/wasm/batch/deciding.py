@@ -84,7 +84,7 @@ class Measuring(BatchPlugin):
     """The part of a plugin whose guest reads live metrics. Makes it a FollowingPlugin."""
 
     def follow(self) -> int:
-        """Take over new metric values; return a number that grows when some have changed, so that classes are void."""
+        """Take over new metric values; return a number that grows if some changed and pod classes must be rebuilt."""
         return self._asker.metrics.follow(self._table.columns.rows)
 
 

@@ -31,7 +31,7 @@ class OutOfReasons(PluginError):
 
 
 class KeptAnswer:
-    """A guest's marks and scores of all rows for pods of one look."""
+    """A guest's marks and scores of all rows, for all pods that look equal to the guest."""
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 
@@ -112,7 +112,7 @@ class KeptAnswers:
         return found
 
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the kept answer for a pod, with changed rows marked: its marks and scores must still be refreshed."""
+        """Return the kept answer for a pod, informed of changed rows; refresh its marks or scores before use."""
         found = self._of(pod, look, state)
         nodes, metrics = self._table.node_changes, self._asker.metrics
         now = nodes.count, metrics.follow(self._table.columns.rows)

@@ -51,7 +51,7 @@ class Cycle:
 
 
 class BatchPlugin:
-    """The common part of all plugins; its subclasses have the methods of the extension points."""
+    """The common part of all plugins of the batch ABI; its subclasses have the methods of the extension points."""
 
     name: str
     version: BatchVersion  # the version that the class was made of
@@ -132,14 +132,14 @@ class BatchPlugin:
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
     ) -> tuple[bytes | bytearray | memoryview, list[Status]]:
-        """Return a mark for every row, and the statuses they refer to. Pods of one look share the kept answer."""
+        """Return a mark for every row, and the statuses they refer to. `look`: key of the kept answer, or None."""
         if look is None:
             return self._asker.ask(Point.FILTER, pod, read_marks, state)
         kept = self._kept_answers.filtered(pod, look, state)
         return kept.marks.entries, kept.reasons
 
     def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> memoryview:
-        """Return the packed raw scores of every row. Pods of one look share the kept answer."""
+        """Return the packed raw scores of every row. `look`: key of the kept answer, equal for pods that look equal."""
         return self._kept_answers.scored(pod, look, state).scores.entries
 
     def _cycle(self, state: CycleState) -> Cycle:
@@ -170,7 +170,7 @@ class BatchPlugin:
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
-        """Ask about a pod, return what `read` makes of the answer, and keep the state it has for the pod's cycle."""
+        """Ask about a pod, return `read(answer, rows)`, and keep the state in the answer for the rest of the cycle."""
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
         found, said = asker.ask(point, pod, with_state(read), cycle.state, **more)
@@ -254,7 +254,7 @@ def _integers(packed: bytes | memoryview) -> list[int]:
 
 
 def with_state(read: Callable[[PodAnswer, int], T]) -> Callable[[PodAnswer, int], tuple[T, bytes | None]]:
-    """Return a function that returns what `read` makes of an answer, and the state that the answer has for the pod."""
+    """Return a function that returns (result of `read`, the answer's state for the pod or None)."""
     return lambda answer, rows: (read(answer, rows), answer.state)
 
 

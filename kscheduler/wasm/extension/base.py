@@ -220,7 +220,7 @@ class ExtensionPlugin:
         return found
 
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """Like `answers`, the first part on the attempt's own instance, the others on instances prepared for it."""
+        """Like `answers`, but in parallel: the first rows on the attempt's own instance, the others on further ones."""
         pool, parts = cycle.begun(), self._sharing.parts(rows)
         calls = [Call(cycle.shown, later=[]) for _ in parts]
         works = [
@@ -295,7 +295,7 @@ class ExtensionPlugin:
         return found
 
     def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
-        """Call `prefilter`, which begins the attempt. Success for a guest without it. Kept for a resumed attempt."""
+        """Call `prefilter`, which begins the attempt (a resumed one has its answer); success for a guest without it."""
         if "prefilter" not in self.exports:
             return None, None
         if cycle.is_resumed:  # another `prefilter` would make the guest forget its later answers

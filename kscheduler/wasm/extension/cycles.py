@@ -221,7 +221,7 @@ class Cycles:
         cycle.hold(self.pool)
 
     def make_room(self, cycle: Cycle) -> None:
-        """Release instances of collected attempts, and of the oldest ones if there are too many, and add this one."""
+        """Register an attempt; release instances of garbage-collected attempts, and of the oldest beyond the limit."""
         while self.dropped:
             pool, key = self.dropped.popleft()
             self._open.pop(key, None)

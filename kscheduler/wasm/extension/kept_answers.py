@@ -39,7 +39,7 @@ def look_of(shown: Pod | PodDocument) -> bytes:
 
 
 class KeptAnswer:
-    """A guest's marks and scores by row for pods of one look; entries of rows without a node mean nothing."""
+    """A guest's marks and scores by row, for all pods of one `look_of`; entries of rows without a node mean nothing."""
 
     __slots__ = ("details", "is_unscored", "marks", "pre_filtered", "scores", "seen_marks", "seen_scores", "statuses")
 

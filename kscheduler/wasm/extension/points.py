@@ -109,7 +109,7 @@ class FilterPoint(ExtensionPlugin):
 
 
 class SearchingFilterPoint(FilterPoint):
-    """Filter of guests whose answers are not kept: asks about as few nodes as needed, if long on other threads."""
+    """Filter of guests whose answers are not kept: calls for as few nodes as needed; slow ones on other threads."""
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         rows = verdicts.feasible_rows()
@@ -153,7 +153,7 @@ class SearchingFilterPoint(FilterPoint):
             verdicts.reject(row, code, detail)
 
     def _may_interrupt(self, state: CycleState, search: Search, rows: int) -> None:
-        """Raise AnswersToCome if calls for so many rows would block the event loop too long and may be made apart."""
+        """Raise AnswersToCome if calls for so many rows would block the event loop, to make them on other threads."""
         threads = self.surroundings.filter_threads
         if not state.may_wait or threads is None or search.interruptions >= MAX_INTERRUPTIONS:
             return

@@ -42,7 +42,7 @@ class PurePoint(ExtensionPlugin):
             self.table.node_changes.add(0)
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return the pod's look, to be added to its signature; b"" if no answers are kept."""
+        """Return a digest of what the guest sees of the pod, for its signature; b"" if no answers are kept."""
         return b"" if self.exports & _PERSONAL_EXPORTS else look_of(self._world.whole(pod.pod))
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:

@@ -46,7 +46,7 @@ def status_of(export: str, code: int, reason: str) -> Status | None:
 
 
 def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
-    """Return the result for a nominating mode; None leaves the nomination unchanged. GuestFault for an unknown mode."""
+    """Return the result for a nominating mode; None leaves the nomination unchanged. Raises GuestFault for others."""
     if mode == _NOOP:
         return None
     if mode == _OVERRIDE:
@@ -60,7 +60,7 @@ def permit_result(value: int) -> tuple[int, float]:
 
 
 def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the guest's normalized scores by node name; a node that it leaves out keeps its score. GuestFault."""
+    """Return the guest's normalized scores by node name; nodes left out keep their score. GuestFault if malformed."""
     if data is None:
         return before
     try:

@@ -39,7 +39,7 @@ class Search:
         self._enough = 0
 
     def begin(self, rows: Sequence[int], enough: int) -> None:
-        """Begin or resume. `rows`: in the order of calls. `enough`: number of feasible rows that ends the search."""
+        """Begin or resume the search over `rows`, in this order. `enough`: number of feasible rows that ends it."""
         self._rows, self._enough = rows, enough
         self._forget_changed()
 
@@ -53,7 +53,7 @@ class Search:
         self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
-        """Return the rows to call for next, as many as suffice if all of them are feasible; none at the end."""
+        """Return the rows to ask the guest about next: as many as suffice if all are feasible; none at the end."""
         if self._is_over:
             return []
         found: list[int] = []

@@ -35,7 +35,7 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class Surroundings:
-    """The services for all wasm plugins of one scheduler."""
+    """The services that a scheduler lends to all its wasm plugins."""
 
     whole: WholeObjects = field(default_factory=NoWholeObjects)
     encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each

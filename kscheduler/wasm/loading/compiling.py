@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state of a guest, compiled."""
+    """A compiled version of a guest, with its digest and interface."""
 
     sha256: str
     sections: Sections

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class GuestPlugins:
-    """Implements `framework.out_of_tree.GuestClasses`."""
+    """The wasm plugins of all profiles, as plugin classes. Implements `framework.out_of_tree.GuestClasses`."""
 
     def __init__(
         self,

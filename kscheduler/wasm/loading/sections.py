@@ -40,7 +40,7 @@ class BadModule(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A module's interface."""
+    """A module's imports, exports, memories and custom sections, as its binary declares them."""
 
     imports: tuple[Import, ...]
     exports: Mapping[str, ExternType]
