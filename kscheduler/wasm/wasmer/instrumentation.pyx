@@ -1,7 +1,7 @@
 """Adds deadlines and a memory limit to a guest, for an engine that has neither: a check in every loop and function.
 
 The C API of WebAssembly has no deadline and no limit of memory. wasmer's own metering counts operators, which is not
-time (filling 64 MiB is one operator), and breaks the instance when its points are used up. So the module is rewritten
+time (filling 64 MiB is one operator), and ends a call for good when its points are used up. So the module is rewritten
 before it is compiled, after the engine has validated it:
 
     memory, exported      a page for the host beside the guest's memory: at 0 the stop flag, at 4 the limit in pages
