@@ -1,5 +1,6 @@
-"""WebAssembly guests: the engine that runs them, and the two binary interfaces they may speak.
+"""WebAssembly guests: the engines that run them, and the two ABIs that they may use.
 
-A guest is a policy that somebody else wrote. It sees its own memory and the host functions it is given; it has a
-deadline for each call and a cap on its memory; whatever it does wrong is a GuestFault, never a fault of the scheduler.
+A guest is untrusted code of a third party. It has access to its own memory and to the host functions it is given; it
+has a deadline for each call and a limit on its memory; every error of it is a GuestFault, never a fault of the
+scheduler.
 """

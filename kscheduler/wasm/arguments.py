@@ -1,7 +1,7 @@
-"""The arguments of a wasm plugin, as they stand in a profile's `pluginConfig[].args`: read strictly, faults together.
+"""The arguments of a wasm plugin in a profile's `pluginConfig[].args`: read strictly, all faults reported together.
 
-`guestURL`, `guestConfig`, `logSeverity` and `Args` are those of kube-scheduler-wasm-extension; the others are ours. A
-key nobody knows is an error that lists the known ones. Reads no file and asks no server.
+`guestURL`, `guestConfig`, `logSeverity` and `Args` are those of kube-scheduler-wasm-extension; the others are
+kscheduler's. An unknown key is an error that lists the known ones. Reads no file and calls no server.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from kscheduler.input.redaction import Secret, SecretURL
 FAIL, IGNORE = "fail", "ignore"
 FAILURE_POLICIES = (FAIL, IGNORE)
 ENGINES = ("wasmtime", "wasmer")
-MAX_SEVERITY = 3  # klog's: 0 info, 1 warning, 2 error, 3 fatal
+MAX_SEVERITY = 3  # of klog: 0 info, 1 warning, 2 error, 3 fatal
 
 PAGE_BYTES = 64 * 1024  # of WebAssembly memory
 MIN_MEMORY_BYTES = PAGE_BYTES
-MAX_MEMORY_BYTES = 4 * 1024**3  # what a 32-bit address reaches
-MIN_DEADLINE = Duration.parse("1ms")  # a deadline is looked at a few times in ten milliseconds, not more often
-MAX_DEADLINE = Duration.parse("10s")  # everybody waits for a plugin
+MAX_MEMORY_BYTES = 4 * 1024**3  # the limit of 32-bit addresses
+MIN_DEADLINE = Duration.parse("1ms")  # deadlines are checked a few times in ten milliseconds only
+MAX_DEADLINE = Duration.parse("10s")  # the scheduling of all pods waits for a plugin
 MIN_RELOAD_INTERVAL = Duration.parse("100ms")
 
 GUEST_URL = "guestURL"  # the key that makes a plugin of a profile a wasm plugin
 
 
 class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What a profile says about one wasm plugin."""
+    """A profile's arguments of one wasm plugin."""
 
     guest_url: SecretURL
-    guest_config: Secret = Secret()  # handed to the guest as it is; an object in the file is its JSON here
-    log_severity: int = 0  # the guest's log messages below this are left out
-    args: tuple[Secret, ...] = ()  # what the guest sees as its command line, the program's name first
-    sha256: str = ""  # of the guest, 64 hexadecimal digits; "": any guest is taken
+    guest_config: Secret = Secret()  # passed to the guest unchanged; an object in the file is encoded as JSON
+    log_severity: int = 0  # the guest's log messages below this are dropped
+    args: tuple[Secret, ...] = ()  # the guest's command line, the program's name first
+    sha256: str = ""  # digest of the guest, 64 hexadecimal digits; "": any guest is accepted
     failure_policy: str = FAIL  # a fault of the guest fails the pod's cycle, or the plugin is ignored in it
-    deadline: Duration = Duration.parse("20ms")  # of one call
-    memory_bytes: int = 64 * 1024**2  # of one instance
+    deadline: Duration = Duration.parse("20ms")  # CPU time of one call
+    memory_bytes: int = 64 * 1024**2  # limit for one instance
     engine: str = ENGINES[0]
-    reload_interval: Duration = Duration(0)  # how often the source is looked at for a new version; 0: never
-    allow_insecure: bool = False  # plain http to other machines
-    pure: bool = False  # the user's word that answers depend on pod and node object only
-    # Whether what the guest says of a node does not rest on other nodes' calls. None: judged by what it exports.
+    reload_interval: Duration = Duration(0)  # how often the source is checked for a new version; 0: never
+    allow_insecure: bool = False  # allows plain http to other machines
+    pure: bool = False  # the user declares that answers depend on pod and node object only
+    # Whether answers about a node do not depend on calls about other nodes. None: derived from the guest's exports.
     parallel: bool | None = None
 
     @property
@@ -59,17 +59,17 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reloaded(self) -> bool:
-        """A guest with a digest cannot change, so nobody looks."""
+        """Whether the source is checked for new versions; never with a digest, since such a guest cannot change."""
         return bool(self.reload_interval) and not self.sha256
 
 
 def is_wasm(document: Any) -> bool:
-    """Whether arguments of a plugin make it a wasm plugin; a key that is spelt wrong counts, to be told so."""
+    """Return whether a plugin's arguments have the key `guestURL`; `guesturl` counts, to be reported as an error."""
     return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
 
 
 def read_arguments(document: Any, path: str) -> WasmArguments:
-    """The arguments in a document; `path` starts the names of fields. Raises ConfigError with all that is wrong."""
+    """Read the arguments in a document. Raises ConfigError with all faults; `path` prefixes the names of fields."""
     if not isinstance(document, Mapping):
         raise ConfigError(f"{path}: expected a mapping, got {describe(document)}")
     given = {key: value for key, value in document.items() if key not in _IGNORED and value is not None}
@@ -87,7 +87,7 @@ def read_arguments(document: Any, path: str) -> WasmArguments:
             values[field] = read(value)
         except ValueError as error:
             faults.append(f"{path}.{key}: {error}")
-    if not given.get(GUEST_URL) and not (is_wasm(given) and GUEST_URL not in given):  # misspelt: told above
+    if not given.get(GUEST_URL) and not (is_wasm(given) and GUEST_URL not in given):  # misspelt: reported above
         faults.append(f"{path}: wasm: guestURL is required")
     if faults:
         raise ConfigError(aggregate(faults))
@@ -101,7 +101,7 @@ def _unknown(key: str) -> str:
     return f'unknown argument "{key[:60]}"{hint}; a wasm plugin knows {", ".join(KNOWN_KEYS)}'
 
 
-# --- one reader for each kind of value: it raises ValueError that says what was expected and what came -------------
+# --- one reader for each kind of value: it raises ValueError with what was expected and what was given --------------
 
 
 def _text(value: Any) -> str:
@@ -123,7 +123,7 @@ def _truth(value: Any) -> bool:
 
 
 def _guest_config(value: Any) -> Secret:
-    """kube-scheduler-wasm-extension has a string here; an object spares its author the quoting."""
+    """Read guestConfig: a string, as in kube-scheduler-wasm-extension, or an object or list, which becomes JSON."""
     if isinstance(value, str):
         return Secret(value)
     if not isinstance(value, (dict, list)):
@@ -184,7 +184,7 @@ def _duration(low: Duration, high: Duration | None, *, or_zero: bool = False) ->
 
 
 def _memory(value: Any) -> int:
-    """In whole pages, as memory grows; what is left of a page is not given."""
+    """Read an amount of memory in bytes, rounded down to whole WebAssembly pages."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f'expected an amount of memory such as "64Mi", got {describe(value)}')
     try:
@@ -196,7 +196,7 @@ def _memory(value: Any) -> int:
     return size // PAGE_BYTES * PAGE_BYTES
 
 
-_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -> attribute, and who reads it
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -> attribute, and reader
     GUEST_URL: ("guest_url", _url),
     "guestConfig": ("guest_config", _guest_config),
     "logSeverity": ("log_severity", _severity),
@@ -213,4 +213,4 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -
     "parallel": ("parallel", _truth),
 }
 KNOWN_KEYS = tuple(key for key in _FIELDS if key != "Args")
-_IGNORED = ("apiVersion", "kind")  # which kube-scheduler's own arguments carry
+_IGNORED = ("apiVersion", "kind")  # keys that kube-scheduler's own arguments have

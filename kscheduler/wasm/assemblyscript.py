@@ -1,4 +1,4 @@
-"""`env.abort`, which every guest in AssemblyScript imports unless its author tells the compiler otherwise.
+"""`env.abort`, which every guest in AssemblyScript imports unless it is compiled with other options.
 
 The language calls it when an index is out of range, an assertion fails or memory is used up.
 """
@@ -11,7 +11,7 @@ from kscheduler.wasm.engine import FaultKind, FuncType, GuestFault, HostFunction
 
 MODULE, ABORT = "env", "abort"
 ABORT_TYPE = FuncType("iiii", "")
-MAX_TEXT_BYTES = 512  # of the message, and of the file's name
+MAX_TEXT_BYTES = 512  # bytes of the message, and of the file's name
 _U32 = 0xFFFF_FFFF
 
 
@@ -20,14 +20,14 @@ def abort_function() -> HostFunction:
 
 
 def _abort(instance: Instance, message: int, file: int, line: int, column: int) -> NoReturn:
-    """Ends the call, with the text and the place that the guest names."""
+    """Raise a GuestFault that ends the call, with the message and source position that the guest passes."""
     text, place = _text(instance, message) or "aborted", _text(instance, file)
     where = f" in {place}:{line & _U32}:{column & _U32}" if place else ""
     raise GuestFault(FaultKind.TRAP, f"abort: {text}{where}")
 
 
 def _text(instance: Instance, address: int) -> str:
-    """A string of the language: UTF-16, its size in bytes in the four before it. "" for null, or outside the memory."""
+    """Read an AssemblyScript string: UTF-16, preceded by its size in bytes. "" for null or outside the memory."""
     address &= _U32
     if address < 4 or address > instance.memory_bytes:
         return ""

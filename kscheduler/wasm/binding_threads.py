@@ -1,7 +1,7 @@
-"""Threads for what guests do in binding cycles: whoever waits for the outside there anyway can wait for a guest too.
+"""Threads for calls of guests in binding cycles, which wait for the apiserver anyway and can wait for a guest too.
 
-On the event loop, a guest that takes its whole deadline for one pod would hold up every other pod. Decisions are
-another matter, Reserve and Permit among them: the next one has to know how this one went.
+On the event loop, a guest that takes its whole deadline for one pod would delay every other pod. Scheduling cycles,
+Reserve and Permit included, do not use these threads: the next decision depends on the result of this one.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-THREADS = 8  # so that slow guests leave room for others
+THREADS = 8  # enough that a few slow guests do not block all others
 
 
 class BindingThreads:
-    """Made when first needed. For one event loop."""
+    """A pool of threads for calls of guests, started when first needed. It belongs to one event loop."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._here = threading.local()  # `is_one`: of these
-        self._told: set[asyncio.Task[None]] = set()  # nobody else holds on to them
+        self._here = threading.local()  # `is_one`: this thread belongs to the pool
+        self._told: set[asyncio.Task[None]] = set()  # keeps tasks without a waiting caller alive
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What the work returns. If the caller is cancelled, work that has begun goes on to its end."""
+        """Run the work on a thread and return its result. Work that has begun goes on if the caller is cancelled."""
         if self._executor is None:
             self._loop = asyncio.get_running_loop()
             self._executor = ThreadPoolExecutor(self._threads, "wasm-binding", initializer=self._begin)
@@ -37,17 +37,17 @@ class BindingThreads:
 
     @property
     def is_one_current(self) -> bool:
-        """Is this code run by one of them?"""
+        """Whether the current thread belongs to this pool."""
         return getattr(self._here, "is_one", False)
 
     def hand_over(self, action: Callable[[], None]) -> None:
-        """From one of them: the loop is to do this, soon and in order. Nothing happens if it has ended."""
+        """Called on a thread of the pool: run the action on the event loop, soon and in order; dropped if it ended."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
 
     def tell(self, news: Coroutine[Any, Any, None]) -> None:
-        """Run what nobody waits for; it raises nothing."""
+        """Run a coroutine on the event loop without waiting for it. It must not raise."""
         task = asyncio.get_running_loop().create_task(news)
         self._told.add(task)
         task.add_done_callback(self._told.discard)
@@ -56,7 +56,7 @@ class BindingThreads:
         self._here.is_one = True
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for the work in progress and end the threads."""
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None

@@ -1,4 +1,4 @@
-"""Clocks, a semaphore and atomic numbers, for the threads that watch the deadlines of calls: none needs the GIL."""
+"""Clocks, a semaphore and atomic integers for the threads that watch the deadlines of calls; usable without the GIL."""
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-"""An engine that remembers the instances it made, to tell how much memory a guest took. Works with every engine."""
+"""An engine that records the instances it made, to find how much memory a guest used. It wraps any other engine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kscheduler.wasm.engine import (
 
 
 class MeasuredEngine:
-    """Implements `engine.Engine`."""
+    """Wraps an engine and records its instances. Implements `engine.Engine`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.name, self.version = engine.name, engine.version
         self._instances: list[Instance] = []
-        self._most_bytes = 0  # of one instance, as far as was looked
+        self._most_bytes = 0  # the largest memory of one instance seen so far
 
     def compile(self, wasm: bytes) -> Module:
         return _MeasuredModule(self._engine.compile(wasm), self._made)
@@ -36,14 +36,14 @@ class MeasuredEngine:
         self._instances.append(instance)
 
     def most_bytes(self) -> int:
-        """The largest memory of an instance; memories never shrink, so looking after each pod is enough."""
+        """Return the largest memory of an instance. Memories never shrink, so calling this after each pod suffices."""
         for instance in self._instances:
             self._most_bytes = max(self._most_bytes, instance.memory_bytes)
         return self._most_bytes
 
     @property
     def instances(self) -> int:
-        """How many were made."""
+        """The number of instances that were made."""
         return len(self._instances)
 
 

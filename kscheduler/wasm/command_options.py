@@ -1,4 +1,4 @@
-"""What `kscheduler plugin` is asked for. Imports nothing of the plugin host, so that other commands start fast."""
+"""The options of `kscheduler plugin`. Imports nothing of the plugin host, so that other commands start fast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """`kscheduler plugin inspect FILE`."""
+    """The options of `kscheduler plugin inspect FILE`."""
 
     file: str  # a path or a URL
     output: str = "text"  # or "json"
@@ -16,13 +16,13 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class PluginTestOptions:
-    """`kscheduler plugin test FILE --cluster CLUSTER --pod POD`."""
+    """The options of `kscheduler plugin test FILE --cluster CLUSTER --pod POD`."""
 
     file: str  # a path or a URL
     cluster: str  # file with nodes, and pods on them
-    pod: str  # file with the pods to be judged
+    pod: str  # file with the pods to be scheduled
     args: str = ""  # file with the plugin's arguments as in pluginConfig, without guestURL
-    config: str | None = None  # guestConfig, in place of the file's
+    config: str | None = None  # guestConfig, replaces that of the arguments' file
     output: str = "text"
     allow_insecure: bool = False
     plugin_cache_dir: str | None = None

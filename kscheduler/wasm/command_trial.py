@@ -1,9 +1,9 @@
-"""`kscheduler plugin test FILE --cluster CLUSTER --pod POD`: a guest among nodes and pods from files, no scheduler.
+"""`kscheduler plugin test FILE --cluster CLUSTER --pod POD`: runs a guest on nodes and pods from files, no scheduler.
 
-Each pod is put through a whole scheduling cycle with this plugin alone, as a profile would run it: that gives the
-decision and the time. It is followed by the binding cycle, PostBind included; and by another one that is taken back
-after Reserve. Then each node is asked for by itself, which gives the verdicts and scores. The cluster stays as it is
-in the file; nothing is bound. The guest is never left alone, however often it fails, and what it logs is shown.
+Each pod goes through a whole scheduling cycle with this plugin alone, as a profile would run it: that gives the
+decision and the time. It is followed by the binding cycle, PostBind included; and by a second attempt that is taken
+back after Reserve (Unreserve). Then the plugin is called for each node separately, which gives the verdicts and scores.
+The cluster does not change; nothing is bound. The guest is never quarantined, and its log is shown.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from kscheduler.wasm.loading.sections import printable
 T = TypeVar("T")
 Document = dict[str, Any]
 
-PLUGIN = "Plugin"  # its name, in a profile that exists for this command only
+PLUGIN = "Plugin"  # the plugin's name, in a profile that exists for this command only
 PROFILE = "plugin-test"
-EXIT_FAULT = 1  # the plugin did something wrong
-GUEST_LOGGERS = (  # what guests say, and what is said of their last words
+EXIT_FAULT = 1  # the plugin had a fault
+GUEST_LOGGERS = (  # log messages of guests, and logged faults of PostBind and Unreserve
     "kscheduler.wasm.guest",
     "kscheduler.wasm.batch.host_functions",
     "kscheduler.wasm.extension.points",
     "kscheduler.wasm.batch.binding",
 )
 AFTER = ("reserve", "permit", "preBind", "bind", "postBind", "unreserve")  # points after the decision, in order
-REPEATS = 9  # of a cycle, for its time
-TEXT_NODES = 20  # nodes of a pod that are shown to people
-TEXT_LINES = 20  # of a guest's log, the same
+REPEATS = 9  # cycles whose median time is reported
+TEXT_NODES = 20  # nodes of a pod that are shown in the text output
+TEXT_LINES = 20  # lines of a guest's log that are shown in the text output
 
 
 def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
-    """What to print, and the exit code. Raises ConfigError for what is wrong with the files or the guest."""
+    """Run the command; return the text to print and the exit code. Raises ConfigError for unusable files or guests."""
     # 1. The cluster and the pods.
     cache, pods = read_cluster(options)
     # 2. The plugin, as a profile would make it.
@@ -90,7 +90,7 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
 
 
 def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
-    """The cluster, and the pods to be judged. Raises ConfigError."""
+    """Read the files: return a cache with the cluster, and the pods to be scheduled. Raises ConfigError."""
     cluster, asked = load_manifests(options.cluster), load_manifests(options.pod)
     if not cluster.nodes:
         raise ConfigError(f"--cluster: {options.cluster}: expected nodes, found none")
@@ -109,7 +109,7 @@ def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
 
 
 def read_plugin_args(options: PluginTestOptions) -> Document:
-    """The plugin's arguments: those of --args, with what other flags say."""
+    """Return the plugin's arguments: those of --args, completed by the other flags. Raises ConfigError."""
     document: Any = {}
     if options.args:
         try:
@@ -130,7 +130,7 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
 
 
 class GuestLog(logging.Handler):
-    """What a guest logs, whatever else is shown of the program's log; and the faults that are only logged."""
+    """Collects the log messages of a guest, independent of the program's log level, and faults that are only logged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class GuestLog(logging.Handler):
         self._records.clear()
 
     def take(self) -> list[str]:
-        """The lines since `begin`, as `level: message`."""
+        """Return the guest's lines since `begin`, as `level: message`."""
         lines = []
         for record in self._records:
             if "err" in vars(record):
@@ -174,7 +174,7 @@ class GuestLog(logging.Handler):
 
 
 class Trial:
-    """One plugin object among the nodes of a cache."""
+    """Runs one plugin object on the nodes of a cache."""
 
     def __init__(self, options: PluginTestOptions, cache: Cache, log: GuestLog) -> None:
         self._table = cache.table
@@ -235,7 +235,7 @@ class Trial:
         return document
 
     def _repeated_ms(self, pod: PodInfo) -> float:
-        """A cycle when the guest is warm: the median of a few."""
+        """Return the time of a scheduling cycle with a warm guest, in ms: the median of REPEATS cycles."""
         spent = []
         for _ in range(REPEATS):
             started = time.perf_counter()
@@ -244,7 +244,7 @@ class Trial:
         return _ms(statistics.median(spent))
 
     def _after(self, state: CycleState, pod: PodInfo, node_name: str) -> Document:
-        """The binding cycle, up to the first point that turns the pod down; then one that is taken back."""
+        """Run the binding cycle up to the first point that rejects; then Unreserve, after success for a new attempt."""
         framework, answers = self._framework, Document()
         status = framework.run_reserve(state, pod, node_name)
         if "reserve" in self.points:
@@ -258,7 +258,7 @@ class Trial:
         if status is None and "bind" in self.points:
             status = asyncio.run(self._plugin.bind(state, pod, node_name))
             answers["bind"] = self._status(status)
-        if code_of(status) in (Code.SUCCESS, Code.SKIP):  # one that skips leaves the pod to the next Bind plugin
+        if code_of(status) in (Code.SUCCESS, Code.SKIP):  # Skip leaves the pod to the next Bind plugin
             self._tell("postBind", lambda: framework.run_post_bind(state, pod, node_name), answers)
             state = CycleState()
             framework.run_reserve(state, pod, node_name)
@@ -268,7 +268,7 @@ class Trial:
         return answers
 
     def _tell(self, point: str, tell: Callable[[], list[Status]], answers: Document) -> None:
-        """A point without an answer: its faults are in the log, or come back."""
+        """Run an extension point without a result; collect its faults, which are returned or only logged."""
         faults = [fault.message for fault in tell()]
         faults += self._log.errors_of(f"failed {point.lower()}") + self._log.errors_of("plugin failed")
         self._faults += faults
@@ -285,7 +285,7 @@ class Trial:
         return [{"node": name, "verdict": verdict, "score": scores.get(name)} for name, verdict in verdicts.items()]
 
     def _filter(self, state: CycleState, pod: PodInfo) -> dict[str, str]:
-        """Node name -> what the plugin says of it."""
+        """Call PreFilter and Filter for each node; return node name -> "fits" or the reason why not."""
         names: frozenset[str] | None = None
         plugin, all_fit = self._plugin, dict.fromkeys((node.name for node in self._table), "fits")
         if hasattr(plugin, "pre_filter"):
@@ -308,7 +308,7 @@ class Trial:
         return all_fit
 
     def _score(self, state: CycleState, pod: PodInfo, fitting: set[str]) -> dict[str, int]:
-        """Node name -> score among those that fit, normalised; {} if the plugin has none or fails."""
+        """Return node name -> normalised score of the feasible nodes; {} if the plugin does not score or fails."""
         plugin = self._plugin
         if not hasattr(plugin, "score") or not fitting:
             return {}
@@ -330,7 +330,7 @@ class Trial:
         return scores
 
     def _asked(self, point: str, ask: Callable[[], Any]) -> Any:
-        """The plugin's answer, or the text of its fault."""
+        """Return the plugin's answer, or the text of its fault, which is recorded."""
         try:
             return ask()
         except Exception as error:
@@ -345,7 +345,7 @@ class Trial:
 
 
 def _last_words(plugin: Any) -> set[str]:
-    """Which of the points without an answer the guest has itself: its plugin may have them in any case."""
+    """Return which of Unreserve and PostBind the guest itself has: its plugin may have their methods in any case."""
     if isinstance(plugin, BatchPlugin):
         own = {point.word for point in plugin.version.description.points}
     else:
@@ -365,7 +365,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-# --- for people -----------------------------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------------------------
 
 
 def text_of(document: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""What an engine is to the rest: modules, instances, their limits and their faults. No engine is imported here.
+"""The interface of engines: modules, instances, their limits and their faults. No engine is imported here.
 
-Numbers cross as in WebAssembly: an i32 or i64 that comes out of a guest is signed; what goes in may be signed or
-unsigned and is cut to its width. So an address from a guest may be negative; `read`, `write` and `view` refuse it.
+Numbers are passed as in WebAssembly: an i32 or i64 from a guest is signed; one to a guest may be signed or unsigned
+and is cut to its width. So an address from a guest may be negative; `read`, `write` and `view` refuse it.
 
     compile(wasm) -> Module -- instantiate --> Instance -- start() --> call, read, write ... close
                         serialize, load              any fault: is_broken, only `close` is left
@@ -18,7 +18,7 @@ from kscheduler.errors import KSchedulerError
 
 PAGE_BYTES = 65_536
 MEBIBYTE = 1 << 20
-STACK_BYTES = 512 * 1024  # of every guest: the engine's, since wasmtime has one limit for all
+STACK_BYTES = 512 * 1024  # stack of every guest, set for the engine, since wasmtime has one limit for all
 MEMORY = "memory"  # the export under which every toolchain gives its linear memory
 
 
@@ -27,35 +27,35 @@ class FaultKind(enum.Enum):
 
     TRAP = "trap"  # unreachable, division by zero, an access outside its memory, its stack used up
     DEADLINE = "deadline"  # a call used more CPU time than its limit, or took very long
-    MEMORY = "memory"  # it asks for more than its cap, or names a range outside its memory to the host
-    EXIT = "exit"  # proc_exit, other than with 0 from _start
+    MEMORY = "memory"  # it needs more than its limit, or passes a range outside its memory to the host
+    EXIT = "exit"  # it called proc_exit, other than with 0 from _start
     BAD_MODULE = "bad_module"  # not WebAssembly, or an export is missing or has the wrong type
-    BAD_IMPORT = "bad_import"  # it needs what the host does not offer
+    BAD_IMPORT = "bad_import"  # it imports something that the host does not provide
     HOST = "host"  # a host function raised
-    BAD_ANSWER = "bad_answer"  # what it returned breaks its contract: a count, a code, an encoding
+    BAD_ANSWER = "bad_answer"  # its answer breaks the ABI: a count, a code, an encoding
 
 
 class GuestFault(KSchedulerError):
-    """A guest, or what it asked of the host, went wrong: one line, without a stack of the host."""
+    """A guest, or a host function that it called, failed. The message is one line, without a traceback of the host."""
 
     def __init__(self, kind: FaultKind, message: str, output: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.output = output  # what the guest wrote to stdout and stderr; bounded
+        self.output = output  # the guest's stdout and stderr, limited in size
 
 
 class EngineUnavailable(KSchedulerError):
-    """The engine cannot run here; the message says what to install, or which one to use instead."""
+    """The engine cannot run here; the message says what to install, or which engine to use instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one instance may use. Deadlines are CPU time: a guest cannot help it when the machine has none for it."""
+    """The limits of one instance. Deadlines are CPU time, so that a busy machine does not make a guest fail."""
 
     memory_bytes: int = 64 * MEBIBYTE
-    deadline_s: float = 0.020  # of each call, with the host functions that it calls
-    start_deadline_s: float = 1.0  # of `start`, where a language's run time sets itself up
+    deadline_s: float = 0.020  # for each call, including the host functions that it calls
+    start_deadline_s: float = 1.0  # for `start`, in which a language's run time initialises itself
     output_bytes: int = 4096
 
 
@@ -63,13 +63,13 @@ DEFAULT_LIMITS = Limits()
 
 
 def patience_s(deadline_s: float) -> float:
-    """Time on the wall after which a call is ended however little CPU time it had: it may wait for what never comes."""
+    """Return the wall time after which a call is ended however little CPU time it used: it may wait forever."""
     return max(2.0, 10 * deadline_s)
 
 
 @dataclass(frozen=True, slots=True)
 class FuncType:
-    """Of a function: letters "i" i32, "I" i64, "f" f32, "F" f64, and "?" for what the host cannot pass."""
+    """A function's type, as letters: "i" i32, "I" i64, "f" f32, "F" f64, "?" a type that the host cannot pass."""
 
     params: str
     results: str
@@ -83,7 +83,7 @@ _NAMES = {"i": "i32", "I": "i64", "f": "f32", "F": "f64", "?": "reference or vec
 
 @dataclass(frozen=True, slots=True)
 class MemoryType:
-    """Of a linear memory, in pages of 64 KiB."""
+    """The type of a linear memory, in pages of 64 KiB."""
 
     minimum_pages: int
     maximum_pages: int | None = None
@@ -94,7 +94,7 @@ class MemoryType:
 
 @dataclass(frozen=True, slots=True)
 class OtherType:
-    """Of what the host never uses: "global", "table", "tag"."""
+    """The type of an import or export that the host never uses: "global", "table" or "tag"."""
 
     kind: str
 
@@ -114,10 +114,10 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """What a guest may import. It runs on the calling thread, with the GIL.
+    """A function that a guest may import. It runs on the thread that calls the guest, with the GIL.
 
-    What it raises stops the guest and comes out of that instance's call: a GuestFault as it is, anything else as
-    GuestFault(HOST) with the exception as its cause.
+    An exception from it stops the guest and is raised by the instance's call: a GuestFault with its kind, anything
+    else as GuestFault(HOST) with the exception as its cause.
     """
 
     module: str
@@ -133,19 +133,19 @@ class HostFunction:
 
 @dataclass(frozen=True, slots=True)
 class Wasi:
-    """WASI preview 1, as much as a plugin's run time needs: arguments, captured output, clocks, random bytes.
+    """The part of WASI preview 1 that a language's run time needs: arguments, captured output, clocks, random bytes.
 
     No environment, no files, no sockets.
     """
 
     args: Sequence[str] = ()
-    clock: Callable[[], int] | None = None  # () -> nanoseconds since 1970; None for the machine's
-    random: Callable[[int], bytes] | None = None  # n -> n bytes; None for the system's
+    clock: Callable[[], int] | None = None  # () -> nanoseconds since 1970; None: the machine's clocks
+    random: Callable[[int], bytes] | None = None  # n -> n bytes; None: the system's random source
 
 
 @dataclass(slots=True)
 class Output:
-    """The first bytes of what a guest wrote to stdout and stderr; the rest is counted."""
+    """A guest's output to stdout and stderr: the first `limit` bytes are kept, the others counted."""
 
     limit: int
     data: bytearray = field(default_factory=bytearray)
@@ -166,10 +166,10 @@ class Output:
 
 
 class Instance(Protocol):
-    """A guest with its own memory. One thread at a time; calls release the GIL, so two instances run in parallel."""
+    """A guest with its own memory, for one thread at a time. Calls release the GIL, so instances run in parallel."""
 
-    deadline_s: float  # of the next calls; begins as limits.deadline_s
-    data: object  # the caller's own, for its host functions; None at first
+    deadline_s: float  # CPU time of the next calls; initially limits.deadline_s
+    data: object  # for the caller and its host functions; None at first
 
     @property
     def limits(self) -> Limits: ...
@@ -179,12 +179,12 @@ class Instance(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """After any fault; every further call raises."""
+        """Whether the instance had a fault; every further call raises then."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """Present size of the exported memory; 0 without one."""
+        """The current size of the exported memory; 0 without one."""
         ...
 
     def start(self) -> None:
@@ -192,11 +192,11 @@ class Instance(Protocol):
         ...
 
     def call(self, export: str, *args: int | float) -> int | float | None:
-        """Call an exported function."""
+        """Call an exported function. Raises GuestFault."""
         ...
 
     def prepare(self, export: str) -> Callable[..., int | float | None]:
-        """The same call, bound once, for those that are made often. It dies with the instance."""
+        """Return a function that calls the export, for frequent calls. It is valid as long as the instance."""
         ...
 
     def read(self, address: int, size: int) -> bytes: ...
@@ -204,14 +204,14 @@ class Instance(Protocol):
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None: ...
 
     def view(self, address: int, size: int) -> memoryview:
-        """The guest's own bytes, writable. It keeps the memory alive after `close`.
+        """Return a writable view of the guest's memory. It keeps the memory alive after `close`.
 
-        Release it before the next call: where the memory may move in that call, the call is refused.
+        Release it before the next call: if the memory may move in that call, the call is refused.
         """
         ...
 
     def close(self) -> None:
-        """Free it; twice is fine."""
+        """Free the instance; may be called twice."""
         ...
 
 
@@ -225,36 +225,36 @@ class Module(Protocol):
     def imports(self) -> Sequence[Import]: ...
 
     def serialize(self) -> bytes:
-        """For `Engine.load` of the same engine version on the same machine."""
+        """Return the compiled code, for `Engine.load` of the same engine version on the same machine."""
         ...
 
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
-        """Link and instantiate; `start` is the caller's to call, when its host functions are ready."""
+        """Link and instantiate. The caller calls `start` when its host functions are ready."""
         ...
 
 
 class Engine(Protocol):
-    """Compiles modules. One a process is enough."""
+    """Compiles modules. One per process is enough."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def version(self) -> str:
-        """With whatever else makes serialized code its own."""
+        """The version, including everything else that serialized code depends on."""
         ...
 
     def compile(self, wasm: bytes) -> Module: ...
 
     def load(self, serialized: bytes) -> Module:
-        """What `serialize` gave. It is native code: only bytes that this program wrote and checked by digest."""
+        """Load a result of `serialize`. It is native code: only pass bytes that kscheduler wrote, checked by digest."""
         ...
 
 
 def required_function(exports: Mapping[str, ExternType], name: str, params: str, results: str) -> None:
-    """Refuse a module whose export is missing or is of another type; to be asked once, at load."""
+    """Raise GuestFault if a module's export is missing or has another type. Called once, at load."""
     wanted = FuncType(params, results)
     found = exports.get(name)
     if found is None:

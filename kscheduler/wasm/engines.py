@@ -1,4 +1,4 @@
-"""Which engines there are, and the one instance of each in this process."""
+"""The names of the engines, and one engine object of each per process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed call means: a deadline, the library's text of a trap, or what a host function raised, as a fault."""
+"""Makes GuestFaults for failed calls: a deadline, the library's text of a trap, or a host function's exception."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kscheduler.wasm.wasi import ProcessExit
 
 _STARTING = ("_start:", "_initialize:", "start section:")  # calls whose deadline is not the plugin's argument
 _HINT = '; the argument "deadline" of the plugin sets this limit'
-_LONGEST = 300  # of a message; the text quotes names from the guest
+_LONGEST = 300  # characters of a message, since the text quotes names from the guest
 _REASON = re.compile(r"wasm trap: (?P<reason>[^\n]+)")
 _FRAME = re.compile(r"^\s*0:\s+0x[0-9a-f]+ - (?P<function>[^\n]+)$", re.M)
 
 
 def overdue(where: str, deadline_s: float, output: str) -> GuestFault:
-    """Of a call that used more CPU time than it may."""
+    """Return the fault of a call that used more CPU time than its deadline allows."""
     return GuestFault(FaultKind.DEADLINE, f"{where}: ran longer than {deadline_s * 1000:g} ms", output)
 
 
 def stalled(where: str, deadline_s: float, output: str) -> GuestFault:
-    """Of a call that used little CPU time, and yet did not end."""
+    """Return the fault of a call that used little CPU time and yet did not end."""
     return GuestFault(
         FaultKind.DEADLINE,
         f"{where}: did not end within {patience_s(deadline_s) * 1000:g} ms, though it ran for less than "
@@ -30,7 +30,7 @@ def stalled(where: str, deadline_s: float, output: str) -> GuestFault:
 
 
 def from_trap(where: str, text: str, output: str) -> GuestFault:
-    """Of a call that the engine stopped."""
+    """Return the fault of a call that the engine stopped with a trap; `text` is the engine's message."""
     reason = _REASON.search(text)
     frame = _FRAME.search(text)
     message = reason["reason"] if reason else one_line(text)
@@ -39,7 +39,7 @@ def from_trap(where: str, text: str, output: str) -> GuestFault:
 
 
 def from_host(where: str, raised: Exception, output: str) -> GuestFault:
-    """Of a call in which a host function raised."""
+    """Return the fault of a call in which a host function raised."""
     if isinstance(raised, GuestFault):
         return GuestFault(raised.kind, one_line(f"{where}: {raised.message}"), output)
     if isinstance(raised, ProcessExit):
@@ -50,13 +50,13 @@ def from_host(where: str, raised: Exception, output: str) -> GuestFault:
 
 
 def with_hint(fault: GuestFault) -> str:
-    """What went wrong, and the plugin's argument that a deadline is."""
+    """Return the fault's message; for a call's deadline with a hint to the plugin's argument that sets it."""
     is_call = fault.kind is FaultKind.DEADLINE and not fault.message.startswith(_STARTING)
     return fault.message + _HINT if is_call and _HINT not in fault.message else fault.message
 
 
 def with_output(fault: GuestFault) -> str:
-    """The same, and what the guest printed, such as the text of a panic; in one line."""
+    """Return the fault's message with its hint and the guest's output, such as the text of a panic, in one line."""
     printed = one_line(fault.output)
     return f"{with_hint(fault)}; it printed: {printed}" if printed else with_hint(fault)
 

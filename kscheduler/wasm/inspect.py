@@ -1,4 +1,4 @@
-"""`kscheduler plugin inspect FILE`: what a guest says of itself. Compiles nothing, runs nothing, needs no engine."""
+"""`kscheduler plugin inspect FILE`: shows a guest's interface. Compiles nothing, runs nothing, needs no engine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kscheduler.wasm.loading.sections import BadModule, Sections, printable, rea
 from kscheduler.wasm.loading.source import FILE_PREFIX
 
 Document = dict[str, Any]
-EXIT_UNUSABLE = 1  # it is WebAssembly, but no plugin
+EXIT_UNUSABLE = 1  # the file is WebAssembly, but no plugin
 
 
 def inspect(options: InspectOptions) -> tuple[str, int]:
-    """What to print, and the exit code. Raises ConfigError for what cannot be had or is no WebAssembly."""
+    """Run the command; return the text to print and the exit code. Raises ConfigError for an unreadable file."""
     shown = shown_file(options.file)
     fetched = run_apart(Fetcher(SecretURL(as_url(options.file)), allow_insecure=options.allow_insecure).fetch())
     try:
@@ -34,17 +34,17 @@ def inspect(options: InspectOptions) -> tuple[str, int]:
 
 
 def as_url(file: str) -> str:
-    """A path as a URL; what has a scheme is one already."""
+    """Return a path as a file URL; a URL is returned unchanged."""
     return file if "://" in file else FILE_PREFIX + file
 
 
 def shown_file(file: str) -> str:
-    """FILE as it is shown: a path as it stands, a URL without its secrets."""
+    """Return FILE for messages: a path unchanged, a URL without its secrets."""
     return SecretURL(file).shown if "://" in file else file
 
 
 def document_of(name: str, fetched: Fetched) -> Document:
-    """The answer in JSON's words. Raises BadModule."""
+    """Return the command's result as a JSON document. Raises BadModule."""
     sections = read_sections(fetched.data)
     interface = interface_of(sections)
     abi = interface.abi
@@ -54,7 +54,7 @@ def document_of(name: str, fetched: Fetched) -> Document:
         "sha256": fetched.sha256,
         "abi": None if abi is None else abi.value,
         "abiName": None if abi is None else abi.text,
-        # Of the batch ABI the guest says at run time where it takes part, and nothing runs here.
+        # A guest of the batch ABI reports its extension points at run time, and nothing runs here.
         "extensionPoints": None if abi is Abi.BATCH else list(interface.points),
         "faults": list(interface.faults),
         "memory": _memory(sections),
@@ -85,7 +85,7 @@ def _memory(sections: Sections) -> Document | None:
     }
 
 
-# --- for people -----------------------------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------------------------
 
 
 def text_of(document: Mapping[str, Any]) -> str:

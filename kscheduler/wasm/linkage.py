@@ -1,4 +1,4 @@
-"""What links a module to the host, whatever the engine: host functions for its imports, and exports by their types."""
+"""Links a module to the host, for every engine: host functions for its imports, types of its exports, and faults."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, 
 
 MAX_NUMBERS = 16  # parameters of a function that the host calls
 
-# How a call of calls.pyx failed: by a trap or a host function, by a range outside the memory, because the instance is
-# broken already, because its CPU time is used up, because it waited too long, or because the program ends.
+# Codes of a failed call in calls.pyx: a trap or a host function's exception, a range outside the memory, an instance
+# that was broken before, CPU time used up, a wait that was too long, the end of the program.
 NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED, ENDING = -1, -2, -3, -4, -5, -6
 
 
 class Link:
-    """What a guest of calls.pyx asks of its instance: how it starts, and what a failure means."""
+    """The part of an instance that calls.pyx leaves to Python: types of exports, the start, and raising faults."""
 
     def __init__(self, exports: Mapping[str, ExternType]) -> None:
         self.exports = exports
         self._first_fault: FaultKind | None = None
 
     def function_type(self, export: str) -> tuple[str, str]:
-        """(parameters, results) of an exported function that the host can call."""
+        """Return (parameters, results) of an exported function. Raises GuestFault if the host cannot call it."""
         kind = callable_type(self.exports, export)
         return kind.params, kind.results
 
@@ -41,7 +41,7 @@ class Link:
             raised = fault.__cause__
             if not isinstance(raised, wasi_functions.ProcessExit) or raised.status != 0:
                 raise
-            # main returned: the functions it leaves behind are what it was started for.
+            # main returned with success: the instance stays usable, since its exports are called from now on.
             guest.set_broken(False)
             self._first_fault = None
         finally:
@@ -70,7 +70,7 @@ class Link:
 
 
 def resolve(imports: Sequence[Import], offered: Iterable[HostFunction]) -> list[HostFunction]:
-    """The host function of each import, in their order."""
+    """Return the host function for each import, in order. Raises GuestFault if one is missing or of another type."""
     by_name = {(function.module, function.name): function for function in offered}
     return [_resolve(wanted, by_name.get((wanted.module, wanted.name))) for wanted in imports]
 
@@ -89,7 +89,7 @@ def _resolve(wanted: Import, function: HostFunction | None) -> HostFunction:
 
 
 def callable_type(exports: Mapping[str, ExternType], export: str) -> FuncType:
-    """The type of an exported function that the host can call."""
+    """Return the type of an exported function. Raises GuestFault if there is none or the host cannot call it."""
     kind, name = exports.get(export), faults.one_line(export)
     if not isinstance(kind, FuncType):
         found = "has no such export" if kind is None else f"has a {kind} of that name"
@@ -103,7 +103,7 @@ def callable_type(exports: Mapping[str, ExternType], export: str) -> FuncType:
 
 
 def start_export(exports: Mapping[str, ExternType]) -> str | None:
-    """What sets the guest's run time up: `_initialize` of a library, `_start` of a program."""
+    """Return the export that initialises the guest: `_initialize` of a library, `_start` of a program, or None."""
     for export in ("_initialize", "_start"):
         if exports.get(export) == FuncType("", ""):
             return export

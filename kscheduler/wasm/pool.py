@@ -1,8 +1,8 @@
-"""The instances of one plugin: lent for a call, or to a pod for its binding cycle; thrown away after any fault.
+"""The instances of one plugin: lent for a call, or to a pod for its binding cycle; discarded after any fault.
 
     idle -- run --> lent -- no fault --> idle          hold(uid) ... run(work, uid) ... release(uid): the pod's own,
-                      |                                 from Reserve to PostBind, so that what the guest keeps in its
-                      +-- fault --> closed              memory for the pod is there; then idle again, unless broken
+                      |                                 from Reserve to PostBind, so that the guest's data about the
+                      +-- fault --> closed              pod is in its memory; then idle again, unless broken
 
 Any thread may call; an instance is lent to one at a time. The observer is called by the thread that called the pool.
 """
@@ -34,58 +34,58 @@ from kscheduler.wasm.quarantine import Admission, Quarantine, QuarantineRules
 
 T = TypeVar("T")
 
-# Of one plugin. When the machine falls behind, some hundred pods bind at a time; with the default cap these are 16 GiB,
-# were each full, but guests are small as a rule.
+# Instances of one plugin. On a busy machine some hundred pods bind at a time. With the default memory limit that is
+# 16 GiB if all memories are full, but most guests are small.
 MAX_INSTANCES = 256
-MAX_IDLE = 8  # kept for later; more are only needed while many pods bind
-SPARE = 8  # not lent to pods for their binding, so that decisions go on; an eighth of them if they are few
-_WEIGHT = 0.1  # of the latest run in the typical one
+MAX_IDLE = 8  # idle instances that are kept; more are only needed while many pods bind
+SPARE = 8  # not lent to pods for their binding, so that scheduling can go on; at most an eighth of all instances
+_WEIGHT = 0.1  # weight of the latest run in the moving average
 
 
 class FailurePolicy(enum.Enum):
-    """What a fault of the guest means for the pod."""
+    """The effect of a guest's fault on the pod."""
 
     FAIL = "fail"  # the attempt ends with an error
-    IGNORE = "ignore"  # as if the plugin were not there
+    IGNORE = "ignore"  # the plugin has no influence on the pod
 
 
 class Unavailable(KSchedulerError):
-    """The guest was not called: it is quarantined, or all its instances are taken, or the pool is closed."""
+    """The guest was not called: it is quarantined, all its instances are in use, or the pool is closed."""
 
 
 class PoolObserver(Protocol):
-    """What a pool reports."""
+    """Receives the reports of a pool, for metrics and Events."""
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
-        """One run, with the kind of its fault; "" for none, "unavailable" if the guest was not called."""
+        """Record one run and the kind of its fault: "" for none, "unavailable" if the guest was not called."""
         ...
 
     def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
-        """How many instances there are, and the pages of memory of the one used last."""
+        """Record the number of instances, and the memory pages of the instance used last."""
         ...
 
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
-        """A quarantine begins (with the last fault) or ends (with "")."""
+        """Record that a quarantine begins (`reason`: the last fault) or ends (`reason`: "")."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How a plugin's instances are made and treated."""
+    """The options for making and calling a plugin's instances."""
 
     functions: Sequence[HostFunction] = ()
     limits: Limits = DEFAULT_LIMITS
     wasi: Wasi | None = None
     policy: FailurePolicy = FailurePolicy.FAIL
-    setup: Callable[[Instance], None] | None = None  # after `start`: hand the guest its configuration
-    canary: Callable[[Instance], None] | None = None  # a call that a sound guest survives
+    setup: Callable[[Instance], None] | None = None  # called after `start`, to configure the guest
+    canary: Callable[[Instance], None] | None = None  # a test call that a sound guest survives
     max_instances: int = MAX_INSTANCES
     quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
 
 
 @dataclass(slots=True)
 class Outcome(Generic[T]):
-    """How one run went: a value, or a fault."""
+    """The outcome of one run: a value, or a fault."""
 
     seconds: float = 0.0
     value: T | None = None
@@ -109,11 +109,11 @@ class Pool:
         self._clock = clock
         self._observer = observer
         self._timer = timer
-        self._pages = 0  # of the instance used last
+        self._pages = 0  # memory pages of the instance used last
         self._lock = threading.Lock()  # guards the six below
         self._idle: list[Instance] = []
-        self._held: dict[str, Instance | None] = {}  # pod uid -> its instance; None once a fault has cost it
-        self._alive = 0  # idle, lent and held
+        self._held: dict[str, Instance | None] = {}  # holder's uid -> its instance; None after it was lost to a fault
+        self._alive = 0  # number of instances: idle, lent and held
         self._quarantine = Quarantine(options.quarantine)
         self._latest_fault = ""
         self._is_closed = False
@@ -121,7 +121,7 @@ class Pool:
     # --- for the plugin ---
 
     def warm(self, instances: int = 1) -> None:
-        """Make instances and run the canary on each; GuestFault if the guest does not survive it."""
+        """Make instances and run the canary on each. Raises GuestFault if the guest fails."""
         made: list[Instance] = []
         try:
             while len(made) < instances:
@@ -131,7 +131,7 @@ class Pool:
                 self._put_back(instance, None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
-        """`work` on an instance, the pod's own if it holds one. GuestFault or Unavailable if that is not possible."""
+        """Run `work` on an instance (the one `uid` holds, if any); report it. Raises GuestFault or Unavailable."""
         outcome = self.attempt(work, uid)
         self.report(outcome)
         if outcome.fault is not None:
@@ -139,7 +139,7 @@ class Pool:
         return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
 
     def run_or(self, work: Callable[[Instance], T], instead: T, uid: str | None = None) -> T:
-        """The same, but `instead` if the guest fails and the policy is to ignore that."""
+        """Like `run`, but return `instead` if the guest fails and the failure policy is to ignore that."""
         try:
             return self.run(work, uid)
         except (GuestFault, Unavailable):
@@ -148,7 +148,7 @@ class Pool:
             raise
 
     def hold(self, uid: str) -> None:
-        """Lend the pod an instance of its own until `release`; twice is fine. Unavailable if none can be spared."""
+        """Reserve an instance for a pod's binding until `release`; may be called twice. Unavailable if none is free."""
         if uid in self._held:
             return
         most = self.options.max_instances
@@ -164,7 +164,7 @@ class Pool:
             self._held[uid] = instance
 
     def release(self, uid: str) -> None:
-        """The pod's binding cycle has ended, in whatever way; nothing happens if it holds none."""
+        """Take back the holder's instance at the end of its binding cycle; nothing happens if it holds none."""
         with self._lock:
             instance = self._held.pop(uid, None)
         if instance is not None:
@@ -183,7 +183,7 @@ class Pool:
         return len(self._held)
 
     def close(self) -> None:
-        """No more runs; instances that are lent or held are closed when they come back. A quarantine ends with it."""
+        """Allow no more runs; instances in use are closed when they are returned. A quarantine ends, too."""
         with self._lock:
             was_quarantined = self._quarantine.is_quarantined and not self._is_closed
             self._is_closed = True
@@ -197,7 +197,7 @@ class Pool:
     # --- one run, in two halves: the first on any thread, the second on the caller's ---
 
     def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
-        """Run, and say how it went. What `work` raises beside GuestFault is a bug of the host, and passes."""
+        """Run `work` and return the outcome, unreported. Raises exceptions other than GuestFault and Unavailable."""
         outcome: Outcome[T] = Outcome()
         begin = self._timer()
         try:
@@ -230,7 +230,7 @@ class Pool:
     # --- instances ---
 
     def _take(self, uid: str | None) -> Instance:
-        """An instance for one thread: the pod's, an idle one, or a new one."""
+        """Take an instance for one thread: the holder's, an idle or a new one. Raises Unavailable or GuestFault."""
         with self._lock:
             if uid is not None and uid in self._held:
                 held = self._held[uid]
@@ -289,7 +289,7 @@ class Pool:
     # --- quarantine ---
 
     def _check_admitted(self) -> None:
-        """Unavailable during a quarantine; when its time is over, the canary decides."""
+        """Raise Unavailable during a quarantine; when its time is over, run the canary, which ends or prolongs it."""
         with self._lock:
             admission = self._quarantine.admission(self._clock.now())
         if admission is Admission.ADMITTED:
@@ -307,7 +307,7 @@ class Pool:
             self._observer.wasm_quarantined(self.plugin, False, "")
 
     def _tried_instance(self) -> Instance:
-        """One that has survived the canary."""
+        """Take an instance and run the canary on it. Raises GuestFault if it fails."""
         instance = self._take(None)
         try:
             if self.options.canary is not None:
@@ -323,7 +323,7 @@ class Pool:
             begins = self._quarantine.failed(self._clock.now()) and not self._is_closed
             idle: list[Instance] = []
             if begins:
-                # What made the guest fail may be in the memory of the others too.
+                # The cause of the faults may be in the memory of the other instances, too.
                 idle, self._idle = self._idle, []
                 self._alive -= len(idle)
         for instance in idle:
@@ -333,11 +333,11 @@ class Pool:
             self._observer.wasm_quarantined(self.plugin, True, with_output(fault))
 
     def _tell_sizes(self) -> None:
-        """A pool that is closed is no longer the plugin's."""
+        """Report the sizes, unless the pool is closed: the plugin may have a new pool then."""
         if self._observer is not None and not self._is_closed:
             self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
 
 
 def bad_answer(message: str) -> GuestFault:
-    """What an ABI raises when the guest's answer breaks the contract."""
+    """Return the fault for an answer of a guest that breaks the ABI's contract."""
     return GuestFault(FaultKind.BAD_ANSWER, message)

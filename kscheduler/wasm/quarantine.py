@@ -1,11 +1,11 @@
-"""When a guest that keeps failing is left alone, and for how long. No guest here; time is an argument.
+"""Decides when a guest that keeps failing is not called, and for how long. Calls no guest; time is an argument.
 
     admitted -- N faults in a row --> quarantined -- its time is over --> on trial
         ^                                  ^                                 |  |
         |                                  +--------- canary fails ----------+  |
         +----------------------------- canary succeeds -------------------------+
 
-Each quarantine is twice as long as the one before, unless the guest was well for a while in between.
+Each quarantine is twice as long as the one before, unless the guest was admitted for `well_s` in between.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 class Admission(enum.Enum):
     ADMITTED = "admitted"
-    TRIAL = "trial"  # run the canary first, and report how it went
+    TRIAL = "trial"  # run the canary first, and report its outcome
     REFUSED = "refused"
 
 
@@ -25,17 +25,17 @@ class QuarantineRules:
     faults_in_a_row: int = 3
     first_s: float = 1.0
     longest_s: float = 300.0
-    well_s: float = 60.0  # admitted for so long, the next quarantine is a first one again
+    well_s: float = 60.0  # after so long without a quarantine, the next one has `first_s` again
 
 
-NO_QUARANTINE = QuarantineRules(faults_in_a_row=1 << 60)  # where somebody looks at each fault
+NO_QUARANTINE = QuarantineRules(faults_in_a_row=1 << 60)  # for commands that show each fault to the user
 
 
 class Quarantine:
     def __init__(self, rules: QuarantineRules | None = None) -> None:
         self._rules = rules or QuarantineRules()
-        self._faults = 0  # in a row
-        self._length_s = 0.0  # of the last quarantine
+        self._faults = 0  # faults in a row
+        self._length_s = 0.0  # length of the last quarantine
         self._ends_at: float | None = None  # None while admitted
         self._admitted_at = float("-inf")
 
@@ -49,11 +49,11 @@ class Quarantine:
         return Admission.TRIAL if now >= self._ends_at else Admission.REFUSED
 
     def left_s(self, now: float) -> float:
-        """Seconds until a trial."""
+        """Return the seconds until a trial is allowed."""
         return 0.0 if self._ends_at is None else max(0.0, self._ends_at - now)
 
     def succeeded(self, now: float) -> bool:
-        """A call, or the canary of a trial; True if it ended a quarantine."""
+        """Record the success of a call or of a trial's canary; return True if it ended a quarantine."""
         self._faults = 0
         if self._ends_at is None:
             return False
@@ -62,7 +62,7 @@ class Quarantine:
         return True
 
     def failed(self, now: float) -> bool:
-        """A fault, also of a canary; True if a quarantine begins, or begins anew."""
+        """Record a fault of a call or of a canary; return True if a quarantine begins, or begins again."""
         self._faults += 1
         if self._ends_at is not None:
             return self._begin(now) if now >= self._ends_at else False

@@ -1,6 +1,6 @@
-"""Compiled code as bytes: what the module declares, then the library's own form of it.
+"""Serialization of compiled modules: imports and exports, then the library's own serialized code.
 
-The declarations travel along because the library must not be asked for them: its C API ends the process over a type
+Imports and exports are stored because the library must not be asked for them: its C API ends the process for a type
 that it cannot name, such as a vector.
 """
 
@@ -31,7 +31,7 @@ def pack(exports: Mapping[str, ExternType], imports: Sequence[Import], code: byt
 
 
 def unpack(stored: bytes) -> tuple[dict[str, ExternType], list[Import], bytes]:
-    """(exports, imports, code); GuestFault for what `pack` did not write."""
+    """Return (exports, imports, code). Raises GuestFault for bytes that `pack` did not write."""
     try:
         exports, imports, code = _decode(stored)
         return (

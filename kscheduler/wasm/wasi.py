@@ -1,10 +1,11 @@
-"""WASI preview 1 for guests whose language wants it: what a run time needs to begin, print and read a clock.
+"""The part of WASI preview 1 that a language's run time needs to start, print and read a clock.
 
-A guest may read its arguments, write to stdout and stderr (kept, bounded), read clocks of a millisecond, take random
-bytes and exit. The environment is empty, stdin is at its end, nothing else is open: every other function answers
-"bad file descriptor" or "not supported". Nothing sleeps: poll_oneoff says at once that the time has come.
+A guest may read its arguments, write to stdout and stderr (kept up to a limit), read clocks with a resolution of a
+millisecond, get random bytes and exit. The environment is empty, stdin is at its end, no other file is open: every
+other function returns "bad file descriptor" or "not supported". Nothing sleeps: poll_oneoff reports at once that the
+time has come.
 
-What is done for one call is bounded, since a host function holds the GIL and no deadline stops it.
+The work of one call is limited, since a host function holds the GIL and no deadline stops it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from kscheduler.wasm.engine import HostFunction, Instance, Wasi
 
 MODULE = "wasi_snapshot_preview1"
 
-SUCCESS, BADF, INVAL, NOSYS = 0, 8, 28, 52  # errno, as WASI numbers them
-_TICK_NS = 1_000_000  # clocks are coarse: a guest has no use for a finer one, except to spy on its neighbours
+SUCCESS, BADF, INVAL, NOSYS = 0, 8, 28, 52  # error numbers of WASI
+_TICK_NS = 1_000_000  # clocks are coarse, since finer ones allow timing attacks
 _MAX_VECTORS = 1024  # as IOV_MAX on Linux
 _MAX_RANDOM_BYTES = 65_536
 _MAX_SUBSCRIPTIONS = 64
@@ -30,14 +31,14 @@ _U64 = (1 << 64) - 1
 
 
 class ProcessExit(Exception):
-    """proc_exit was called."""
+    """The guest called proc_exit."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"exit status {status}")
         self.status = status
 
 
-# What is not granted: name -> parameters and answer.
+# Functions that are refused: name -> parameters and the error number returned.
 _REFUSED = {
     "fd_advise": ("iIIi", BADF),
     "fd_allocate": ("iII", BADF),
@@ -76,7 +77,7 @@ _REFUSED = {
 
 
 def functions(wasi: Wasi) -> list[HostFunction]:
-    """All 45 functions of the module, for instances with these arguments and clocks."""
+    """Return all 45 functions of WASI preview 1, for instances with these arguments and clocks."""
     granted = _Granted(wasi)
     given: list[tuple[str, str, str, Callable[..., int | None]]] = [
         ("args_get", "ii", "i", granted.args_get),
@@ -98,7 +99,7 @@ def functions(wasi: Wasi) -> list[HostFunction]:
 
 
 class _Granted:
-    """The functions that answer from the host: arguments, clocks, random bytes."""
+    """The functions that return data of the host: arguments, clocks, random bytes."""
 
     def __init__(self, wasi: Wasi) -> None:
         self._args = [arg.encode() + b"\0" for arg in wasi.args]
@@ -176,12 +177,12 @@ def _fd_write(instance: Instance, descriptor: int, vectors_at: int, count: int, 
         return INVAL
     output, written = instance.output, 0
     for address, size in _vectors(instance, vectors_at & _U32, count):
-        # The guest decides how much it writes: only what is kept gets copied.
+        # The guest decides how much it writes: only the bytes that are kept are copied.
         kept = max(0, min(size, output.limit - len(output.data)))
         output.add(instance.read(address, kept))
         if size > kept:
             if address + size > instance.memory_bytes:
-                instance.read(address, size)  # raises
+                instance.read(address, size)  # raises GuestFault
             output.dropped += size - kept
         written += size
     _write_u32(instance, written_at, written)
@@ -189,7 +190,7 @@ def _fd_write(instance: Instance, descriptor: int, vectors_at: int, count: int, 
 
 
 def _vectors(instance: Instance, address: int, count: int) -> Sequence[tuple[int, int]]:
-    """(address, size) of each ciovec."""
+    """Read the (address, size) pairs of an array of WASI ciovec."""
     return list(struct.iter_unpack("<II", instance.read(address, 8 * count)))
 
 

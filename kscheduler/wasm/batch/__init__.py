@@ -3,6 +3,6 @@
 A question about a pod goes to a guest that keeps its own copy of the node table; the answer covers all rows:
 
     Plugin -- question --> Guests -- one of --> BatchGuest -- bytes --> Instance (an engine's)
-                                                   | before that: what the guest's copy of the table lacks
+                                                   | before that: the changes that its copy of the table lacks
                             TableFeed, Mirror <----+
 """

@@ -1,4 +1,4 @@
-"""What a guest answers, and whether its numbers and codes are such as the ABI allows."""
+"""Decodes the answers of guests and checks that their numbers and codes are allowed by the ABI."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kscheduler.wasm.engine import FaultKind, GuestFault
 
 MAX_STATE_BYTES = 65_536
 MAX_WAIT_MS = 900_000  # as long as kube-scheduler lets a pod wait
-MAX_REASONS = 8  # of one status
+MAX_REASONS = 8  # reasons of one status
 MAX_REASON_BYTES = 1_024
-MAX_MARKS = 255  # reasons a filter tells apart in one answer
+MAX_MARKS = 255  # different reasons in one answer of a filter
 
 
 class PodAnswer(msgspec.Struct):
-    """About one pod; see the ABI's page for which point may have what."""
+    """A guest's answer about one pod; plugins/abi/README.md lists the fields of each extension point."""
 
     status: list[int | str] | None = None
     state: bytes | None = None
@@ -39,12 +39,12 @@ class _Answer(msgspec.Struct):
 
 
 class GuestError(Exception):
-    """The guest is sound and says that a call, or a pod, failed."""
+    """The guest itself reports that a call, or its work on a pod, failed. Its instance stays usable."""
 
 
 _decode_answer = msgpack_decoder(_Answer)
 _REJECTING = REJECTED
-_ALLOWED: dict[Point, Collection[Code]] = {  # codes beside success and error
+_ALLOWED: dict[Point, Collection[Code]] = {  # allowed codes beside success and error
     Point.PRE_ENQUEUE: _REJECTING,
     Point.PRE_FILTER: _REJECTING | {Code.SKIP},
     Point.PRE_SCORE: {Code.SKIP},
@@ -55,7 +55,7 @@ _ALLOWED: dict[Point, Collection[Code]] = {  # codes beside success and error
 
 
 def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
-    """One answer a pod. Raises GuestFault for what the ABI does not allow, GuestError where the guest says so."""
+    """Decode one answer per pod. Raises GuestFault if the ABI is violated, GuestError if the guest reports an error."""
     answer = _decode(packed, f"ks_call({point.word})")
     if answer.pods is None:
         return [PodAnswer() for _ in range(pods)]
@@ -68,7 +68,7 @@ def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
 
 
 def read_acknowledgement(packed: bytes, function: str) -> None:
-    """What ks_configure and ks_table answer."""
+    """Check the answer of ks_configure or ks_table. Raises GuestFault, or GuestError if the guest reports an error."""
     _decode(packed, function)
 
 
@@ -85,7 +85,7 @@ def _decode(packed: bytes, function: str) -> _Answer:
 
 
 def status_of(answer: PodAnswer, point: Point) -> Status | None:
-    """The status of one pod; None for success."""
+    """Return the status of one pod; None for success. Raises GuestError if the guest reports an error for the pod."""
     if answer.error is not None:
         raise GuestError(_cut(answer.error))
     if answer.status is None:
@@ -94,7 +94,7 @@ def status_of(answer: PodAnswer, point: Point) -> Status | None:
 
 
 def reasons_of(answer: PodAnswer) -> list[Status]:
-    """What the marks of a filter stand for: mark k is the (k - 1)th."""
+    """Return the statuses that a filter's marks refer to: mark k is the entry at index k - 1."""
     if len(answer.reasons) > MAX_MARKS:
         raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
     found = [_status(written, Point.FILTER, _REJECTING) for written in answer.reasons]
@@ -105,14 +105,14 @@ def reasons_of(answer: PodAnswer) -> list[Status]:
 
 
 def wait_of(answer: PodAnswer) -> float:
-    """Seconds."""
+    """Return how long Permit lets the pod wait, in seconds. Raises GuestFault if it is out of range."""
     if not 0 <= answer.wait_ms <= MAX_WAIT_MS:
         raise bad_answer(Point.PERMIT, f"wait_ms: expected 0..{MAX_WAIT_MS}, got {answer.wait_ms}")
     return answer.wait_ms / 1_000
 
 
 def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
-    """A mark for each row asked about, and what marks other than 0 stand for."""
+    """Return a mark for each row of the question (0: feasible), and the statuses that the other marks refer to."""
     marks, reasons = answer.verdicts, reasons_of(answer)
     if marks is None:
         return bytes(rows), reasons
@@ -125,12 +125,12 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
 
 
 def read_scores(answer: PodAnswer, rows: int) -> array[int]:
-    """A score for each row asked about; whether they are in range depends on who is feasible."""
+    """Return a score for each row of the question. Their range is not checked: it matters for feasible rows only."""
     return array("q", packed_scores(answer, rows))
 
 
 def packed_scores(answer: PodAnswer, rows: int) -> bytes:
-    """The same, as they came."""
+    """Return the scores of the rows of the question as packed int64, zeros if the guest gave none."""
     if answer.scores is None:
         return bytes(8 * rows)
     if len(answer.scores) != 8 * rows:
@@ -156,6 +156,6 @@ def _status(written: list[int | str], point: Point, allowed: Collection[Code]) -
 
 
 def _cut(text: str) -> str:
-    """At most so many bytes of it."""
+    """Shorten a text to at most MAX_REASON_BYTES bytes of UTF-8."""
     packed = text.encode()
     return text if len(packed) <= MAX_REASON_BYTES else packed[:MAX_REASON_BYTES].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Questions of one plugin to its guest: an instance from the pool is brought up to date, asked, and its answer read."""
+"""Questions of one plugin to its guest: an instance of the pool gets the changes of nodes, is called and answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROW_POINTS = frozenset({Point.FILTER, Point.SCORE, Point.NORMALIZE_SCORE})
 
 
 class Question:
-    """About one pod, to be asked time and again about all rows or some: what is said of the pod is packed once."""
+    """A question about one pod that is asked repeatedly, for all rows or some of them; the pod is encoded once."""
 
     __slots__ = ("_about_all", "_before_rows")
 
@@ -47,9 +47,9 @@ class Question:
 
 
 class Turn:
-    """Of the calls about one pod on other threads: one at a time, and each that has begun is made to its end.
+    """Serialises the calls about one pod on other threads: one at a time, and a call that has begun is completed.
 
-    So nobody touches an instance that another thread is at, and a guest hears of nodes in order.
+    So no two threads use an instance at once, and a guest gets the changes of nodes in order.
     """
 
     def __init__(self) -> None:
@@ -60,18 +60,18 @@ class Turn:
         return self._call is not None and not self._call.done()
 
     async def wait(self) -> None:
-        """For a call that nobody else waits for any more."""
+        """Wait for the end of the current call, if any, whose own caller may have been cancelled."""
         while self._call is not None and self.is_taken:
             await asyncio.wait([self._call])
 
     async def take(self, call: Coroutine[Any, Any, T]) -> T:
-        """Its result. If the caller is cancelled, the call goes on."""
+        """Run the call and return its result. If the caller is cancelled, the call goes on."""
         self._call = asyncio.get_running_loop().create_task(call)
         return await asyncio.shield(self._call)
 
 
 class Asker:
-    """Raises GuestFault or Unavailable if the guest cannot be asked, PluginError if it says that it failed."""
+    """Asks a guest. Raises GuestFault or Unavailable if it cannot be called, PluginError if it reports an error."""
 
     def __init__(
         self, pool: Pool, described: Description, table: NodeTable, metrics: LiveColumns | None = None
@@ -84,7 +84,7 @@ class Asker:
 
     @property
     def metrics(self) -> MetricFeed:
-        """What the guest is shown of live metrics."""
+        """The columns of live metrics that the guest sees."""
         return self._feed.metrics
 
     def ask(
@@ -99,10 +99,11 @@ class Asker:
         holder: str | None = None,
         **more: Any,
     ) -> T:
-        """What `read` makes of the answer about one pod; it is given how many rows were asked about.
+        """Ask about one pod and return `read(answer, number of rows in the question)`.
 
-        `read` raises GuestFault for what the ABI does not allow. `rows`: packed, for points that answer by row; None
-        for all. `what_if`: a node as it might be, which is among the rows. `holder`: who may hold an instance.
+        `read` raises GuestFault if the answer violates the ABI. `rows`: packed int32, for points that answer by row;
+        None for all. `what_if`: a hypothetical state of a node among the rows, as in a preemption's dry run. `holder`:
+        the binding whose instance is used if it holds one.
         """
         question: dict[str, Any] = {"pods": [self.view.show(pod, state)]}
         if rows is not None:
@@ -133,9 +134,9 @@ class Asker:
         turn: Turn,
         **more: Any,
     ) -> T:
-        """The same about one pod that binds, on another thread; it is given an instance if it holds none.
+        """Ask about one pod of a binding cycle on another thread; like `ask`, with an instance reserved for `holder`.
 
-        `turn`: the holder's. What the guest is told of nodes is put together here, since the table is the loop's.
+        `turn`: the holder's. The changes of nodes are packed on the caller's thread, since only it may read the table.
         """
         message = _encode({"pods": [self.view.show(pod, state)], **more})
         self.pool.hold(holder)
@@ -164,11 +165,11 @@ class Asker:
         return _said(point, cast("T | GuestError", outcome.value))
 
     def question(self, pod: PodInfo, state: bytes | None) -> Question:
-        """For `ask_rows`; the same for pods that the guest cannot tell apart."""
+        """Make the question about a pod for `ask_rows`. It is equal for pods that look equal to the guest."""
         return Question(self.view.show(pod, state))
 
     def ask_rows(self, point: Point, question: Question, rows: bytes | None, read: Callable[[PodAnswer, int], T]) -> T:
-        """The same as `ask` about a pod that is like others, at Filter or Score."""
+        """Ask at Filter or Score about pods that look equal to the guest; otherwise like `ask`."""
         message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
 
         def work(instance: Instance) -> T | GuestError:
@@ -183,7 +184,7 @@ class Asker:
     def ask_many(
         self, point: Point, pods: Sequence[PodInfo], states: Sequence[bytes | None], rows: bytes | None = None
     ) -> list[PodAnswer]:
-        """About several pods, for Filter and Score: each judged by itself. An answer may say that its pod failed."""
+        """Ask at Filter or Score about several independent pods in one call. An answer may hold an error of its pod."""
         question: dict[str, Any] = {"pods": [self.view.show(*each) for each in zip(pods, states, strict=True)]}
         if rows is not None:
             question["rows"] = rows

@@ -1,7 +1,7 @@
-"""The points of a pod's binding cycle: from Reserve to PostBind one instance of the guest serves the pod.
+"""The extension points of a pod's binding: from Reserve to PostBind one instance of the guest serves the pod.
 
-Reserve and Permit are part of the decision, and asked there. The others are asked on threads of their own, if there are
-any, so that a slow guest holds up its pod alone.
+Reserve and Permit are part of the scheduling cycle and called on its thread. The others are called on separate threads,
+if there are any, so that a slow guest delays its own pod only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 _Permission = tuple[Status | None, float]
-_numbers = itertools.count()  # of bindings
+_numbers = itertools.count()  # numbers of bindings, for the names of holders
 
 
 class BindingPoint(BatchPlugin):
-    """Reserve, Unreserve and PostBind, which all plugins of the binding cycle have: the pod holds an instance."""
+    """Reserve, Unreserve and PostBind, which every plugin with a binding point has: the pod holds an instance."""
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         def work() -> Status | None:
@@ -55,7 +55,7 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """`instead` if the guest does not have the point."""
+        """Ask the guest on this thread; return `instead` if the guest does not have the extension point."""
         if point not in self._described.points:
             return instead
         return self._ask(point, state, pod, read, holder=self._binding(state, pod).holder, **self._place(node_name))
@@ -69,7 +69,7 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """The same on another thread, if there are any."""
+        """Ask the guest on another thread, if there are any; return `instead` if it lacks the extension point."""
         cycle, threads = self._binding(state, pod), self.around.threads
         await cycle.turn.wait()
         if threads is None or point not in self._described.points:
@@ -89,19 +89,19 @@ class BindingPoint(BatchPlugin):
         return found
 
     def _binding(self, state: CycleState, pod: PodInfo) -> Cycle:
-        """Of this attempt: the pod may be tried again while its last attempt is taken back."""
+        """Return the cycle with asker and holder set. Each attempt has its own holder: the last may still unreserve."""
         cycle = self._cycle(state)
         if cycle.asker is None:
             cycle.asker, cycle.holder = self._asker, f"{pod.uid}/{next(_numbers)}"
         return cycle
 
     def _place(self, node_name: str) -> dict[str, Any]:
-        """The node as a question names it."""
+        """Return the fields of a question that name the node: its name, and its row if it has one."""
         row = self._table.row_of(node_name)
         return {"node": node_name} if row is None else {"node": node_name, "row": row}
 
     def _finish(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """The last word about the pod, which nobody waits for."""
+        """Call Unreserve or PostBind, without waiting for it if there are threads, and release the instance."""
         threads = self.around.threads
         if threads is not None and (point in self._described.points or self._cycle(state).turn.is_taken):
             threads.tell(self._finish_apart(point, state, pod, node_name))
@@ -115,7 +115,7 @@ class BindingPoint(BatchPlugin):
 
     @contextlib.contextmanager
     def _last_word(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
-        """Nobody can act on a fault any more. Afterwards the pod's instance is free."""
+        """Log faults, since no caller can act on them any more; then release the pod's instance."""
         try:
             yield
         except FAULTS as error:
@@ -125,7 +125,7 @@ class BindingPoint(BatchPlugin):
             )
         finally:
             cycle = self._binding(state, pod)
-            if not cycle.turn.is_taken:  # it is only if the program ends meanwhile
+            if not cycle.turn.is_taken:  # it is taken only if the program ends meanwhile
                 _asker_of(cycle).pool.release(cycle.holder)
 
 

@@ -1,7 +1,7 @@
-"""Scores of a guest that are normalised over the rows that are left, for classes of the compiled lane.
+"""A guest's scores that are normalised over the feasible rows, for pod classes of the compiled lane.
 
-A class with such terms is decided one pod a call, joined with what other plugins ask. Whatever goes wrong, the pod is
-left to the general lane, which asks again and can tell what it was.
+Pods of a class with such terms are decided one per call, together with the terms of other plugins. After any error the
+pod is left to the general lane, which asks the guest again and can report the error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kscheduler._fast import JoinTerms, RowAnswers
 
 @final
 class GuestTerms:
-    """`key` is all that they go by."""
+    """The score terms of one guest for one pod class. `key` identifies everything that they depend on."""
 
     __slots__ = ("_scores", "_terms", "key")
 
@@ -29,4 +29,4 @@ class GuestTerms:
         return self._terms
 
     def renew(self) -> None:
-        """They always are."""
+        """Do nothing: `current` refreshes the scores each time."""

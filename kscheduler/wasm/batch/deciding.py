@@ -81,15 +81,15 @@ class FilterPoint(BatchPlugin):
 
 
 class Measuring(BatchPlugin):
-    """Goes by live metrics."""
+    """The part of a plugin whose guest reads live metrics. Makes it a FollowingPlugin."""
 
     def follow(self) -> int:
-        """Classes that ask it have to hear of rows whose values have changed."""
+        """Take over new metric values; return a number that grows if some changed and pod classes must be rebuilt."""
         return self._asker.metrics.follow(self._table.columns.rows)
 
 
 class FarSighted(BatchPlugin):
-    """Sees more of pods than the scheduler itself goes by. Makes it a FarSightedPlugin."""
+    """The part of a plugin whose guest reads pod fields that the scheduler ignores. Makes it a FarSightedPlugin."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
         return self._asker.view.beyond(pod)
@@ -137,14 +137,14 @@ class ScorePoint(BatchPlugin):
         def work() -> None:
             if look is not None:
                 write(self._all_scores(pod, look, own))
-            else:  # a score out of range is to cost the instance
+            else:  # checked inside of the call, so that a score out of range discards the instance
                 self._ask(Point.SCORE, state, pod, read)
 
         self._policy(Point.SCORE, pod, work, None)
 
 
 class DefaultNormalizing(ScorePoint):
-    """As kube-scheduler does it, or in reverse."""
+    """Scores that the host normalises with kube-scheduler's DefaultNormalizeScore, possibly in reverse."""
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
@@ -177,7 +177,7 @@ class GuestNormalizing(ScorePoint):
         return row
 
     def _normalized(self, state: CycleState, pod: PodInfo, raw: Mapping[int, int]) -> Mapping[int, int]:
-        """`raw`: row -> score, ascending."""
+        """Ask the guest for normalised scores by row. `raw`: row -> raw score, rows ascending."""
 
         def read(answer: PodAnswer, rows: int) -> Mapping[int, int]:
             found = dict(zip(raw, read_scores(answer, rows), strict=True))

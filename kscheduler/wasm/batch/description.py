@@ -1,4 +1,4 @@
-"""What a guest says of itself, read strictly: a word nobody knows is refused by name."""
+"""Reads a guest's description of itself strictly: an unknown word is refused by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_NAMES = 64
 
 
 class _Described(msgspec.Struct):
-    """As it is written."""
+    """The description as a guest encodes it, unchecked."""
 
     abi: int
     name: str
@@ -51,7 +51,7 @@ class _Described(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a guest is and needs. Parts and words are those of the ABI's page."""
+    """A guest's extension points and the data that it reads. Parts and words are those of plugins/abi/README.md."""
 
     name: str
     points: frozenset[Point]
@@ -68,17 +68,17 @@ class Description:
 
     @property
     def is_pure(self) -> bool:
-        """Do answers follow from the pod and the row's node object alone?"""
+        """Whether answers depend on nothing but the pod and the row's node object."""
         return self.depends <= {POD, NODE}
 
     @property
     def has_table(self) -> bool:
-        """Does it want anything of the nodes?"""
+        """Whether the guest reads anything of the node table."""
         return bool(self.table or self.labels or self.annotations or self.metrics)
 
     @property
     def follows_pods(self) -> bool:
-        """Does anything it has of a row change when a pod comes or goes?"""
+        """Whether the guest reads parts of a row that change when pods are added to or removed from the node."""
         return bool(self.table & {"usage", "pods"})
 
 
@@ -86,7 +86,7 @@ _decode = msgpack_decoder(_Described)
 
 
 def read_description(packed: bytes) -> Description:
-    """Raises GuestFault with the first thing that is wrong."""
+    """Decode and check a description. Raises GuestFault with the first error."""
     try:
         told = _decode(packed)
     except DecodeError as error:
@@ -135,7 +135,7 @@ def _check_points(points: frozenset[Point], normalize: str) -> None:
 
 
 def _check_depends(told: _Described, depends: Collection[str]) -> None:
-    """What a guest reads is what it depends on."""
+    """Raise GuestFault if the guest reads something that it does not declare in `depends`."""
     if OTHER in depends:
         return
     needed = {part: TABLE_PARTS[part] for part in told.table}

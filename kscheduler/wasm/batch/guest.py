@@ -1,4 +1,4 @@
-"""One instance of a guest, spoken to in messages: what goes in is written to its memory, what it answers is checked."""
+"""Calls of one instance of a guest: messages are written to its memory, and its answers are checked."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from kscheduler.wasm.faults import with_output
 
 VERSION_EXPORT = "kscheduler_abi_v1"
 BASE_ANSWER_BYTES = 65_536
-BYTES_PER_ROW = 16  # of an answer, for each pod
+BYTES_PER_ROW = 16  # of an answer's size limit, for each pod and row
 
 _32_BITS = 0xFFFFFFFF
 
 
 class BatchGuest:
-    """Begin with `open`. After a GuestFault it is of no use any more. It is its instance's `data`."""
+    """A guest in one instance, whose `data` it is. Call `open` first. It must not be used after a GuestFault."""
 
     def __init__(self, instance: Instance, context: CallContext) -> None:
         self.instance = instance
         self.mirror = Mirror()
         self.context = context
         instance.data = self
-        self._prepared: dict[str, Callable[..., int | float | None]] = {}  # export -> its call
+        self._prepared: dict[
+            str, Callable[..., int | float | None]
+        ] = {}  # name of an export -> the function that calls it
         self.description: Description | None = None
 
     def open(self, config: str) -> Description:
-        """Configure it, started as it is, and ask what it is. GuestError if it refuses its configuration."""
+        """Configure the started guest and return its description. Raises GuestError if it refuses the configuration."""
         version = self._run(VERSION_EXPORT)
         if version != ABI_VERSION:
             raise GuestFault(FaultKind.BAD_ANSWER, f"{VERSION_EXPORT}: expected {ABI_VERSION}, got {version}")
@@ -44,22 +46,22 @@ class BatchGuest:
         return described
 
     def take_table(self, messages: list[bytes]) -> None:
-        """Tell it of nodes."""
+        """Send the guest these changes of the node table. Raises GuestFault if it does not accept one."""
         for message in messages:
             self.context.begin(None)
             try:
                 read_acknowledgement(self._send("ks_table", message, BASE_ANSWER_BYTES), "ks_table")
-            except GuestError as error:  # what it knows of the nodes now, nobody can tell
+            except GuestError as error:  # the state of its copy of the table is unknown now
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
     def ask(self, point: Point, question: bytes, pods: int, rows: int, about: PodInfo | None) -> list[PodAnswer]:
-        """One answer for each pod of the question; `about` is the one that events are for."""
+        """Return one answer for each pod of the question. `about`: the pod that the guest's Events regard."""
         self.context.begin(about)
         limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows * pods
         return read_answers(self._send("ks_call", question, limit, point), point, pods)
 
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """The answer about one pod. Raises GuestError if it failed."""
+        """Return the answer to a question about one pod. Raises GuestError if the guest reports an error."""
         answer = self.ask(point, question, 1, rows, pod)[0]
         if answer.error is not None:
             raise GuestError(answer.error)
@@ -68,7 +70,7 @@ class BatchGuest:
     # --- inside ---
 
     def _send(self, export: str, message: bytes, limit: int, *before: int) -> bytes:
-        """Write the message, call, read the answer."""
+        """Write the message to the guest's memory, call the export, and read an answer of at most `limit` bytes."""
         address = 0
         if message:
             self._check_size(export, len(message))
@@ -96,7 +98,7 @@ class BatchGuest:
         return self.instance.read(address, size) if size else b""
 
     def _run(self, export: str, *numbers: int) -> int | float | None:
-        """Call an export. What the guest printed, as a panic does, becomes part of the fault's text."""
+        """Call an export. Output that the guest printed, such as a panic, becomes part of the fault's text."""
         function = self._prepared.get(export)
         if function is None:
             function = self._prepared[export] = self.instance.prepare(export)

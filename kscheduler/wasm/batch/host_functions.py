@@ -1,4 +1,4 @@
-"""What a guest of the batch ABI may import: a line for the log, an Event about its pod, the time."""
+"""The host functions that a guest of the batch ABI may import: log a line, record an Event about its pod, the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kscheduler.wasm.engine import HostFunction, Instance
 log = logging.getLogger(__name__)
 
 MODULE = "kscheduler"
-MAX_LINES, MAX_LINE_BYTES = 64, 1_024  # of one call
+MAX_LINES, MAX_LINE_BYTES = 64, 1_024  # log lines of one call of a guest, and bytes of one line
 MAX_EVENTS, MAX_NOTE_BYTES, MAX_EVENT_REASON_BYTES = 8, 1_024, 128
 LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
 EVENT_TYPES = ("Normal", "Warning")
@@ -28,22 +28,22 @@ def record_nothing(pod: PodInfo, kind: str, reason: str, note: str) -> None:
 
 @dataclass(slots=True)
 class CallContext:
-    """What the host functions know of the call that is going on: `context` of an instance's `data`."""
+    """The current call of a guest, for its host functions: the `context` of an instance's `data`."""
 
     plugin: str
-    log_severity: int = 0  # lines below this are left out
+    log_severity: int = 0  # lines below this severity are not logged
     record: RecordEvent = record_nothing
-    pod: PodInfo | None = None  # of the call, if it is about one
+    pod: PodInfo | None = None  # the pod of the call, if it is about one
     lines: int = 0
     events: int = 0
-    dropped: int = 0  # lines and events beyond the limits, of all calls
+    dropped: int = 0  # lines and Events beyond the limits, in all calls
 
     def begin(self, pod: PodInfo | None) -> None:
         self.pod, self.lines, self.events = pod, 0, 0
 
 
 def host_functions(now_ns: Callable[[], int]) -> Sequence[HostFunction]:
-    """For `Module.instantiate`."""
+    """Return the host functions of the batch ABI, for `Module.instantiate`."""
     return (
         HostFunction(MODULE, "log", "iii", "", _log),
         HostFunction(MODULE, "event", "iiiii", "", _event),
@@ -80,13 +80,13 @@ def _event(instance: Instance, kind: int, reason_at: int, reason_size: int, note
 
 
 def _context(instance: Instance) -> CallContext | None:
-    """None while the guest starts: it says nothing that anybody hears."""
+    """Return the instance's call context; None while the guest starts, when its lines and Events are dropped."""
     context: CallContext | None = getattr(instance.data, "context", None)
     return context
 
 
 def _text(instance: Instance, address: int, size: int, most: int) -> str:
-    """A guest's text, cut. The whole range must be in its memory: an address out of it is a fault, not a short text."""
+    """Read a text from a guest's memory, cut to `most` bytes. An address outside of its memory is a fault."""
     address, size = address & 0xFFFFFFFF, size & 0xFFFFFFFF
     if size == 0:
         return ""

@@ -1,4 +1,4 @@
-"""Values that repeat over the rows, such as labels: each distinct value once, and its index for each row."""
+"""Columns whose values repeat over the rows, such as labels: each distinct value once, and its index for each row."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 NOTHING = -1  # the index of a row without the value
-SPARE_VALUES = 1_024  # values nobody uses any more, beyond as many again as there are rows
+SPARE_VALUES = 1_024  # values without a row that are kept, beyond the number of rows
 
 
 class IndexedColumn:
-    """The host's side: values are only ever added, so a guest that knows the first n is told the rest."""
+    """A column in the host. Values are only ever added, so a guest that has the first n is sent the rest."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        self._index: dict[Hashable, int] = {}  # value, or what stands for it -> its place in `values`
+        self._index: dict[Hashable, int] = {}  # key of a value -> its index in `values`
         self._rows: array[int] = array("i")  # row -> index
 
     def set(self, row: int, key: Hashable | None, value: Any) -> None:
-        """The value of a row; `key` stands for it and is None for a row without one."""
+        """Set the value of a row. `key`: hashable, equal for equal values; None for a row without a value."""
         while len(self._rows) <= row:
             self._rows.append(NOTHING)
         if key is None:
@@ -33,11 +33,11 @@ class IndexedColumn:
 
     @property
     def is_overgrown(self) -> bool:
-        """Are there so many old values that it is time to begin anew?"""
+        """Whether so many values are unused that the column should be built again."""
         return len(self.values) > 2 * len(self._rows) + SPARE_VALUES
 
     def write(self, known: int, rows: Sequence[int] | None) -> dict[str, Any]:
-        """The column of a message, for whoever knows so many values; `rows` None for all."""
+        """Return the column of a message to a guest that has the first `known` values; `rows` None for all rows."""
         picked = self._rows if rows is None else array("i", [self._rows[row] for row in rows])
         written: dict[str, Any] = {"n": known} if known else {}
         return written | {"v": self.values[known:], "i": picked.tobytes()}

@@ -1,7 +1,7 @@
-"""Answers of a guest that goes by the pod and the row alone: kept by what it sees of a pod, and brought up to date.
+"""Kept answers of guests that depend on the pod and the row alone, by the pod's look: what the guest sees of it.
 
-A pod that looks like one before costs no question about rows that are as they were: a changed row costs its row. What
-is kept of a look serves both lanes: classes of the compiled core read the same marks and scores.
+For a pod with a known look, the guest is asked about changed rows only. The kept answers serve both lanes: pod classes
+of the compiled lane read the same marks and scores.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kscheduler.wasm.batch.asking import Asker, Question
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import GuestFault
 
-MAX_BYTES = 32 << 20  # of all answers of one plugin
+MAX_BYTES = 32 << 20  # size of all kept answers of one plugin
 
-NEVER = -1, -1
+NEVER = -1, -1  # `KeptAnswer.seen` before the first refresh
 
 
 class OutOfReasons(PluginError):
-    """There is no room for a new reason beside those that rows have."""
+    """The marks cannot hold a new reason, since MAX_MARKS reasons are in use."""
 
 
 class KeptAnswer:
-    """What is known of one look of pods."""
+    """A guest's marks and scores of all rows, for all pods that look equal to the guest."""
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 
@@ -42,11 +42,11 @@ class KeptAnswer:
         self._table = table
         self._question = question
         self._limits = limits
-        # A row is 0, or out for reasons[mark - 1].
+        # The mark of a row is 0 if it is feasible; otherwise reasons[mark - 1] is why not.
         self.marks = RowAnswers(table.columns, self._ask_marks, True, follows_amounts=follows_pods)
         self.reasons: list[Status] = []
         self.scores = RowAnswers(table.columns, self._ask_scores, False, *limits, follows_amounts=follows_pods)
-        self.seen = NEVER  # changes of nodes and of metrics that they follow
+        self.seen = NEVER  # numbers of the node changes and metric changes that marks and scores know of
 
     def _ask_marks(self, rows: bytes | None) -> bytes | bytearray:
         marks, reasons = self._asker.ask_rows(Point.FILTER, self._question, rows, read_marks)
@@ -66,7 +66,7 @@ class KeptAnswer:
         return self._asker.ask_rows(Point.SCORE, self._question, rows, partial(self._read_scores, rows))
 
     def _read_scores(self, rows: bytes | None, answer: PodAnswer, count: int) -> bytes:
-        """A score out of range is to cost the guest its instance."""
+        """Return the packed scores. Raises GuestFault for one out of range, so that the instance is discarded."""
         packed = packed_scores(answer, count)
         low, high = self._limits
         scores = memoryview(packed).cast("q")
@@ -87,7 +87,7 @@ class KeptAnswers:
         follows_pods: bool,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`limits`: of scores. `follows_pods`: answers depend on what pods request on the row, too."""
+        """`limits`: range of raw scores. `follows_pods`: answers also depend on the requests of the node's pods."""
         self._asker = asker
         self._table = table
         self._limits = limits
@@ -96,7 +96,7 @@ class KeptAnswers:
         self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()  # (look of a pod, its state) -> answer
 
     def filtered(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """With marks and reasons that are good now."""
+        """Return the kept answer for a pod, with marks and reasons up to date."""
         found = self.find(pod, look, state)
         try:
             found.marks.refresh()
@@ -106,13 +106,13 @@ class KeptAnswers:
         return found
 
     def scored(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """With scores that are good now: raw."""
+        """Return the kept answer for a pod, with raw scores up to date."""
         found = self.find(pod, look, state)
         found.scores.refresh()
         return found
 
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """With marks and scores that know which nodes have changed, and are good once they are refreshed."""
+        """Return the kept answer for a pod, informed of changed rows; refresh its marks or scores before use."""
         found = self._of(pod, look, state)
         nodes, metrics = self._table.node_changes, self._asker.metrics
         now = nodes.count, metrics.follow(self._table.columns.rows)
@@ -124,7 +124,7 @@ class KeptAnswers:
         return found
 
     def _changed(self, seen: tuple[int, int]) -> bytes | None:
-        """Rows whose node or metrics have changed since; None: all may have."""
+        """Return the packed rows whose node or metrics have changed since `seen`; None if all may have."""
         if seen == NEVER:
             return None
         nodes, measured = self._table.node_changes.since(seen[0]), self._asker.metrics.changes.since(seen[1])

@@ -1,7 +1,7 @@
-"""Live values of nodes as columns that guests read: whole numbers by row, and which rows have changed.
+"""Live metrics of nodes as columns for guests: integers by row, and which rows have changed.
 
-A provider has doubles by row of the node table, NaN where there is no value, and a version for each metric. Guests are
-shown thousandths, the unit of Kubernetes' own metrics APIs.
+A provider has doubles by row of the node table, NaN where there is no value, and a version for each metric. Guests get
+thousandths, the unit of Kubernetes' own metrics APIs.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from kscheduler.framework.telemetry import Telemetry
 from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.row_log import RowLog
 
-NO_METRIC = -(1 << 63)  # in place of a value that is not there
-NOBODYS = -1  # the version of a metric that nobody has
+NO_METRIC = -(1 << 63)  # stands for a missing value
+NOBODYS = -1  # the version of a metric that no source has
 _NOTHING = array("q", [NO_METRIC]).tobytes()
 
 
 class LiveColumns(Protocol):
-    """Values of nodes from elsewhere. They do not change while a pod is decided."""
+    """A provider of live metric columns. They do not change while a pod is decided."""
 
     def version(self, name: str) -> int:
-        """Another number when a value, or which node has which row, may have changed; NOBODYS for no metric."""
+        """Return a number that differs when a value or a node's row may have changed; NOBODYS for no such metric."""
         ...
 
     def values(self, name: str) -> array[float] | memoryview | None:
-        """Doubles by row, NaN where there is none; None for no metric. Good until the next change."""
+        """Return doubles by row, NaN where there is no value; None for no such metric. Valid until the next change."""
         ...
 
 
 class NoColumns:
-    """Where nothing is measured."""
+    """A provider without any metrics."""
 
     def version(self, name: str) -> int:
         return NOBODYS
@@ -44,7 +44,7 @@ class NoColumns:
 
 
 class TelemetryColumns:
-    """What the scheduler's sources of metrics say, as old as it may be without more being known."""
+    """The columns of the scheduler's own metric sources, with the default limits on the age of samples."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -65,18 +65,18 @@ class TelemetryColumns:
 
 
 class MetricFeed:
-    """The columns that one guest wants."""
+    """The metric columns of one guest."""
 
     def __init__(self, names: Sequence[str], columns: LiveColumns) -> None:
         self._names = names
         self._columns = columns
-        self._versions: dict[str, int] = {}  # metric -> version that `_packed` is of
+        self._versions: dict[str, int] = {}  # metric -> version of its column in `_packed`
         self._packed = {name: bytearray() for name in names}  # metric -> int64 by row
         self._rows = 0
-        self.changes = RowLog()  # rows with another value of some metric
+        self.changes = RowLog()  # rows of which a metric value has changed
 
     def follow(self, rows: int) -> int:
-        """Take what is new, for a table of so many rows. The number of changes so far."""
+        """Take over new values for a table of so many rows; return the number of changes so far."""
         if not self._names:
             return 0
         grown = range(self._rows, rows)
@@ -94,7 +94,7 @@ class MetricFeed:
         return self.changes.count
 
     def pack(self, rows: Sequence[int] | None) -> Mapping[str, bytes]:
-        """Columns of these rows, or of all."""
+        """Return the packed columns of these rows, by metric; `rows` None for all."""
         if rows is None:
             return {name: bytes(packed) for name, packed in self._packed.items()}
         return {name: self._pick(packed, rows) for name, packed in self._packed.items()}

@@ -1,7 +1,7 @@
-"""A guest of the batch ABI as a plugin of the framework: what all such plugins have in common, and classes of pods.
+"""A guest of the batch ABI as a plugin of the framework: the common part of such plugins, and their pod classes.
 
-What the guest answers is checked before anything is written. A fault costs the pod at hand its cycle, with a status
-that names the plugin, or nothing at all if faults of the plugin are to be ignored.
+A guest's answer is checked before any of it is used. A fault ends the pod's cycle with a status that names the plugin,
+or is ignored if the plugin's failure policy says so.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FAULTS = GuestFault, Unavailable, PluginError  # of a guest: what asking it may raise
+FAULTS = GuestFault, Unavailable, PluginError  # errors that asking a guest may raise
 
 
 class Cycle:
-    """What a plugin remembers of one pod's cycle."""
+    """A plugin's data of one pod's cycle."""
 
     __slots__ = ("asker", "holder", "reasons", "state", "turn")
 
     def __init__(self) -> None:
-        self.state: bytes | None = None  # the guest's
-        self.reasons: list[Status] = []  # behind the details of its verdicts
-        self.asker: Asker | None = None  # that the binding began with: a new version of the guest is for other pods
-        self.holder = ""  # the binding, as it holds an instance
-        self.turn = Turn()  # of calls beside the event loop
+        self.state: bytes | None = None  # the state that the guest keeps for the pod
+        self.reasons: list[Status] = []  # statuses of Filter, by detail of a rejected row
+        self.asker: Asker | None = None  # the one the binding began with; other pods may use a newer version
+        self.holder = ""  # name of the binding as the holder of an instance
+        self.turn = Turn()  # serialises the calls on other threads
 
 
 class BatchPlugin:
-    """The part of all plugins; the methods of extension points are in the classes below."""
+    """The common part of all plugins of the batch ABI; its subclasses have the methods of the extension points."""
 
     name: str
-    version: BatchVersion  # the one the class was made of
+    version: BatchVersion  # the version that the class was made of
     around: Surroundings
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        """`args` have been read when the class was made."""
+        """`args` is not used: the arguments were read when the class was made."""
         self._handle = handle
         self._table: NodeTable = handle.table
         self._bench = JoinBench()
@@ -91,15 +91,18 @@ class BatchPlugin:
         old = self.pool
         self._use(version)
         old.close()
-        if self._table.columns.rows:  # classes of pods rest on what nodes are like: they are put together anew
+        if self._table.columns.rows:  # pod classes depend on node changes: this rebuilds them all
             self._table.node_changes.add(0)
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """None for pods of guests that may answer otherwise the next time, or that tell the pod something."""
+        """Return what the guest sees of the pod as its signature; None if answers must not be shared between pods.
+
+        That is so for a guest that depends on more than pods, nodes, usage and metrics, or records Events of pods.
+        """
         return self._asker.view.look(pod) if self._is_steady else None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """What a pure guest says by profile goes into the class; for the rest the guest is asked about each pod."""
+        """Put the guest's answers into the pod class: by node class if it is pure, otherwise as kept answers by row."""
         look, points = self.sign_pod(pod), self._described.points
         if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
             return False
@@ -129,14 +132,14 @@ class BatchPlugin:
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
     ) -> tuple[bytes | bytearray | memoryview, list[Status]]:
-        """A mark for every row, and what marks stand for. Pods of one look share what is kept."""
+        """Return a mark for every row, and the statuses they refer to. `look`: key of the kept answer, or None."""
         if look is None:
             return self._asker.ask(Point.FILTER, pod, read_marks, state)
         kept = self._kept_answers.filtered(pod, look, state)
         return kept.marks.entries, kept.reasons
 
     def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> memoryview:
-        """The same of raw scores, packed."""
+        """Return the packed raw scores of every row. `look`: key of the kept answer, equal for pods that look equal."""
         return self._kept_answers.scored(pod, look, state).scores.entries
 
     def _cycle(self, state: CycleState) -> Cycle:
@@ -147,7 +150,7 @@ class BatchPlugin:
         return found
 
     def _policy(self, point: Point, pod: PodInfo, work: Callable[[], T], instead: T) -> T:
-        """The work's result, or `instead` if the guest fails and its policy is to be ignored then."""
+        """Return the work's result, or `instead` if the guest fails and its failure policy is to ignore that."""
         try:
             return work()
         except FAULTS as error:
@@ -167,7 +170,7 @@ class BatchPlugin:
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
-        """What `read` makes of the answer; what it says to remember is remembered."""
+        """Ask about a pod, return `read(answer, rows)`, and keep the state in the answer for the rest of the cycle."""
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
         found, said = asker.ask(point, pod, with_state(read), cycle.state, **more)
@@ -177,10 +180,10 @@ class BatchPlugin:
 
 
 class _Asks:
-    """What a guest says of a class, while it is put together."""
+    """Asks a guest about a pod class while the class is built."""
 
     def __init__(self, plugin: BatchPlugin, pod: PodInfo, look: Hashable) -> None:
-        self.state: bytes | None = None  # what PreFilter or PreScore said
+        self.state: bytes | None = None  # the state that PreFilter or PreScore returned
         self._plugin = plugin
         self._pod = pod
         self._look = look
@@ -217,17 +220,17 @@ class _Asks:
 
 
 class _Prepared(NamedTuple):
-    """What PreFilter or PreScore say of all pods that look alike."""
+    """A guest's answer at PreFilter or PreScore for all pods that look equal to it."""
 
     state: bytes | None
     skips: bool
-    decides: bool  # about nodes, or that none will do
+    decides: bool  # it restricts the nodes or rejects the pod
 
 
 def _can_be_compiled(points: Collection[Point], *, is_pure: bool) -> bool:
-    """Can pods be decided without a question about each at PreFilter, PreScore and NormalizeScore?
+    """Return whether pods can be decided without a call for each one at PreFilter, PreScore and NormalizeScore.
 
-    What these remember would be missing in the binding cycle, and follows from what changes unless the guest is pure.
+    The state that these points return would be missing at Reserve and later, and is constant for pure guests only.
     """
     if Point.NORMALIZE_SCORE in points:
         return False
@@ -251,7 +254,7 @@ def _integers(packed: bytes | memoryview) -> list[int]:
 
 
 def with_state(read: Callable[[PodAnswer, int], T]) -> Callable[[PodAnswer, int], tuple[T, bytes | None]]:
-    """What `read` makes of an answer, and what the guest says to remember."""
+    """Return a function that returns (result of `read`, the answer's state for the pod or None)."""
     return lambda answer, rows: (read(answer, rows), answer.state)
 
 
@@ -260,7 +263,7 @@ def status_reader(point: Point) -> Callable[[PodAnswer, int], Status | None]:
 
 
 def bounds(normalizing: str) -> tuple[int, int]:
-    """Of raw scores."""
+    """Return the lowest and the highest raw score that is allowed with this normalisation."""
     if normalizing == NO_NORMALIZING:
         return 0, MAX_NODE_SCORE
     return (-MAX_RAW if normalizing == GUEST else 0), MAX_RAW

@@ -1,4 +1,4 @@
-"""The plugin class of a guest: it has the methods of the points that the guest declares."""
+"""The plugin class of a guest: it has the methods of the extension points that the guest declares."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SCORING: Mapping[str, type[ScorePoint]] = {
 
 
 def make_class(name: str, version: BatchVersion, around: Surroundings | None = None) -> type[BatchPlugin]:
-    """The plugin's class, called with arguments and handle; its methods are the guest's extension points."""
+    """Make the plugin class, to be called with arguments and handle; its methods are the guest's extension points."""
     described = version.description
     kinds = [_METHODS[point] for point in sorted(described.points) if point in _METHODS]
     if Point.SCORE in described.points:
@@ -65,7 +65,7 @@ def make_class(name: str, version: BatchVersion, around: Surroundings | None = N
 
 
 def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[BatchPlugin]:
-    """The class of a guest that has been loaded. Raises LoadError for one that cannot describe itself."""
+    """Make the plugin class of a loaded guest. Raises LoadError if the guest fails to describe itself."""
     around = around or Surroundings()
     try:
         version = BatchVersion(guest.name, guest.version.module, guest.arguments, around)
@@ -76,13 +76,13 @@ def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[Batch
 
 
 class _Following(BatchPlugin):
-    """Goes on with new versions of its guest."""
+    """The part of a plugin that changes to new versions of its guest."""
 
     guest: Guest
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._tried: dict[str, BatchVersion] = {}  # digest -> version that may come
+        self._tried: dict[str, BatchVersion] = {}  # digest -> version that was tried, for `replace`
         self.guest.follow(self)
 
     def try_out(self, version: Version) -> None:
@@ -95,8 +95,8 @@ class _Following(BatchPlugin):
 
 
 def check_replacement(old: Description, new: Description) -> None:
-    """Raise PluginError if a plugin of the old version cannot go on with the new one."""
-    for field in ("points", "normalize", "depends", "pod"):  # methods and signatures of pods have been made of them
+    """Raise PluginError if a plugin of the old version cannot change to the new one."""
+    for field in ("points", "normalize", "depends", "pod"):  # the plugin's methods and pod signatures depend on them
         before, after = getattr(old, field), getattr(new, field)
         if before != after:
             raise PluginError(f"{field}: expected {_words(before)} as in the version that runs, got {_words(after)}")

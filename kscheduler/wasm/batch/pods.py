@@ -1,4 +1,4 @@
-"""A pod as the guest wants to see it: the parts it asked for, in the order of the ABI's page."""
+"""Encodes pods for a guest: the parts that it declared, in the order of plugins/abi/README.md."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 Document = dict[str, Any]
 
-# Parts that belong to one pod alone: pods cannot be told to be alike by them.
+# Parts that differ from pod to pod: a guest that reads them sees no two equal pods.
 PERSONAL = frozenset({"name"})
-# Parts with something that the scheduler does not know to tell pods apart by.
+# Parts with fields that are not in the scheduler's own signature of pods.
 UNKNOWN = frozenset({"annotations", "spec"})
 
 
@@ -76,7 +76,7 @@ def _add_spec(into: Document, pod: PodInfo) -> None:
     into["spec"] = msgspec.json.encode(pod.pod.spec)
 
 
-# In the order of the page. A part may add several keys.
+# In the order of plugins/abi/README.md. A part may add several keys.
 _WRITERS: tuple[tuple[str, Callable[[Document, PodInfo], None]], ...] = (
     ("name", _add_name),
     ("namespace", _add_namespace),
@@ -94,7 +94,7 @@ _WRITERS: tuple[tuple[str, Callable[[Document, PodInfo], None]], ...] = (
 
 
 class PodView:
-    """Shows pods in the parts that one guest asked for."""
+    """Encodes pods with the parts that one guest declared."""
 
     def __init__(self, parts: frozenset[str]) -> None:
         self._writers = [write for part, write in _WRITERS if part in parts]
@@ -103,7 +103,7 @@ class PodView:
         self._has_annotations = "annotations" in parts
 
     def show(self, pod: PodInfo, state: bytes | None = None) -> Document:
-        """For a question. `state` is what the guest said last in this pod's cycle."""
+        """Return the pod for a question. `state`: the state that the guest returned last in this pod's cycle."""
         shown: Document = {}
         for write in self._writers:
             write(shown, pod)
@@ -112,18 +112,20 @@ class PodView:
         return shown
 
     def show_on_node(self, pod: PodInfo) -> Document:
-        """For the table: always with its uid."""
+        """Return the pod for the table's list of pods on a node: always with its uid."""
         shown = self.show(pod)
         return shown if "uid" in shown else {"uid": pod.uid, **shown}
 
     def look(self, pod: PodInfo) -> Hashable | None:
-        """Equal for pods that the guest cannot tell apart; None for one that is like no other."""
-        if self._is_personal or (self._has_spec and pod.pod.spec.volumes):  # volumes have names of the pod's own
+        """Return a key that is equal for pods that look equal to the guest; None for a pod that equals no other."""
+        if self._is_personal or (
+            self._has_spec and pod.pod.spec.volumes
+        ):  # volumes may have names that are unique to the pod
             return None
         return _encode(self.show(pod))
 
     def beyond(self, pod: PodInfo) -> bytes:
-        """What tells the pod from others for this guest, and is unknown to the scheduler. b"" for nothing."""
+        """Encode what this guest sees of the pod and the scheduler's own signature leaves out; b"" for nothing."""
         volumes = b"v" if self._has_spec and pod.pod.spec.volumes else b""
         annotations = self._has_annotations and pod.pod.metadata.annotations
         return volumes + _encode(dict(sorted(annotations.items()))) if annotations else volumes

@@ -1,4 +1,4 @@
-"""The extension points of the batch ABI, by number; and the words a guest may use when it describes itself."""
+"""The extension points of the batch ABI, by number; and the words that are allowed in a guest's description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Point(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """As a guest and a configuration spell it."""
+        """The extension point's name as guests and configurations spell it."""
         return _WORDS[self]
 
 
@@ -44,7 +44,7 @@ POINTS = {word: point for point, word in _WORDS.items()}
 POD, NODE, USAGE, PODS, METRICS, OTHER = "pod", "node", "usage", "pods", "metrics", "other"
 DEPENDENCIES = (POD, NODE, USAGE, PODS, METRICS, OTHER)
 
-# Part of the table -> what a guest that reads it depends on.
+# Part of the table -> the dependency that a guest which reads it must declare.
 TABLE_PARTS = {
     "names": NODE,
     "unschedulable": NODE,

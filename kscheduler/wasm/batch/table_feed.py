@@ -1,7 +1,7 @@
-"""What a guest's copy of the node table lacks, in messages: the whole table at first, changed rows afterwards.
+"""Messages that bring a guest's copy of the node table up to date: the whole table first, changed rows afterwards.
 
-One feed serves all instances of a plugin; a mirror says what one instance has been told. Labels and the like are looked
-up when a node has changed, and kept as columns; amounts are packed straight from the table's own columns.
+One feed serves all instances of a plugin; a mirror records what one instance has been sent. Labels and the like are
+looked up when a node has changed, and kept as columns; amounts are packed straight from the table's own columns.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from kscheduler.wasm.batch.indexed_column import IndexedColumn
 from kscheduler.wasm.batch.metric_feed import LiveColumns, MetricFeed, NoColumns
 from kscheduler.wasm.batch.pods import PodView
 
-MOST_RESOURCES = 15  # that `pack_usage` takes
+MOST_RESOURCES = 15  # limit of `pack_usage`
 
 Message = dict[str, Any]
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Mirror:
-    """What one instance has been told."""
+    """Records which state of the node table one instance has been sent."""
 
     __slots__ = ("gen", "known", "metrics", "nodes", "stale", "usage", "version")
 
     def __init__(self) -> None:
         self.gen = 0  # messages so far
-        self.version = -1  # of the feed's columns; -1: nothing yet
-        self.nodes = 0  # changes of node objects that it knows
-        self.usage = 0  # changes of amounts that it knows
-        self.metrics = 0  # changes of metrics that it knows
-        self.known: dict[tuple[str, str], int] = {}  # indexed column -> values that it knows
-        self.stale: set[int] = set()  # rows that it was told a what-if about
+        self.version = -1  # version of the feed's columns; -1: nothing was sent yet
+        self.nodes = 0  # changes of node objects that were sent
+        self.usage = 0  # changes of amounts that were sent
+        self.metrics = 0  # changes of metrics that were sent
+        self.known: dict[tuple[str, str], int] = {}  # indexed column -> number of its values that were sent
+        self.stale: set[int] = set()  # rows that were sent in a hypothetical state
 
 
 class TableFeed:
@@ -47,19 +47,19 @@ class TableFeed:
         self._wanted = wanted
         self.metrics = MetricFeed(wanted.metrics, metrics or NoColumns())
         self._view = PodView(wanted.pod)
-        self._version = 0  # bumped when the columns below were made anew
-        self._seen = 0  # changes of node objects that they follow
+        self._version = 0  # grows when the columns below are built again
+        self._seen = 0  # number of node changes that the columns contain
         self._names: list[str] = []  # row -> name
         self._cordoned = bytearray()
         self._indexed: dict[tuple[str, str], IndexedColumn] = {}  # (part, key) -> column
         self._readers: dict[tuple[str, str], _Reader] = _readers(wanted)
-        # Usage alone comes and goes with every pod, so it is packed in one go.
+        # A guest that reads usage but not pods gets a message for every pod, so it is packed by one kernel call.
         self._is_plain = wanted.follows_pods and "pods" not in wanted.table and len(wanted.resources) <= MOST_RESOURCES
         self._packed_names = [_encode(name) for name in wanted.resources]
         self._begin_anew()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
-        """What brings a mirror up to date; it counts as told."""
+        """Return the messages that bring a mirror's instance up to date, and record them in the mirror as sent."""
         if not self._wanted.has_table:
             return []
         if self._seen != self._table.node_changes.count:
@@ -78,7 +78,10 @@ class TableFeed:
         return found
 
     def what_if(self, mirror: Mirror, node: NodeInfo) -> list[bytes]:
-        """One row as it might be. The mirror must be up to date, and is so again after the next `messages`."""
+        """Return the message with a hypothetical state of one node's row. The mirror must be up to date.
+
+        The next `messages` restore the row.
+        """
         if not self._wanted.follows_pods or self._table.find(node.row) is node:
             return []
         mirror.stale.add(node.row)
@@ -131,7 +134,7 @@ class TableFeed:
         return [self._pack(mirror, {"metrics": self.metrics.pack(rows)}, rows)]
 
     def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
-        """The same as `_pack` of the columns of these rows."""
+        """Return the message with the usage columns of these packed rows, byte for byte as `_pack` makes it."""
         mirror.gen += 1
         find = self._table.resources.find
         columns = [-1 if (column := find(name)) is None else column for name in self._wanted.resources]
@@ -205,7 +208,7 @@ class TableFeed:
             self._seen = self._table.node_changes.count
 
     def _begin_anew(self) -> None:
-        """Every mirror starts again with the whole table."""
+        """Build the columns again, so that every mirror is sent the whole table next."""
         self._version += 1
         self._names, self._cordoned = [], bytearray()
         self._indexed = {place: IndexedColumn() for place in self._readers}
@@ -225,12 +228,12 @@ class TableFeed:
             column.set(row, key, value)
 
 
-# What a node has in an indexed column: (what stands for the value, the value); the first is None if there is none.
+# Reads a node's entry of an indexed column: (hashable key of the value, value); the key is None if there is no value.
 _Reader = Callable[[NodeInfo], tuple[Hashable | None, Any]]
 
 
 def _readers(wanted: Description) -> dict[tuple[str, str], _Reader]:
-    """In order of the page."""
+    """Return the readers of the indexed columns by (part, key), in the order of plugins/abi/README.md."""
     readers: dict[tuple[str, str], _Reader] = {}
     for key in wanted.labels:
         readers["labels", key] = lambda info, key=key: _text_of(info.labels, key)  # type: ignore[misc]
@@ -258,7 +261,7 @@ def _images_of(info: NodeInfo) -> tuple[Hashable | None, Any]:
     return (tuple(map(tuple, found)), found) if found else (None, None)
 
 
-# The usage columns stand in the middle of the page's table.
+# The order of columns in plugins/abi/README.md, where the usage columns are in the middle.
 _ORDER = (
     "alive", "names", "cordoned", "alloc", "max_pods", "used", "used_cpu", "used_memory", "pods_n", "labels",
     "annotations", "taints", "images", "pods", "metrics",

@@ -1,4 +1,4 @@
-"""One version of a guest: how its instances are made, and what it says of itself."""
+"""One version of a guest of the batch ABI: how its instances are made, and its description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kscheduler.wasm.quarantine import QuarantineRules
 
 
 class MonotonicClock:
-    """The machine's clock."""
+    """The machine's clocks, monotonic and wall."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -31,18 +31,21 @@ class MonotonicClock:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What plugins of guests share with the program around them."""
+    """The services that the program lends to the plugins of guests."""
 
     clock: Clock = MonotonicClock()  # noqa: RUF009 (has no state)
     observer: PoolObserver | None = None
     record: RecordEvent = record_nothing
-    metrics: LiveColumns | None = None  # None: those of the scheduler's own sources
+    metrics: LiveColumns | None = None  # None: the columns of the scheduler's own metric sources
     quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
-    threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
+    threads: BindingThreads | None = None  # for binding cycles; None: the caller's thread, as in simulations
 
 
 class BatchVersion:
-    """Raises GuestFault for a guest that does not keep to the ABI, PluginError if it refuses its configuration."""
+    """One version of a guest, with its description and the options of its pools.
+
+    Making it raises GuestFault if the guest violates the ABI, PluginError if it refuses its configuration.
+    """
 
     def __init__(self, name: str, module: Module, arguments: WasmArguments, around: Surroundings) -> None:
         self.module = module
@@ -62,7 +65,7 @@ class BatchVersion:
 
     @property
     def may_surprise(self) -> bool:
-        """Does it read the clock, or record Events about the pod it is asked about?"""
+        """Whether the guest imports the clock or Events, so that equal questions may not have equal results."""
         return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:

@@ -1,5 +1,5 @@
-"""The host side of kube-scheduler-wasm-extension's guests: they run as they are, on our terms.
+"""The host's side of the extension ABI: guests of kube-scheduler-wasm-extension run here without changes.
 
-A guest exports functions without parameters, one for each extension point, and asks for what it wants to know while
-it runs. What it answers and where its memory ends is its own affair; every fault of it is a status.
+A guest exports functions without parameters, one for each extension point, and asks for its inputs through host
+functions while it runs. Its answers and memory accesses are not trusted; every fault becomes a status.
 """

@@ -1,4 +1,4 @@
-"""What the plugins of all guests have in common: instances, attempts, faults, new versions of the guest."""
+"""The common part of all plugins of the extension ABI: instances, attempts, faults, new versions of the guest."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from kscheduler.wasm.pool import Outcome, Pool, PoolOptions, Unavailable
 
 log = logging.getLogger(__name__)
 
-# Guests of this kind are small, and each pod on its way to its node may hold one.
+# Guests of this ABI are small, and each pod between Reserve and PostBind may hold an instance.
 MAX_INSTANCES = 512
 
 BINDING_EXPORTS = frozenset({"reserve", "unreserve", "permit", "prebind", "bind", "postbind"})
 FOLLOWING_EXPORTS = frozenset({"addpod", "removepod"})
 POINT_EXPORTS = frozenset(EXTENSION_EXPORTS)
-_BEGINNING = frozenset({"enqueue", "prefilter", "prescore"})  # whatever these leave behind, each instance has
+_BEGINNING = frozenset({"enqueue", "prefilter", "prescore"})  # each instance runs these, so it has their data
 
 
 class GuestSource(Protocol):
-    """What `loading.guest.Guest` is to a plugin."""
+    """The part of `loading.guest.Guest` that a plugin uses."""
 
     name: str
     arguments: WasmArguments
@@ -62,20 +62,20 @@ class GuestSource(Protocol):
 
 
 class ExtensionPlugin:
-    """A guest's plugin without a point: those are in `points`, and `plugin_class` adds what is due."""
+    """A guest's plugin without extension points: those are in `points`, and `plugin_class` adds the guest's."""
 
     name: ClassVar[str] = ""
     guest: ClassVar[GuestSource]
     surroundings: ClassVar[Surroundings]
 
     def __init__(self, args: object, handle: Handle) -> None:
-        """`args` are in the guest. Raises LoadError for one that cannot start."""
+        """`args` is not used: the guest has its arguments. Raises LoadError if the guest cannot start."""
         arguments = self.guest.arguments
         self.table = handle.table
         self._is_ignored = arguments.failure_policy == IGNORE
         self._sharing = Sharing()
         self._searches = Searches()
-        self._resumed: Search | None = None  # by the cycle that runs now
+        self._resumed: Search | None = None  # the search that the current cycle resumes
         self._clock = self.surroundings.clock or _Stopwatch(handle.stopwatch)
         self._options = self._pool_options(arguments, handle)
         version = self.guest.version
@@ -121,13 +121,13 @@ class ExtensionPlugin:
         return read_events(call.events, self.name)
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
-        """Asked once, when the plugin is made: a later version of the guest is woken by the same events."""
+        """Return the guest's events. They are read once, with the plugin's first version; later versions keep them."""
         return self._events
 
     # --- new versions of the guest ---
 
     def try_out(self, version: Version) -> None:
-        """Implements `Follower`."""
+        """Implements `Follower`: raise if the version cannot start an instance."""
         pool = self._new_pool(version)
         try:
             _start(pool)
@@ -135,7 +135,7 @@ class ExtensionPlugin:
             pool.close()
 
     def replace(self, version: Version) -> None:
-        """Implements `Follower`. Attempts under way end on the version they began with."""
+        """Implements `Follower`: use the version. Attempts that have begun end on the version they began with."""
         old, self._cycles.pool = self._cycles.pool, self._new_pool(version)
         self.exports = exports_of(version.module)
         self._sees_all_nodes = sees_all_nodes(version.module)
@@ -146,11 +146,11 @@ class ExtensionPlugin:
 
     @property
     def pool(self) -> Pool:
-        """That serves the attempts which begin from now on."""
+        """The pool that serves the attempts which begin from now on."""
         return self._cycles.pool
 
     def cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
-        """The attempt that the state is of."""
+        """Return the attempt that belongs to the state: stored in it, resumed from an interrupted search, or new."""
         cycle = state.get(self.name, Cycle)
         if cycle is None:
             cycle = self._resume(pod) if state.may_wait else None
@@ -159,7 +159,7 @@ class ExtensionPlugin:
         return cycle
 
     def _resume(self, pod: PodInfo) -> Cycle | None:
-        """Take up the search that the pod's last cycle was interrupted in, with what the guest knows of it."""
+        """Resume the search in which the pod's last cycle was interrupted, with its instance; None if there is none."""
         self._resumed = search = self._searches.take(pod)
         if search is None:
             return None
@@ -171,12 +171,12 @@ class ExtensionPlugin:
         return search.cycle
 
     def _adapt_cycles(self) -> None:
-        """Every attempt begins with `prefilter`, whether the profile has the plugin at PreFilter or not."""
+        """Let every attempt begin with `prefilter`, whether the profile has the plugin at PreFilter or not."""
         self._cycles.begins_with = _begin if "prefilter" in self.exports else None
         self._cycles.follows_pods = bool(self.exports & FOLLOWING_EXPORTS)
 
     def status(self, export: str, cycle: Cycle, call: Call) -> Status | None:
-        """Of an export that returns a status alone; success if the guest does not have it."""
+        """Call an export that returns only a status and return that; success if the guest does not have the export."""
         if export not in self.exports:
             return None
         try:
@@ -186,7 +186,7 @@ class ExtensionPlugin:
         return status_of(export, code, call.reason)
 
     async def ask_apart(self, export: str, cycle: Cycle, call: Call) -> Any:
-        """What the export returns, asked on another thread. GuestFault or Unavailable."""
+        """Call an export on another thread and return its result. Raises GuestFault or Unavailable."""
         threads = self.surroundings.threads
         later: list[Callable[[], None]] | None = None if threads is None else []
         call.later = cycle.later = later
@@ -197,9 +197,9 @@ class ExtensionPlugin:
                 action()
 
     def is_divided(self, export: str) -> bool:
-        """May nodes be asked about on several instances? What the user says counts.
+        """Return whether the nodes of one call may be divided among several instances. The user's setting decides.
 
-        Without a word: where the guest has no export that could read what this one left behind of a node.
+        Without one: if the guest has no export that could read data which this export left in memory about a node.
         """
         arguments = self.guest.arguments
         if arguments.parallel is not None or arguments.pure:
@@ -207,7 +207,10 @@ class ExtensionPlugin:
         return self.exports & POINT_EXPORTS <= _BEGINNING | {export}
 
     def answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """What `filter` or `score` say other than 0 of the nodes in these rows. GuestFault or Unavailable."""
+        """Call `filter` or `score` for the nodes of these rows; return the answers other than 0.
+
+        Raises GuestFault or Unavailable.
+        """
         names = self.table.names_at(rows)
         if self._sharing.is_worth_it(export, len(rows)) and self.is_divided(export):
             return self._shared_answers(export, cycle, rows, ends)
@@ -217,7 +220,7 @@ class ExtensionPlugin:
         return found
 
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """The first part on the attempt's own instance, the others on instances that are made ready for it."""
+        """Like `answers`, but in parallel: the first rows on the attempt's own instance, the others on further ones."""
         pool, parts = cycle.begun(), self._sharing.parts(rows)
         calls = [Call(cycle.shown, later=[]) for _ in parts]
         works = [
@@ -229,7 +232,7 @@ class ExtensionPlugin:
         attempts += [partial(pool.attempt, partial(self._begin_and, cycle, work)) for work in others]
         found: list[Answer] = []
         for call, work, outcome in zip(calls, works, self._sharing.run(attempts), strict=True):
-            if isinstance(outcome.fault, Unavailable):  # there is no instance more: its turn comes on the first one
+            if isinstance(outcome.fault, Unavailable):  # there is no other instance: use the attempt's own
                 found += cycle.run(export, work)
             else:
                 cycle.report(export, outcome)
@@ -244,7 +247,7 @@ class ExtensionPlugin:
         return found
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
-        """On an instance that is not the attempt's own, which gets the same calls first."""
+        """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
         if self._cycles.begins_with is not None:
             invoke(instance, "prefilter", Call(cycle.shown, later=[]))
         if cycle.filtered is not None and "prescore" in self.exports:
@@ -254,7 +257,7 @@ class ExtensionPlugin:
     async def answers_apart(
         self, threads: BindingThreads, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends
     ) -> list[Answer]:
-        """The same as `answers`, asked on other threads. The event loop goes on meanwhile."""
+        """Like `answers`, but on other threads, so that the event loop is not blocked."""
         started = time.perf_counter()
         found = await self._answers_apart(threads, export, cycle, rows, ends)
         self._sharing.note(export, len(rows), time.perf_counter() - started)
@@ -292,10 +295,10 @@ class ExtensionPlugin:
         return found
 
     def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
-        """Begins the attempt. Success for a guest that does not have it."""
+        """Call `prefilter`, which begins the attempt (a resumed one has its answer); success for a guest without it."""
         if "prefilter" not in self.exports:
             return None, None
-        if cycle.is_resumed:  # the guest would forget what it has answered since
+        if cycle.is_resumed:  # another `prefilter` would make the guest forget its later answers
             cycle.is_resumed = False
             return cycle.pre_filtered
         cycle.pre_filtered = self._ask_pre_filter(cycle)
@@ -311,7 +314,7 @@ class ExtensionPlugin:
         return names, status_of("prefilter", code, call.reason)
 
     def ask_pre_score(self, cycle: Cycle, filtered: Sequence[str]) -> None:
-        """Of the nodes that passed; notes that there is nothing to score, if the guest says so. CycleFault."""
+        """Call `prescore` with the feasible nodes; record in the cycle if it answers Skip. Raises CycleFault."""
         cycle.filtered = filtered
         status = self.status("prescore", cycle, Call(cycle.shown, filtered=filtered))
         if status is not None and status.code is Code.SKIP:
@@ -334,12 +337,12 @@ def exports_of(module: Module) -> frozenset[str]:
 
 
 def sees_all_nodes(module: Module) -> bool:
-    """May what a guest says of a node follow from others, too?"""
+    """Return whether a guest's answer about one node may depend on other nodes: it imports functions that list them."""
     return any(each.name in ("nodeList", "nodeImageStates") for each in module.imports)
 
 
 def _start(pool: Pool) -> None:
-    """One instance, so that what cannot start is told at once."""
+    """Start one instance, so that a guest that cannot start is found at once. Raises LoadError."""
     try:
         pool.warm()
     except GuestFault as fault:
@@ -353,7 +356,7 @@ def _begin(instance: Instance, cycle: Cycle) -> None:
 
 
 class _Stopwatch:
-    """A clock for quarantines, where nobody lends one."""
+    """A clock for quarantines, made of the handle's stopwatch; used if the surroundings have no clock."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
         self.now = stopwatch

@@ -1,6 +1,6 @@
-"""Cluster events as guests register them: numbers of resources, and bits of actions, in Kubernetes' order of 1.33.
+"""Cluster events as guests register them: numbers of resources, and bits of actions, in the order of Kubernetes 1.33.
 
-A guest's SDK may be older than an action: who asks for all updates of nodes it knows gets those it does not know too.
+A guest's SDK may be older than an action: a guest that registers for all updates it knows gets the newer ones, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RESOURCES: tuple[EventResource | str, ...] = (  # by number
     EventResource.NODE,
     EventResource.PERSISTENT_VOLUME,
     EventResource.PERSISTENT_VOLUME_CLAIM,
-    "PodSchedulingContext",  # gone since Kubernetes 1.32: nothing happens to one
+    "PodSchedulingContext",  # removed in Kubernetes 1.32, so there are no events of it
     EventResource.RESOURCE_CLAIM,
     EventResource.STORAGE_CLASS,
     EventResource.CSI_NODE,
@@ -40,9 +40,9 @@ _ACTIONS = (  # by bit
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
     Action.UPDATE_POD_OTHER,
 )
-_ALL_UPDATES = 4 | 8 | 16 | 32  # that the SDK knows
+_ALL_UPDATES = 4 | 8 | 16 | 32  # all update actions that the SDK knows
 
-# Of a guest that says nothing.
+# Events of a guest that registers none.
 DEFAULT_EVENTS = tuple(
     ClusterEvent(resource, Action.ALL)
     for resource in (
@@ -57,7 +57,7 @@ DEFAULT_EVENTS = tuple(
 
 
 def read_events(data: bytes, plugin: str) -> tuple[ClusterEvent, ...]:
-    """Eight bytes each; what is left over at the end does not count. Without any, the default."""
+    """Decode events of eight bytes each; a shorter rest is ignored. Returns DEFAULT_EVENTS if there are none."""
     whole = len(data) // 8 * 8
     if not whole:
         return DEFAULT_EVENTS
@@ -75,7 +75,7 @@ def read_events(data: bytes, plugin: str) -> tuple[ClusterEvent, ...]:
 
 
 def read_action(bits: int) -> Action:
-    """Bits that nobody knows are left out."""
+    """Return the action for the guest's bits. Unknown bits are ignored."""
     action = Action(0)
     for place, single in enumerate(_ACTIONS):
         if bits >> place & 1:

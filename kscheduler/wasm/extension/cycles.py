@@ -1,15 +1,15 @@
-"""Which instance serves which attempt of which pod.
+"""The attempts of pods, and the instance of the guest that each of them holds.
 
-What a guest remembers of a pod is in the memory of one instance, from `prefilter`, with which the guest begins anew, to
-the end of the binding. So an attempt holds an instance of its own:
+A guest's data about a pod is in the memory of one instance, from `prefilter`, which resets it, to the end of the
+binding. So an attempt holds an instance of its own:
 
     first call: hold, `prefilter` -- calls ... -- Reserve, Permit: bound to it -- PostBind or Unreserve: released
                  ^                       |
-                 +--- begun again -------+ the instance is lost to a fault, or taken for a younger attempt
+                 +--- begun again -------+ the instance is lost to a fault, or taken for a newer attempt
 
-An attempt that never came to binding does not say that it has ended. Its instance comes back when the cycle state goes,
-or, should that take long, when too many younger attempts have begun. An attempt that is asked again after that begins
-again: the guest is a function of what it is given, and of what it kept since its `prefilter`.
+The end of an attempt without a binding is not reported. Its instance is released when its cycle state is collected, or
+earlier, when too many newer attempts have begun. If such an attempt calls the guest again, it begins again: a guest's
+answers depend only on its inputs and on its data since the last `prefilter`.
 """
 
 from __future__ import annotations
@@ -34,59 +34,62 @@ T = TypeVar("T")
 
 PreFiltered = tuple[PreFilterResult | None, Status | None]
 
-Begin = Callable[[Instance, "Cycle"], object]  # runs `prefilter`, for what the guest forgets and remembers there
+Begin = Callable[[Instance, "Cycle"], object]  # runs `prefilter`, which resets the guest's data
 
-MAX_OPEN = 64  # attempts that hold an instance before they come to binding
-MAX_OPEN_UNBOUND = 4  # the same where the guest has no say in binding, so that nothing is lost with an instance
+MAX_OPEN = 64  # attempts before their binding that may hold an instance
+MAX_OPEN_UNBOUND = 4  # the limit for guests without binding exports, where nothing is lost with an instance
 
 
 class Cycle:
-    """One attempt of one pod, in the cycle state of the plugin. What-ifs have their own."""
+    """One attempt of one pod, stored in the CycleState. A clone for a dry run may have its own instance."""
 
     def __init__(self, cycles: Cycles, pod: PodInfo, shown: Pod | PodDocument) -> None:
         """`shown`: the pod as the guest sees it."""
         self.pod = pod
         self.shown = shown
-        self.statuses: list[Status] = []  # of the nodes that Filter rejected, by detail
-        self.wants_pre_score = False  # PreScore is due, as soon as it is known which nodes passed
-        self.is_unscored = False  # the guest said SKIP there
-        self.filtered: Sequence[str] | None = None  # the nodes that passed, once the guest was told at PreScore
-        self.look: bytes | None = None  # of the pod, where answers are kept by it
-        self.pre_filtered: PreFiltered = (None, None)  # what the guest said there
-        self.is_resumed = False  # the framework asks PreFilter again, of an attempt that goes on
+        self.statuses: list[Status] = []  # statuses of Filter, by detail of a rejected row
+        self.wants_pre_score = False  # `prescore` must be called once the feasible nodes are known
+        self.is_unscored = False  # the guest answered Skip at PreScore
+        self.filtered: Sequence[str] | None = None  # the feasible nodes that `prescore` was called with
+        self.look: bytes | None = None  # digest of the pod by which answers are kept
+        self.pre_filtered: PreFiltered = (None, None)  # the guest's answer at PreFilter
+        self.is_resumed = False  # the next PreFilter belongs to this attempt, which was interrupted
         self.is_binding = False
-        self.later: list[Callable[[], None]] | None = None  # where `prefilter` leaves what it sets going; None: nowhere
+        self.later: list[Callable[[], None]] | None = None  # collects the actions of `prefilter`; None: done at once
         self._cycles = cycles
-        self.key = cycles.new_key(pod)  # under which the pool keeps its instance
-        self._pool: Pool | None = None  # that lends the instance; None before the first call and after the last
-        self._is_apart = False  # another thread is at it; `Cycles.lock` guards this and the one above
-        self._turn = threading.Lock()  # of other threads: a call that nobody waits for any more may still go on
+        self.key = cycles.new_key(pod)  # the attempt's name as the holder of an instance
+        self._pool: Pool | None = None  # the pool of its instance; None before the first call and after the last
+        self._is_apart = False  # another thread uses the instance; `Cycles.lock` guards this and `_pool`
+        self._turn = threading.Lock()  # held by other threads in a call, which may go on when its caller has gone
 
     def run(self, export: str, work: Callable[[Instance], T]) -> T:
-        """Calls of one export, on the attempt's instance; it is given one if it has none. GuestFault or Unavailable."""
+        """Run calls of one export on the attempt's instance, after taking one if needed.
+
+        Raises GuestFault or Unavailable.
+        """
         if self._pool is None:
             self._cycles.begin(self)
         return self._run(export, work)
 
     def run_first(self, export: str, work: Callable[[Instance], T]) -> T:
-        """The same, `work` being the `prefilter` that begins the attempt."""
+        """Like `run`, for the `prefilter` that begins the attempt."""
         if self._pool is None:
             self._cycles.hold(self)
         return self._run(export, work)
 
     def begun(self) -> Pool:
-        """The pool that serves the attempt; it has an instance then. GuestFault or Unavailable."""
+        """Begin the attempt if needed and return the pool of its instance. Raises GuestFault or Unavailable."""
         if self._pool is None:
             self._cycles.begin(self)
         assert self._pool is not None
         return self._pool
 
     def report(self, export: str, outcome: Outcome[Any]) -> None:
-        """How a call went that was made for the attempt on another instance."""
+        """Report the outcome of a call that was made for the attempt on another instance."""
         self._cycles.report(self._cycles.pool if self._pool is None else self._pool, export, outcome)
 
     async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
-        """The same as `run`, on another thread; here if there are none."""
+        """Like `run`, but on another thread; on this one if `threads` is None."""
         if threads is None:
             return self.run(export, work)
         is_held = self._pool is not None
@@ -106,7 +109,7 @@ class Cycle:
     def _attempt_apart(
         self, pool: Pool, is_held: bool, export: str, work: Callable[[Instance], T]
     ) -> list[tuple[str, Outcome[T]]]:
-        """(export, how it went), up to the first fault. On the other thread."""
+        """Make the calls on the other thread; return (export, outcome) of each, up to the first fault."""
         outcomes: list[tuple[str, Outcome[Any]]] = []
         begin = self._cycles.begins_with
         with self._turn:
@@ -121,14 +124,14 @@ class Cycle:
                         if begun.fault is not None:
                             return outcomes
                 outcomes.append((export, pool.attempt(work, self.key)))
-            except (GuestFault, Unavailable) as fault:  # no instance was to be had
+            except (GuestFault, Unavailable) as fault:  # there was no instance to hold
                 outcomes.append((export, Outcome(fault=fault)))
             finally:
                 self._leave_apart(pool)
         return outcomes
 
     def _enter_apart(self, pool: Pool) -> bool:
-        """False if the instance was given back while this thread waited."""
+        """Mark the instance as used by this thread; False if it was released while the thread waited."""
         with self._cycles.lock:
             self._is_apart = self._pool is pool
             return self._is_apart
@@ -150,18 +153,18 @@ class Cycle:
         return cast(T, outcome.value)
 
     def hold(self, pool: Pool) -> None:
-        """Take an instance of the pool."""
+        """Reserve an instance of the pool for the attempt."""
         pool.hold(self.key)
         self._pool = pool
 
     def bind(self) -> None:
-        """From now on nobody takes the instance away."""
+        """Keep the instance until the end of the binding: newer attempts cannot take it any more."""
         if not self.is_binding:
             self.is_binding = True
             self._cycles.forget(self)
 
     def release(self) -> None:
-        """Give the instance back; twice is fine. Another thread that is at it does so when it has ended."""
+        """Release the instance; may be called twice. If another thread uses it, that thread releases it at its end."""
         with self._cycles.lock:
             pool, self._pool = self._pool, None
             is_apart = self._is_apart
@@ -171,11 +174,11 @@ class Cycle:
                 pool.release(self.key)
 
     def clone(self) -> Cycle:
-        """For a what-if, in which pods come and go: what the guest knows of them must not reach the attempt."""
+        """Return a cycle for a preemption's dry run, whose `addpod` and `removepod` must not affect the attempt."""
         return Cycle(self._cycles, self.pod, self.shown) if self._cycles.follows_pods else self
 
     def __del__(self) -> None:
-        if self._pool is not None:  # garbage may be collected at any moment, also inside of the pool
+        if self._pool is not None:  # released later, since this may run at any moment, also inside of the pool
             self._cycles.dropped.append((self._pool, self.key))
 
 
@@ -191,20 +194,20 @@ class Cycles:
         follows_pods: bool = False,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """`begin` is None for a guest without `prefilter`. `follows_pods`: it is told of pods in what-ifs."""
-        self.pool = pool  # that serves the attempts which begin from now on
+        """`begin`: None for a guest without `prefilter`. `follows_pods`: the guest has `addpod` or `removepod`."""
+        self.pool = pool  # the pool of attempts that begin from now on
         self.follows_pods = follows_pods
         self.begins_with = begin
         self.lock = threading.Lock()
         self._observer = observer
         self._max_open = max_open
         self._numbers = itertools.count()
-        self._open: dict[str, weakref.ref[Cycle]] = {}  # key -> attempts that may have to give way, oldest first
-        self.dropped: deque[tuple[Pool, str]] = deque()  # what attempts held that nobody knows any more
+        self._open: dict[str, weakref.ref[Cycle]] = {}  # attempts whose instance may be taken, oldest first
+        self.dropped: deque[tuple[Pool, str]] = deque()  # instances of collected attempts, to be released
         self._failing: set[str] = set()  # exports whose last run was a fault
 
     def new_key(self, pod: PodInfo) -> str:
-        """A pod is tried again and again."""
+        """Return a new name for the holder of an instance. Each attempt of a pod has its own."""
         return f"{pod.uid}/{next(self._numbers)}"
 
     def begin(self, cycle: Cycle) -> None:
@@ -218,7 +221,7 @@ class Cycles:
         cycle.hold(self.pool)
 
     def make_room(self, cycle: Cycle) -> None:
-        """For one more attempt."""
+        """Register an attempt; release instances of garbage-collected attempts, and of the oldest beyond the limit."""
         while self.dropped:
             pool, key = self.dropped.popleft()
             self._open.pop(key, None)
@@ -231,7 +234,7 @@ class Cycles:
             self._open[cycle.key] = weakref.ref(cycle)
 
     def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
-        """Tell the pool; but a `prefilter` that goes well says nothing of a `filter` that fails each time."""
+        """Report an outcome to the pool. While an export keeps failing, successes of other exports are only counted."""
         if outcome.fault is not None:
             self._failing.add(export)
         else:
@@ -242,5 +245,5 @@ class Cycles:
             self._observer.wasm_called(pool.plugin, outcome.seconds, "")
 
     def forget(self, cycle: Cycle) -> None:
-        """It will not have to give way any more."""
+        """Do not take this attempt's instance for newer attempts any more."""
         self._open.pop(cycle.key, None)

@@ -1,4 +1,4 @@
-"""One export called on one instance."""
+"""Calls one export on one instance."""
 
 from __future__ import annotations
 

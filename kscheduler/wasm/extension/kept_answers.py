@@ -1,7 +1,7 @@
-"""Answers of a guest that goes by pod and node object alone, by what it can see of a pod; brought up to date by row.
+"""Kept answers of guests that depend on the pod and node objects alone, by the pod's look; updated row by row.
 
-What a guest may go by of a pod is its spec, namespace, labels and annotations: pods of one template have these in
-common. The names of the volumes with tokens, which are each pod's own, count as alike.
+A pod's look is its spec, namespace, labels and annotations, which are equal for the pods of one template. The names of
+token volumes (kube-api-access-...), which are unique to each pod, are treated as equal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_table import NodeTable
 
-MAX_BYTES = 32 << 20  # of one plugin
-MAX_REASONS = 255  # a byte a row says which
+MAX_BYTES = 32 << 20  # size of all kept answers of one plugin
+MAX_REASONS = 255  # different statuses of one answer, since a row's mark is one byte
 _NEVER = -1
 _TOKEN_VOLUME = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 
@@ -31,7 +31,7 @@ PreFiltered = tuple[PreFilterResult | None, Status | None]
 
 
 def look_of(shown: Pod | PodDocument) -> bytes:
-    """A digest: equal for pods that the guest may not tell apart."""
+    """Return a digest that is equal for pods which a pure guest must answer equally."""
     metadata = shown.metadata
     spec = bytes(shown.spec) if isinstance(shown, PodDocument) else _encode(shown.spec)
     written = _encode((metadata.namespace, metadata.labels, metadata.annotations))
@@ -39,21 +39,21 @@ def look_of(shown: Pod | PodDocument) -> bytes:
 
 
 class KeptAnswer:
-    """What is known of one look of pods, a row each; dead rows hold anything."""
+    """A guest's marks and scores by row, for all pods of one `look_of`; entries of rows without a node mean nothing."""
 
     __slots__ = ("details", "is_unscored", "marks", "pre_filtered", "scores", "seen_marks", "seen_scores", "statuses")
 
     def __init__(self) -> None:
         self.pre_filtered: PreFiltered | None = None  # None: not asked yet
-        self.is_unscored: bool | None = None  # PreScore said SKIP; None: not asked yet
-        self.marks = bytearray()  # row -> 0, or out for statuses[mark - 1]
+        self.is_unscored: bool | None = None  # PreScore answered Skip; None: not asked yet
+        self.marks = bytearray()  # by row: 0 if it is feasible, otherwise statuses[mark - 1] is why not
         self.statuses: list[Status] = []
         self.details: dict[Status, int] = {}  # status -> its mark
         self.scores: array[int] = array("q")
-        self.seen_marks = self.seen_scores = _NEVER  # changes of nodes that they follow
+        self.seen_marks = self.seen_scores = _NEVER  # number of node changes that they contain
 
     def put_marks(self, rows: Sequence[int], rejected: Sequence[tuple[int, Status]], row_count: int) -> bool:
-        """False if there are more reasons than marks: then nothing is known any more."""
+        """Store the marks of these rows. False if there are too many different statuses: all marks are dropped then."""
         self.marks.extend(bytes(row_count - len(self.marks)))
         for row in rows:
             self.marks[row] = 0
@@ -64,7 +64,7 @@ class KeptAnswer:
                 self.seen_marks = _NEVER
                 return False
             if mark > len(self.statuses):
-                self.statuses = [*self.statuses, status]  # anew, for cycles hold on to what they were told
+                self.statuses = [*self.statuses, status]  # a new list, since cycles refer to the old one
             self.marks[row] = mark
         return True
 
@@ -104,7 +104,7 @@ class KeptAnswers:
         return self._table.node_changes.count
 
     def stale(self, seen: int) -> Sequence[int]:
-        """The rows with a node that may be different by now."""
+        """Return the rows with a node that may have changed since `seen` (a number of node changes)."""
         rows = None if seen == _NEVER else self._table.node_changes.since(seen)
         if rows is None:
             return [info.row for info in self._table]

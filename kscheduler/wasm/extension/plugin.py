@@ -1,9 +1,9 @@
-"""A guest as a plugin of the framework: its exports are the extension points, one method each.
+"""The plugin class of a guest: its exports are the extension points, one method each.
 
-    profile -> plugin_class(guest) -- (arguments, handle) --> an object with the methods of the guest's points
+    profile -> plugin_class(guest) -- (arguments, handle) --> an object with the methods of the guest's extension points
 
-Every fault of the guest is a status of the pod at hand, or an error when the plugin is made. With the failure policy
-`ignore` the plugin then counts as if it were not there.
+Every fault of the guest is a status of the current pod, or an error when the plugin is made. With the failure policy
+`ignore` a failing plugin has no influence on the pod.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PURE: Mapping[str, type[ExtensionPlugin]] = {
 
 
 def plugin_class(guest: GuestSource, surroundings: Surroundings | None = None) -> type[ExtensionPlugin]:
-    """The class of a guest's plugin, with the methods of the points that its exports stand for."""
+    """Make the class of a guest's plugin, with the methods of the extension points that the guest exports."""
     points = guest_points(guest)
     kinds = {**_POINTS, **_PURE} if guest.arguments.pure else _POINTS
     bases = tuple(kind for point, kind in kinds.items() if point in points)
@@ -44,6 +44,6 @@ def plugin_class(guest: GuestSource, surroundings: Surroundings | None = None) -
 
 
 def guest_points(guest: Any) -> frozenset[str]:
-    """As the configuration spells them. Known before anything is compiled."""
+    """Return the guest's extension points as the configuration spells them, if possible without compiling the guest."""
     interface = getattr(guest, "interface", None) or guest.version.interface
     return frozenset(interface.points)

@@ -1,4 +1,4 @@
-"""The extension points of guests, a class each: the methods that the framework asks, and the exports behind them."""
+"""The extension points of guests, a class each: the methods that the framework calls, and the exports behind them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from kscheduler.wasm.pool import Unavailable
 log = logging.getLogger(__name__)
 
 
-LONG_S = 0.001  # of questions: the event loop is to be held up no longer, and a pod put off no sooner
+LONG_S = 0.001  # calls that are likely to take longer run on other threads, and the pod's cycle is interrupted
 
 
 class Judged(NamedTuple):
-    """What Filter says of some nodes."""
+    """The result of Filter for some nodes."""
 
-    rejected: list[tuple[int, int]]  # row, and its status's place in the list
+    rejected: list[tuple[int, int]]  # row, and its status's index in the list
     statuses: list[Status]
-    is_left_out: bool = False  # the guest failed, and is ignored
+    is_left_out: bool = False  # the guest failed and is ignored
 
 
 class PreFilterPoint(ExtensionPlugin):
@@ -69,7 +69,7 @@ class FilterPoint(ExtensionPlugin):
         return self.status("filter", cycle, Call(cycle.shown, node.name))
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        """Node by node. A verdict's detail is its status's place in a list."""
+        """Filter node by node. A verdict's detail is the index of its status in `Cycle.statuses`."""
         cycle = self.cycle(state, pod)
         judged = self.judge(cycle, verdicts.feasible_rows())
         cycle.statuses = judged.statuses
@@ -77,7 +77,7 @@ class FilterPoint(ExtensionPlugin):
             verdicts.reject(row, code, detail)
 
     def judge(self, cycle: Cycle, rows: Sequence[int]) -> Judged:
-        """Nothing is rejected if the guest failed and is left out: what it said of some nodes must not count either."""
+        """Call Filter for these rows. If the guest fails and is ignored, nothing is rejected, not even some nodes."""
         try:
             answers = self.answers("filter", cycle, rows, _is_no_verdict)
         except (GuestFault, Unavailable) as error:
@@ -86,7 +86,7 @@ class FilterPoint(ExtensionPlugin):
         return self._judged(answers)
 
     def _judged(self, answers: Sequence[Answer]) -> Judged:
-        details: dict[tuple[int, str], int] = {}  # (code, reason) -> place of its status
+        details: dict[tuple[int, str], int] = {}  # (code, reason) -> index of its status
         statuses: list[Status] = []
         rejected: list[tuple[int, int]] = []
         for row, value, reason in answers:
@@ -109,7 +109,7 @@ class FilterPoint(ExtensionPlugin):
 
 
 class SearchingFilterPoint(FilterPoint):
-    """Of a guest that has to be asked for each pod: about no more nodes than it takes, beside the event loop."""
+    """Filter of guests whose answers are not kept: calls for as few nodes as needed; slow ones on other threads."""
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         rows = verdicts.feasible_rows()
@@ -146,14 +146,14 @@ class SearchingFilterPoint(FilterPoint):
                 raise search.fault
         except (GuestFault, Unavailable) as error:
             self._stop(self.failed("filter", pod, error))
-            return  # left out: what it said of some nodes must not count either
+            return  # the guest is ignored, also its answers about the first nodes
         judged = self._judged(search.answers)
         cycle.statuses = judged.statuses
         for row, detail in judged.rejected:
             verdicts.reject(row, code, detail)
 
     def _may_interrupt(self, state: CycleState, search: Search, rows: int) -> None:
-        """Raises AnswersToCome where the questions would hold up the event loop."""
+        """Raise AnswersToCome if calls for so many rows would block the event loop, to make them on other threads."""
         threads = self.surroundings.filter_threads
         if not state.may_wait or threads is None or search.interruptions >= MAX_INTERRUPTIONS:
             return
@@ -170,7 +170,7 @@ class SearchingFilterPoint(FilterPoint):
                 answers = await self.answers_apart(threads, "filter", search.cycle, asked, _is_no_verdict)
                 search.take(asked, answers, _is_no_verdict)
         except Unavailable:
-            search.interruptions = MAX_INTERRUPTIONS  # the cycle asks the rest itself, on the instance that it holds
+            search.interruptions = MAX_INTERRUPTIONS  # the cycle makes the other calls itself, on its instance
         except GuestFault as fault:
             search.fault = fault
 
@@ -194,7 +194,7 @@ class PostFilterPoint(ExtensionPlugin):
 
 class PreScorePoint(ExtensionPlugin):
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
-        """The guest is asked when the nodes that passed are known: at the beginning of Score."""
+        """Do nothing yet: `prescore` is called at the beginning of Score, when the feasible nodes are known."""
         self.cycle(state, pod).wants_pre_score = True
         return None
 
@@ -232,7 +232,7 @@ class ScorePoint(ExtensionPlugin):
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Node by node."""
+        """Set raw scores node by node, after `prescore`."""
         cycle = self.cycle(state, pod)
         rows = verdicts.feasible_rows()
         clear_raw(verdicts, scores)
@@ -242,7 +242,7 @@ class ScorePoint(ExtensionPlugin):
                 scores.set_raw(row, score)
 
     def rate(self, cycle: Cycle, rows: Sequence[int]) -> list[tuple[int, int]]:
-        """(row, score) of those that get one other than 0. None do if the guest failed and is left out."""
+        """Return (row, score) for scores other than 0; none if the guest failed and is ignored. Raises CycleFault."""
         try:
             answers = self.answers("score", cycle, rows, _is_no_score)
         except (GuestFault, Unavailable) as error:
@@ -273,7 +273,7 @@ class ScorePoint(ExtensionPlugin):
             scores.set_raw(row, by_name[name])
 
     def _pre_score(self, cycle: Cycle, filtered: Callable[[], Sequence[str]]) -> None:
-        """Once an attempt, if the profile has the plugin at PreScore."""
+        """Call `prescore` once per attempt, if the profile has the plugin at PreScore."""
         if not cycle.wants_pre_score:
             return
         cycle.wants_pre_score = False
@@ -287,7 +287,7 @@ class ReservePoint(ExtensionPlugin):
         return self.status("reserve", cycle, Call(cycle.shown, node_name))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """The last that the guest hears of the attempt."""
+        """Call `unreserve`, which ends the attempt and releases its instance."""
         cycle = self.cycle(state, pod)
         cycle.bind()
         _tell(self, "unreserve", cycle, Call(cycle.shown, node_name))
@@ -308,7 +308,7 @@ class PermitPoint(ExtensionPlugin):
 
 class PreBindPoint(ExtensionPlugin):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Guests cannot say whether they have work to do."""
+        """Return success, since guests cannot report whether PreBind has work to do."""
         return None
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -326,7 +326,7 @@ class PreBindPoint(ExtensionPlugin):
 
 class BindPoint(ExtensionPlugin):
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """A guest cannot write to the API: one that answers success says that it is done all the same."""
+        """Call `bind`. Success means that the pod is bound, although guests cannot write to the API themselves."""
         cycle = self.cycle(state, pod)
         call = Call(cycle.shown, node_name)
         cycle.bind()
@@ -344,7 +344,7 @@ class PostBindPoint(ExtensionPlugin):
 
 
 def _tell(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
-    """An export without an answer, after which the attempt's instance is free. Nobody waits for it."""
+    """Call an export without a result, without waiting if there are threads; then release the attempt's instance."""
     threads = plugin.surroundings.threads
     if export not in plugin.exports:
         cycle.release()

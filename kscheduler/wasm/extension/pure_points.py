@@ -1,9 +1,8 @@
-"""The deciding points of guests whose user says that they go by pod and node object alone (`pure: true`).
+"""PreFilter, Filter and Score of guests that the user declares to depend on pod and node object alone (`pure: true`).
 
-What they said of pods that look alike is kept: such a pod costs no call, and a node that changed costs one. So the
-compiled lane can decide such pods. What a guest does beside its answers, such as Events, is done when it is asked.
-Left to the ordinary points are guests that keep something of a pod for its binding, follow pods that come and go, or
-normalize scores.
+Answers are kept by the pod's look: a pod with a known look costs no call, and a changed node costs one. So the compiled
+lane can decide such pods. Side effects of a guest, such as Events, happen only when it is called. Guests with exports
+for binding, for pods added and removed, or for normalizing scores use the ordinary points.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ from kscheduler.wasm.extension.points import FilterPoint, PreFilterPoint, ScoreP
 from kscheduler.wasm.loading.compiling import Version
 
 _PERSONAL_EXPORTS = BINDING_EXPORTS | FOLLOWING_EXPORTS | {"normalizescore"}
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1  # that a guest can say
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1  # the range of a guest's scores
 
 
 class PurePoint(ExtensionPlugin):
-    """What the points of such a guest share: what is kept."""
+    """The common part of a pure guest's extension points: the kept answers."""
 
     _answers: KeptAnswers | None = None  # None until the first use, and after a new version of the guest
 
     def replace(self, version: Version) -> None:
-        """Implements `Follower`. Classes of pods rest on what nodes are like: they are put together anew."""
+        """Implements `Follower`: use the version, drop the kept answers and have the pod classes built again."""
         super().replace(version)
         self._answers = None
         if self.table.columns.rows:
             self.table.node_changes.add(0)
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """What tells this pod from others, beside what `Signer` knows. b"" if nothing is kept of it."""
+        """Return a digest of what the guest sees of the pod, for its signature; b"" if no answers are kept."""
         return b"" if self.exports & _PERSONAL_EXPORTS else look_of(self._world.whole(pod.pod))
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         return self.look_beyond(pod) or None
 
     def known(self, cycle: Cycle) -> KeptAnswer | None:
-        """None if nothing is to be kept."""
+        """Return the kept answer for the cycle's pod; None if no answers are kept for this guest."""
         if self.exports & _PERSONAL_EXPORTS:
             return None
         if cycle.look is None:
@@ -64,7 +63,7 @@ class PurePoint(ExtensionPlugin):
         return self._answers
 
     def marked(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring marks up to date. False if that is not possible. CycleFault if the guest fails."""
+        """Bring the kept marks up to date. False if that is not possible. Raises CycleFault if the guest fails."""
         kept = self._kept
         rows, now = kept.stale(known.seen_marks), kept.now
         if rows:
@@ -77,12 +76,12 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def scored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """The same of scores, unless PreScore says that there are none."""
+        """Bring the kept scores up to date; False if the guest failed and is ignored. Raises CycleFault if it fails."""
         kept = self._kept
         rows, now = kept.stale(known.seen_scores), kept.now
         if rows:
             found = self.rate(cycle, rows)  # type: ignore[attr-defined]  # ScorePoint's
-            if cycle.is_unscored:  # left out
+            if cycle.is_unscored:  # the guest failed and is ignored
                 return False
             known.put_scores(rows, found, kept.row_count)
         known.put_scores((), (), kept.row_count)
@@ -90,7 +89,7 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """What the guest says of filters and scores goes into the class, if there is nothing else it says."""
+        """Put the guest's kept marks and scores into the pod class. False if its answers cannot be expressed so."""
         draft.depends_on(Source.OBJECTS)
         cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))
         known = self.known(cycle)
@@ -112,7 +111,7 @@ class PurePoint(ExtensionPlugin):
                 return False
             marks = array("q", [min(mark, 1) for mark in known.marks])
             verdicts = values_by_profile(self.table.columns, marks.tobytes(), len(self.table.profiles))
-            if verdicts is None:  # it goes by more of nodes than their labels, taints and cordons
+            if verdicts is None:  # they differ within a node class: they depend on more than labels, taints and cordons
                 return False
             draft.filter_profiles(bytes(memoryview(verdicts).cast("q").tolist()))
         if draft.weight is not None and not self.unscored(cycle, known):
@@ -128,7 +127,7 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def pre_filtered(self, cycle: Cycle, known: KeptAnswer) -> PreFiltered:
-        """What PreFilter says, asked for once; success of a guest that does not have it."""
+        """Return the kept answer of PreFilter, calling `prefilter` if there is none; success for a guest without it."""
         if known.pre_filtered is None:
             found = self.ask_pre_filter(cycle)
             if found[1] is not None and found[1].code is Code.ERROR:
@@ -137,7 +136,7 @@ class PurePoint(ExtensionPlugin):
         return known.pre_filtered
 
     def unscored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Does PreScore say that there is nothing to score? Asked for once. CycleFault if it says no."""
+        """Return whether PreScore answers Skip, calling `prescore` the first time. Raises CycleFault if it rejects."""
         if known.is_unscored is None:
             cycle.wants_pre_score = cycle.wants_pre_score or "prescore" in self.exports
             self.ask_pre_score(cycle, [info.name for info in self.table])

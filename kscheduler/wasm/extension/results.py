@@ -1,4 +1,4 @@
-"""What exports return, as the framework has it; and what a fault of the guest is to the pod."""
+"""Converts results of exports to the framework's types, and faults of a guest to statuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.wasm.pool import Unavailable
 
 _CODES = {code.value: code for code in Code}
 _ALWAYS = frozenset({Code.ERROR}) | REJECTED
-_MORE: Mapping[str, frozenset[Code]] = {  # export -> what kube-scheduler takes from it beside success and those above
+_MORE: Mapping[str, frozenset[Code]] = {  # export -> codes that it may return beside success and `_ALWAYS`
     "prefilter": frozenset({Code.SKIP}),
     "prescore": frozenset({Code.SKIP}),
     "permit": frozenset({Code.WAIT}),
@@ -28,13 +28,13 @@ Fault = GuestFault | Unavailable
 
 
 def halves(value: int) -> tuple[int, int]:
-    """An i64 as (high, low), both signed."""
+    """Split an i64 into (high, low), two signed 32-bit numbers."""
     low = value & _U32
     return value >> 32, low - (1 << 32) if low >> 31 else low
 
 
 def status_of(export: str, code: int, reason: str) -> Status | None:
-    """None for success. Other codes than the export may return are errors with its reason, as in kube-scheduler."""
+    """Return the status for a code; None for success. A code that the export must not return becomes Error."""
     if code == 0:
         return None
     known = _CODES.get(code)
@@ -46,7 +46,7 @@ def status_of(export: str, code: int, reason: str) -> Status | None:
 
 
 def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
-    """None leaves the pod's nomination as it is."""
+    """Return the result for a nominating mode; None leaves the nomination unchanged. Raises GuestFault for others."""
     if mode == _NOOP:
         return None
     if mode == _OVERRIDE:
@@ -55,12 +55,12 @@ def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
 
 
 def permit_result(value: int) -> tuple[int, float]:
-    """(status code, seconds): here the timeout is the low half, unsigned, in milliseconds."""
+    """Split a result of `permit` into (status code, seconds). Its low half is the timeout in ms, unsigned."""
     return value >> 32, (value & _U32) / 1000
 
 
 def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[str, int]:
-    """Node name -> score: those of the guest, by name; who it leaves out keeps the one it had."""
+    """Return the guest's normalized scores by node name; nodes left out keep their score. GuestFault if malformed."""
     if data is None:
         return before
     try:
@@ -84,7 +84,7 @@ _decode_scores: Callable[[bytes], dict[str, int] | None] = json_decoder(dict[str
 
 
 def fault_text(export: str, fault: Fault) -> str:
-    """`wasm: <export> error: <what the guest printed>`, and what the engine says of it."""
+    """Return `wasm: <export> error: <the guest's output>`, followed by the engine's message."""
     message = (with_hint(fault) if isinstance(fault, GuestFault) else str(fault)).removeprefix(f"{export}: ")
     output = fault.output.rstrip("\n") if isinstance(fault, GuestFault) else ""
     return f"wasm: {export} error: {output}\n{message}" if output else f"wasm: {export} error: {message}"

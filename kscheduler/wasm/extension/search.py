@@ -1,7 +1,7 @@
-"""What a guest has answered at Filter about one pod, node by node, until enough nodes are known to fit.
+"""A guest's answers at Filter about one pod, node by node, until enough feasible nodes are known.
 
-A search may be interrupted, for its questions to be asked beside the event loop, and be taken up again by the pod's
-next cycle. What was answered about a node then counts as long as the node object is what it was.
+A search may be interrupted, so that its calls are made on other threads, and be resumed by the pod's next cycle. An
+answer about a node then stays valid as long as the node object has not changed.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.results import Fault
 from kscheduler.wasm.extension.rows import Answer, Ends
 
-MAX_KEPT = 4  # searches that are interrupted; each may hold an instance
-MAX_INTERRUPTIONS = 3  # of one search: where nodes change all the time, the rest is asked at once
+MAX_KEPT = 4  # interrupted searches; each may hold an instance
+MAX_INTERRUPTIONS = 3  # of one search: when nodes change all the time, the other calls are made at once
 
 _FITS = (0, "")
 
 
 class Search:
     def __init__(self, pod: PodInfo, cycle: Cycle, world: World, version: Module, *, sees_all_nodes: bool) -> None:
-        """`version`: of the guest. `sees_all_nodes`: it may look at other nodes than the one it is asked about."""
+        """`version`: the guest's module. `sees_all_nodes`: its answer about one node may depend on other nodes."""
         self.pod = pod
         self.cycle = cycle
         self.version = version
         self.interruptions = 0
         self.fault: Fault | None = None
-        self._is_over = False  # an answer ended the search, and those after it in its call were not given
+        self._is_over = False  # an answer ended the search: there are no answers about the rows after it
         self._world = world
         self._sees_all_nodes = sees_all_nodes
         self._seen = world.node_changes
-        self._shown: dict[int, object] = {}  # row -> the node object as it was when the guest was asked
-        self._said: dict[int, tuple[int, str]] = {}  # row -> what the export returned, and its reason
+        self._shown: dict[int, object] = {}  # row -> the node object at the time of the call
+        self._said: dict[int, tuple[int, str]] = {}  # row -> result of the export, and its reason
         self._rows: Sequence[int] = ()
         self._enough = 0
 
     def begin(self, rows: Sequence[int], enough: int) -> None:
-        """`rows`: in the order in which they are to be asked about. `enough`: so many that fit end the search."""
+        """Begin or resume the search over `rows`, in this order. `enough`: number of feasible rows that ends it."""
         self._rows, self._enough = rows, enough
         self._forget_changed()
 
@@ -53,7 +53,7 @@ class Search:
         self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
-        """Whom to ask about next, as if all of these were to fit; none: enough is known."""
+        """Return the rows to ask the guest about next: as many as suffice if all are feasible; none at the end."""
         if self._is_over:
             return []
         found: list[int] = []
@@ -70,20 +70,20 @@ class Search:
         return found
 
     def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:
-        """`answers`: those other than 0, up to the first that ends the search."""
+        """Store the answers about these rows. `answers`: those other than 0, up to the first that ends the search."""
         self._is_over = bool(answers) and ends(answers[-1][1])
         self._said.update(dict.fromkeys(rows, _FITS))
         self._said.update({row: (value, reason) for row, value, reason in answers})
 
     @property
     def answers(self) -> list[Answer]:
-        """Those other than 0, in order of the question."""
+        """The answers other than 0, in the order of rows."""
         said: Mapping[int, tuple[int, str]] = self._said
         return [(row, *said[row]) for row in self._rows if row in said and said[row][0]]
 
 
 class Searches:
-    """Of one plugin, by pod: those that were interrupted."""
+    """The interrupted searches of one plugin, by pod uid."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Search] = {}
@@ -94,7 +94,7 @@ class Searches:
             self._kept.pop(next(iter(self._kept))).cycle.release()
 
     def take(self, pod: PodInfo) -> Search | None:
-        """The pod's, if it is still the same object: it is kept no longer."""
+        """Remove and return the pod's search; None if there is none or the pod object has changed since."""
         found = self._kept.pop(pod.uid, None)
         if found is not None and found.pod.pod is not pod.pod:
             found.cycle.release()

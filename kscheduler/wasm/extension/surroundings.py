@@ -1,7 +1,7 @@
-"""What the scheduler lends the plugins of this interface, beside the Handle that every plugin gets.
+"""The services that the scheduler lends the plugins of the extension ABI, beside the Handle that every plugin gets.
 
-All of it has a default that does without, so that a plugin can be made where no scheduler runs; whoever builds one
-fills it in, before or after the plugins are made.
+All of them have defaults, so that a plugin can be made without a scheduler; a scheduler fills them in before or after
+the plugins are made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kscheduler.wasm.quarantine import QuarantineRules
 
 
 class Recorder(Protocol):
-    """Where guests' Events go; `client.recorder.EventRecorder` is one."""
+    """Records the Events of guests, as `client.recorder.EventRecorder` does."""
 
     def record(
         self,
@@ -35,13 +35,13 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class Surroundings:
-    """One for all plugins of a scheduler."""
+    """The services that a scheduler lends to all its wasm plugins."""
 
     whole: WholeObjects = field(default_factory=NoWholeObjects)
     encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each
-    recorder: Recorder | None = None  # None: Events are left out
+    recorder: Recorder | None = None  # None: Events are dropped
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
     observer: PoolObserver | None = None
-    threads: BindingThreads | None = None  # for binding cycles; None: guests run on the caller's, as in a simulation
+    threads: BindingThreads | None = None  # for binding cycles; None: the caller's thread, as in simulations
     quarantine: QuarantineRules = field(default_factory=QuarantineRules)
-    filter_threads: BindingThreads | None = None  # the same, where a guest is asked about many nodes
+    filter_threads: BindingThreads | None = None  # for Filter on many nodes; None: the caller's thread

@@ -1,1 +1,1 @@
-"""How a guest gets into the program: from a file or a server, checked, compiled once, and replaced when it changes."""
+"""Loading of guests: read from a file or a server, checked, compiled once, and replaced when the source changes."""

@@ -1,9 +1,9 @@
-"""Which of the two binary interfaces a guest speaks, where it would run, and why it could not. Judged by its interface.
+"""Find out from a guest's imports and exports which ABI it uses, its extension points, and why it cannot be loaded.
 
-A guest that exports the function `kscheduler_abi_v1` speaks the batch ABI; one that exports a plugin function of
-kube-scheduler-wasm-extension speaks that one. Faults are in kube-scheduler-wasm-extension's words where it has some.
-Unlike there, any set of extension points is taken. Which ones a guest of the batch ABI answers, it says itself when it
-is asked (`ks_describe`), so that here it has none.
+A guest that exports the function `kscheduler_abi_v1` uses the batch ABI; one that exports a plugin function of
+kube-scheduler-wasm-extension uses the extension ABI. Faults have kube-scheduler-wasm-extension's wording where it has
+one. Unlike there, any set of extension points is accepted. A guest of the batch ABI reports its extension points itself
+(`ks_describe`), so it has none here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kscheduler.wasm.loading.sections import Sections, printable
 
 BATCH_MARK = "kscheduler_abi_v1"
 _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
-_SHOWN = 10  # unknown imports that are named
+_SHOWN = 10  # unknown imports that are named in the faults, at most
 WASI = "wasi_snapshot_preview1"
 NODES_MODULE = "k8s.io/api"
 SCHEDULER_MODULE = "k8s.io/scheduler"
@@ -41,14 +41,14 @@ class Abi(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a guest can be used for."""
+    """A guest's ABI and extension points, and the reasons why it cannot be loaded, if any."""
 
-    abi: Abi | None  # None: neither
-    points: tuple[str, ...]  # extension points its exports stand for, as the configuration spells them
-    faults: tuple[str, ...]  # why it cannot be loaded
-    unknown_imports: tuple[Import, ...]  # that no host function answers
-    sees_nodes: bool = False  # asks for node objects, whole
-    sees_pods: bool = False  # the same of pods
+    abi: Abi | None  # None: neither of the two
+    points: tuple[str, ...]  # extension points of its exports, as the configuration spells them
+    faults: tuple[str, ...]  # why it cannot be loaded; empty if it can
+    unknown_imports: tuple[Import, ...]  # imports that no host function provides
+    sees_nodes: bool = False  # it imports functions that return complete node objects
+    sees_pods: bool = False  # it imports functions that return complete pod objects
 
 
 def interface_of(sections: Sections) -> Interface:
@@ -116,7 +116,7 @@ def _neither(sections: Sections) -> str:
 
 
 def go_form(kind: FuncType) -> str:
-    """`() -> (i32)`, and `()` where nothing comes back."""
+    """Format a function type as Go does: `() -> (i32)`, and `()` for a function without results."""
     text = str(kind)
     return text.removesuffix(" -> ()")
 
@@ -136,8 +136,8 @@ def _points(sections: Sections, abi: Abi | None) -> tuple[str, ...]:
 
 _STATUS, _PAIR, _NOTHING = FuncType("", "i"), FuncType("", "I"), FuncType("", "")
 
-# Export of kube-scheduler-wasm-extension -> its type, its extension point ("" for none), and whether a guest that
-# exports nothing else is a plugin.
+# Export of the extension ABI -> its type, its extension point ("" for none), and whether it suffices as a guest's only
+# plugin function.
 EXTENSION_EXPORTS: Mapping[str, tuple[FuncType, str, bool]] = MappingProxyType(
     {
         "enqueue": (_NOTHING, "", False),
@@ -157,7 +157,7 @@ EXTENSION_EXPORTS: Mapping[str, tuple[FuncType, str, bool]] = MappingProxyType(
         "postbind": (_NOTHING, "postBind", False),
     }
 )
-# Export of the batch ABI -> its type, and whether every guest has it.
+# Export of the batch ABI -> its type, and whether every guest must have it.
 BATCH_EXPORTS: Mapping[str, tuple[FuncType, bool]] = MappingProxyType(
     {
         BATCH_MARK: (FuncType("", "i"), True),
@@ -184,7 +184,7 @@ def is_known_import(each: Import, abi: Abi | None) -> bool:
 
 
 def origin_of(each: Import) -> str:
-    """Whose import it is, for people: "" for nobody's."""
+    """Return the name of the interface that an import belongs to, for messages; "" if it is of none that is known."""
     if each.module == WASI:
         return "WASI preview 1" if each.name in WASI_FUNCTIONS else ""
     if (each.module, each.name) in _LANGUAGES:
@@ -210,7 +210,7 @@ def _host_functions(abi: Abi | None) -> Mapping[tuple[str, str], FuncType]:
 
 
 def _imports(module: str, signatures: str) -> dict[tuple[str, str], FuncType]:
-    """`name:params:results ...` as (module, name) -> type."""
+    """Parse `name:params:results ...` into a mapping of (module, name) -> function type."""
     parts = (signature.split(":") for signature in signatures.split())
     return {(module, name): FuncType(params, results) for name, params, results in parts}
 
@@ -231,7 +231,7 @@ BATCH_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
     _imports("kscheduler", "log:iii: event:iiiii: now::I")
 )
 
-_LANGUAGES = {(assemblyscript.MODULE, assemblyscript.ABORT): assemblyscript.ABORT_TYPE}  # of guests of either kind
+_LANGUAGES = {(assemblyscript.MODULE, assemblyscript.ABORT): assemblyscript.ABORT_TYPE}  # for guests of both ABIs
 
 _WASI = """
 args_get args_sizes_get environ_get environ_sizes_get clock_res_get clock_time_get fd_advise fd_allocate fd_close

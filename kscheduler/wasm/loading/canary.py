@@ -1,9 +1,9 @@
-"""The first calls of a new version, aside: it decides about a few pods on a small table before it may about real ones.
+"""A trial of a guest's new version: it decides about a few made-up pods and nodes before it may about real ones.
 
-The plugin is made as a profile makes it: its own pool, deadline, memory cap and checks. Around it there is nobody: no
-apiserver, no metrics, no Events, no pods that wait. A guest that traps, hangs or breaks its contract there is refused.
-What it reports as an error of its own is held against it only if the version that runs reports none: a guest may have
-reasons not to like these pods.
+The plugin is made as a profile makes it: its own pool, deadline, memory cap and checks. It has no apiserver, no
+metrics, no Events and no waiting pods. A guest that traps, hangs or breaks its contract in the trial is refused. An
+error status that the guest returns by itself counts only if the version in use returns none for these pods: a guest
+may have reasons to reject them.
 """
 
 from __future__ import annotations
@@ -36,26 +36,29 @@ from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Follower, Guest
 from kscheduler.wasm.pool import PoolObserver, Unavailable
 
-# From who is told of its runs to what makes the plugin's class of a guest.
+# A function that takes the observer of a plugin's calls and returns the function that makes a guest's plugin class.
 MakesHost = Callable[[PoolObserver], Callable[[Any], type[Any]]]
 
-_HARD = (GuestFault, Unavailable, WrongAnswer)  # that no sound guest causes
-_ZONES = ("a", "a", "b")  # of the nodes
+_HARD = (GuestFault, Unavailable, WrongAnswer)  # errors that no sound guest causes
+_ZONES = ("a", "a", "b")  # zones of the made-up nodes
 
 
 class CanaryFailed(PluginError):
-    """A new version did not survive its first calls; the text says at which pod, and why."""
+    """A new version failed its trial; the text names the pod, if the fault was at one, and the reason."""
 
 
 class Canary:
-    """Tries versions of one guest."""
+    """Runs trials of new versions of one guest."""
 
     def __init__(self, guest: Guest, makes_host: MakesHost) -> None:
         self._guest = guest
         self._makes_host = makes_host
 
     def try_out(self, version: Version) -> None:
-        """Raise CanaryFailed, or what making the plugin raises. For a worker thread: it may take many deadlines."""
+        """Run a trial of the version; raise CanaryFailed, or what making the plugin raises.
+
+        It is called in a worker thread, since it may take many times the wasm deadline.
+        """
         trial = self._trial(version)
         faults = [*trial.hard, *trial.kinds]
         if faults:
@@ -74,7 +77,7 @@ class Canary:
 
 
 class _OneVersion:
-    """A guest as its plugin sees it, that never changes. Its faults count, whatever they mean to real pods."""
+    """A guest with one fixed version, for a trial. Faults are errors here, whatever its failure policy is."""
 
     def __init__(self, guest: Guest, version: Version) -> None:
         self.name = guest.name
@@ -86,11 +89,11 @@ class _OneVersion:
         return self.version.interface
 
     def follow(self, follower: Follower) -> None:
-        """There is nothing to follow."""
+        """Do nothing: the version of this guest never changes."""
 
 
 class _TrackedModule:
-    """Knows the instances that were made of it, which end with the trial."""
+    """A module that records the instances made of it, so that they can be closed at the end of the trial."""
 
     def __init__(self, module: Module) -> None:
         self.exports = module.exports
@@ -111,12 +114,12 @@ class _TrackedModule:
 
 
 class _Trial:
-    """One plugin object among a few nodes; it watches the plugin's pool, as a PoolObserver."""
+    """The trial of one plugin object on a few nodes; as the pool's PoolObserver it collects the faults of calls."""
 
     def __init__(self) -> None:
-        self.hard: list[str] = []  # what no sound guest does
-        self.kinds: list[str] = []  # of faults, some of which no pod is told of
-        self.errors: list[str] = []  # what it reported by itself
+        self.hard: list[str] = []  # errors that no sound guest causes
+        self.kinds: list[str] = []  # faults of calls; not all of them become a pod's status
+        self.errors: list[str] = []  # errors that the guest returned by itself
 
     def run(self, kind: type[Any]) -> None:
         handle = Handle(table=_small_table(), rng=random.Random(0), bind=_bind_nothing)
@@ -129,15 +132,15 @@ class _Trial:
             self._decide(framework, PodInfo(pod), is_taken_back=number % 2 == 1)
 
     def _decide(self, framework: Framework, pod: PodInfo, *, is_taken_back: bool) -> None:
-        """A pod's way, as far as the guest lets it go."""
+        """Take one pod through the extension points, as far as the guest does not reject it."""
         state = CycleState()
-        # 1. From the queue to a node.
+        # 1. Choose a node.
         self._note(pod, framework.run_pre_enqueue(pod))
         outcome = framework.schedule_pod(state, pod)
         if isinstance(outcome, Rejection):
             self._note(pod, outcome.status)
             return
-        # 2. To the end of its binding, or back.
+        # 2. Run the binding cycle to its end, or take the pod back (Unreserve).
         node = outcome.node_name
         goes_on = self._note(pod, framework.run_reserve(state, pod, node))
         goes_on = goes_on and self._note(pod, framework.run_permit(state, pod, node)[0])
@@ -152,7 +155,7 @@ class _Trial:
             self._note(pod, status)
 
     def _note(self, pod: PodInfo, status: Status | None) -> bool:
-        """Whether the pod goes on."""
+        """Record the status if it is an error; return whether the pod may go on to the next extension point."""
         if status is None or status.code is not Code.ERROR:
             return status is None or not status.is_rejected
         said = f"pod {pod.key}: {status.message}"
@@ -196,7 +199,7 @@ def _small_table() -> NodeTable:
 
 
 def _pods() -> list[Pod]:
-    """One as plain as can be, one with much to say."""
+    """Return the pods of a trial: a plain one, and one with labels and tolerations."""
     tolerations = [{"key": "canary", "operator": "Exists"}]
     return [_pod("canary-plain"), _pod("canary-rich", labels={"app": "canary"}, tolerations=tolerations)]
 

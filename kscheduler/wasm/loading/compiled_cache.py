@@ -2,10 +2,10 @@
 
     DIRECTORY/<sha256 of guest, engine, version, settings>.module  =  magic, SHA-256 of the blob, blob
 
-A blob is native code that an engine takes on trust. So it is only read from a directory that is ours alone, and only
-handed on if it has the digest it was written with: that finds damage; against other users there are the permissions.
-Files appear whole or not at all. What was used longest ago goes first when the directory holds more than it may.
-Nothing here is needed: whatever goes wrong is a warning, and the guest is compiled.
+A blob is native code that an engine runs without checks. So it is only read from a directory that only this user can
+write to, and only used if it has the digest it was written with: the digest finds damage, the permissions keep out
+other users. Files are written atomically. The least recently used ones are removed when the directory exceeds its
+limit. The cache is optional: every failure is a warning, and the guest is compiled.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAGIC = b"kscheduler module 1\n"
 DIGEST_BYTES = 32
 SUFFIX = ".module"
 _UNFINISHED = ".unfinished-"  # prefix of files being written
-_UNFINISHED_S = 3600.0  # whoever wrote one that is older is gone
+_UNFINISHED_S = 3600.0  # an older one was left by a process that ended while it wrote
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024  # a large guest compiles to some 3 MB
 PRIVATE = 0o700
 
@@ -43,17 +43,17 @@ class _Entry:
 
 
 class CompiledCache:
-    """May be used from several threads and by several processes at once."""
+    """A directory of compiled guests, usable from several threads and several processes at once."""
 
     def __init__(self, directory: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, is_wanted: bool = True) -> None:
-        """`is_wanted`: the user named the directory, so a warning says when it cannot be used."""
+        """`is_wanted`: the user named the directory, so that a warning is logged if it cannot be used."""
         self.directory = Path(directory)
         self._max_bytes = max_bytes
         self._level = logging.WARNING if is_wanted else logging.DEBUG
         self._is_usable: bool | None = None  # None: not tried yet
 
     def get(self, key: str) -> bytes | None:
-        """The blob as it was put; None if there is none, or none that can be trusted (which is removed)."""
+        """Return the blob that was put under this key; None if there is none or it is damaged (it is removed then)."""
         if not self._prepare():
             return None
         path = self._path(key)
@@ -71,11 +71,11 @@ class CompiledCache:
             self.remove(key)
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # used now
+            os.utime(path)  # mark as used now
         return blob
 
     def put(self, key: str, blob: bytes) -> None:
-        """Keep the blob, and make room for it. One that is larger than everything may be is not kept."""
+        """Store the blob and remove older ones if necessary. A blob larger than the whole limit is not stored."""
         size = len(MAGIC) + DIGEST_BYTES + len(blob)
         if size > self._max_bytes or not self._prepare():
             return
@@ -96,7 +96,7 @@ class CompiledCache:
     # --- the directory ---
 
     def _prepare(self) -> bool:
-        """Whether the directory is there and ours alone; asked once."""
+        """Create the directory if needed; return whether it exists and is private. Checked once."""
         if self._is_usable is None:
             try:
                 self.directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ class CompiledCache:
     # --- room ---
 
     def _make_room(self, newest: Path) -> None:
-        """Remove what was used longest ago, but not what was written just now."""
+        """Remove the least recently used files until the limit is kept, but not the file that was just written."""
         entries = sorted(self._entries(), key=lambda entry: entry.used_at)
         excess = sum(entry.size_bytes for entry in entries) - self._max_bytes
         for entry in entries:
@@ -140,7 +140,7 @@ class CompiledCache:
                 excess -= entry.size_bytes
 
     def _entries(self) -> Iterator[_Entry]:
-        """The files of ours; what is not ours is neither counted nor removed."""
+        """Yield the cache's files and remove leftovers of writes. Other files are neither counted nor removed."""
         with os.scandir(self.directory) as found:
             for item in found:
                 try:
@@ -154,13 +154,13 @@ class CompiledCache:
 
 
 def cache_key(guest_sha256: str, engine: Engine, settings: Mapping[str, object] | None = None) -> str:
-    """One name for all that decides what the compiled code is. `settings`: of the compilation, if a plugin has any."""
+    """Return a digest of everything that the compiled code depends on. `settings`: those of the compilation, if any."""
     parts = (guest_sha256, engine.name, engine.version, platform.machine(), repr(sorted((settings or {}).items())))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def default_directory(environment: Mapping[str, str] | None = None) -> Path | None:
-    """Where the XDG rules put caches; None for a user without a home, as in a container."""
+    """Return the cache directory by the XDG rules; None for a user without a home directory, as in a container."""
     given = os.environ if environment is None else environment
     base = given.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):  # the rules say to ignore a relative one
@@ -170,7 +170,7 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
 
 
 def open_cache(directory: str | None, *, environment: Mapping[str, str] | None = None) -> CompiledCache | None:
-    """The cache of a `--plugin-cache-dir`: None means the default place if there is one, "" none at all."""
+    """Open the cache for a value of `--plugin-cache-dir`: None is the default place if there is one, "" no cache."""
     if directory is not None:
         return CompiledCache(directory) if directory else None
     default = default_directory(environment)
@@ -181,7 +181,7 @@ def open_cache(directory: str | None, *, environment: Mapping[str, str] | None =
 
 
 def _check_ours(directory: Path) -> None:
-    """Raises PermissionError for a directory in which somebody else could put code."""
+    """Raise PermissionError for a directory that another user could write to, or that this user cannot."""
     state = directory.stat()
     if state.st_uid != os.geteuid():
         raise PermissionError(f"expected a directory of user {os.geteuid()}, got one of user {state.st_uid}")
@@ -193,10 +193,10 @@ def _check_ours(directory: Path) -> None:
 
 
 def _read_private(path: Path, max_bytes: int) -> bytes:
-    """The contents of a regular file of ours; a link is not followed."""
+    """Return the contents of a regular file of this user; links are not followed. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
             raise PermissionError("expected a file of this user's own")
-        return file.read(max_bytes)  # one cut short has the wrong digest
+        return file.read(max_bytes)  # a longer file is cut short, so its digest does not match

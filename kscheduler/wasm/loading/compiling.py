@@ -1,4 +1,4 @@
-"""From a guest's bytes to a version that can run: its interface is read, it is compiled or taken from the cache."""
+"""Turns a guest's bytes into a version that can run: read its interface, then compile it or load it from the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state of a guest, compiled."""
+    """A compiled version of a guest, with its digest and interface."""
 
     sha256: str
     sections: Sections
@@ -25,7 +25,7 @@ class Version:
 
 
 def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
-    """What the guest is, if it can be a plugin at all. Raises LoadError."""
+    """Return the module's imports and exports, and its interface as a plugin. Raises LoadError if it can be none."""
     try:
         sections = read_sections(wasm)
     except BadModule as error:
@@ -37,7 +37,7 @@ def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
 
 
 def compile_version(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Version:
-    """May take seconds, without the GIL for the most part: not for the thread of the event loop. Raises LoadError."""
+    """Check and compile a guest. Raises LoadError. Not for the event loop's thread: takes seconds, mostly GIL-free."""
     sections, interface = read_interface(wasm)
     return Version(sha256, sections, interface, compile_module(wasm, sha256, engine, cache))
 

@@ -1,8 +1,8 @@
-"""Guests from servers: one GET that cannot take more time, more bytes or more hops than it is given.
+"""Guests from servers: one GET with limits on time, bytes and redirects.
 
-Redirects are followed here rather than by the library, so that each target is judged as the URL in the configuration
-was, and https never leads to http. A body may be gzip, as Go's client would take it; what comes out of it is counted
-too, so that a small file cannot unfold into a big one. Proxies are the environment's; none is asked for this machine.
+Redirects are followed here rather than by the library, so that each target is checked as the URL in the configuration
+was, and https never leads to http. A body may be gzip, as with Go's client; the unpacked bytes are limited too, so
+that a small file cannot unfold into a big one. Proxies are the environment's; none is used for this machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transp
 MEBIBYTE = 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHUNK = 1 << 16
-_SHOWN, _SHOWN_OF_HEADER = 300, 40  # characters of a fault, of a header
+_SHOWN, _SHOWN_OF_HEADER = 300, 40  # at most so many characters of a fault and of a header are shown
 _PACKED = frozenset({"gzip", "x-gzip"})
 _ENCODINGS = _PACKED | {"", "identity"}
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
@@ -35,21 +35,21 @@ _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """Of one download; the whole includes its redirects."""
+    """The limits of one download, its redirects included."""
 
     max_bytes: int = 32 * MEBIBYTE  # on the wire, and unpacked: the largest published guest has 2 MiB
     whole_s: float = 60.0
     connect_s: float = 10.0
-    silence_s: float = 10.0  # between two pieces
-    # A server that drips keeps each silence short; 4 KiB/s is slower than a modem of 1995.
+    silence_s: float = 10.0  # between two pieces of the body
+    # A server that sends single bytes never exceeds `silence_s`, so the rate is limited too.
     min_bytes_per_s: int = 4096
-    grace_s: float = 5.0  # before the pace is looked at
+    grace_s: float = 5.0  # time before the rate is checked
     redirects: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """How a server may be asked whether something has changed; both empty: it has not said."""
+    """The validators of a conditional GET, as a server gave them; both are empty if it gave none."""
 
     etag: str = ""
     last_modified: str = ""
@@ -61,7 +61,7 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """`data` None: not changed since the validators asked with were given."""
+    """The result of a download. `data` None: not modified since the server gave the validators of the request."""
 
     data: bytes | None
     validators: Validators
@@ -74,12 +74,12 @@ NO_VALIDATORS = Validators()
 async def download(
     source: HTTPSource, limits: DownloadLimits = DEFAULT_LIMITS, known: Validators = NO_VALIDATORS
 ) -> Downloaded:
-    """The body of a 200. Raises SourceError for everything else, in bounded time."""
+    """Return the body of a 200, or that it has not changed since `known`. Raises SourceError otherwise."""
     try:
         return await within(limits.whole_s, _follow(source, limits, known))
     except asyncio.TimeoutError as error:
         raise SourceError(f"no complete answer within {limits.whole_s:g} s") from error
-    except SourceError as error:  # which may name where a redirect leads, and that may repeat what was asked
+    except SourceError as error:  # its text may contain a redirect's target, which may repeat secrets of the URL
         raise SourceError(source.url.hide_in(str(error))) from None
 
 
@@ -110,7 +110,7 @@ async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators)
 async def _get(
     session: aiohttp.ClientSession, url: SecretURL, limits: DownloadLimits, known: Validators
 ) -> Downloaded | str:
-    """What came, or where to ask instead."""
+    """Send one GET; return the result, or the Location of a redirect."""
     proxy, login = _proxy_of(url), basic_header(url)
     async with session.get(
         _as_written(address_of(url)),
@@ -134,7 +134,7 @@ async def _get(
 
 
 def _tls_context() -> ssl.SSLContext:
-    """The system's authorities, or those of SSL_CERT_FILE."""
+    """Return a TLS context that trusts the system's certificate authorities, or those of SSL_CERT_FILE."""
     return verifying_context()
 
 
@@ -193,7 +193,7 @@ class _Body:
 
 
 def _target(url: SecretURL, location: str, allow_insecure: bool) -> SecretURL:
-    """Where a redirect leads. Raises SourceError for where it must not."""
+    """Return the target of a redirect. Raises SourceError for a target that is not allowed."""
     try:
         target = SecretURL(urljoin(url.reveal(), location))
         parts = urlsplit(target.reveal())
@@ -217,15 +217,15 @@ def _proxy_of(url: SecretURL) -> SecretURL | None:
 
 
 def _as_written(url: str) -> yarl.URL:
-    """Signed URLs depend on how each byte is written."""
+    """Return the URL without normalising its escapes, since signed URLs depend on how each byte is written."""
     return yarl.URL(url, encoded=url.isascii())
 
 
-# --- words ----------------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------------------------
 
 
 def _shown(url: SecretURL, source: HTTPSource) -> str:
-    """Which of several servers it was, if not the one in the configuration."""
+    """Return a prefix that names the server of a redirect; "" if it is the URL of the configuration."""
     return "" if url == source.url else f"{url.shown}: "
 
 
@@ -235,7 +235,7 @@ def _silent(url: SecretURL, source: HTTPSource, limits: DownloadLimits) -> str:
 
 
 def _hidden(text: str, url: SecretURL) -> str:
-    """A server's, a proxy's or the library's words, without what was shown to them."""
+    """Return a text from a server, a proxy or the library with the secrets of the URL and the proxy's URL hidden."""
     proxy = _proxy_of(url)
     return url.hide_in(text if proxy is None else proxy.hide_in(text))
 

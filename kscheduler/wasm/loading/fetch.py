@@ -1,4 +1,4 @@
-"""A guest's bytes from its source, held against its digest; and whether the source has something new."""
+"""Reads a guest's bytes from its source, compares them with the configured digest, and detects new contents."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kscheduler.wasm.loading.download import DEFAULT_LIMITS, NO_VALIDATORS, Down
 from kscheduler.wasm.loading.files import FileState, file_state, read_file
 from kscheduler.wasm.loading.source import FileSource, Source, SourceError, parse_source
 
-# A file written twice within one tick of its file system's clock looks the same: what is this young is read again.
+# A file written twice within one tick of its file system's clock has equal times: one this young is read again.
 SETTLED_S = 2.0
 
 
 class LoadError(ConfigError):
-    """A guest cannot be had; the text is fit for a user and names the URL."""
+    """A guest cannot be loaded; the text is meant for users and names the URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What to compare the source with next time: a file's state, or what a server said."""
+    """The state of a source to compare with next time: a file's state, or the validators of a server."""
 
     file: FileState | None = None
     validators: Validators = NO_VALIDATORS
@@ -38,7 +38,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Asks one source. Every method raises LoadError in kube-scheduler-wasm-extension's form."""
+    """Reads one source. Every method raises LoadError in kube-scheduler-wasm-extension's form."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Fetcher:
         limits: DownloadLimits = DEFAULT_LIMITS,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`sha256` "": any contents are taken. Raises LoadError for a URL that can never work."""
+        """`sha256` "": any contents are accepted. Raises LoadError for an invalid URL."""
         self._sha256 = sha256
         self._limits = limits
         self._wall = wall
@@ -65,17 +65,17 @@ class Fetcher:
 
     @property
     def shown(self) -> str:
-        """The URL, for messages."""
+        """The URL without secrets, for messages."""
         return self._shown
 
     async def fetch(self) -> Fetched:
-        """What the source has now."""
+        """Return the source's current contents."""
         fetched = await self._fetch(Mark())
-        assert fetched is not None  # nothing to compare with
+        assert fetched is not None  # an empty mark equals no state
         return fetched
 
     async def fetch_if_changed(self, mark: Mark) -> Fetched | None:
-        """None: as far as the source says, it has what it had at `mark`. The digest is for the caller to compare."""
+        """Return the contents, or None if the source reports no change since `mark`. The digest may still be equal."""
         return await self._fetch(mark)
 
     async def _fetch(self, mark: Mark) -> Fetched | None:
@@ -88,7 +88,7 @@ class Fetcher:
             digest = await asyncio.to_thread(_digest, found.data)
             return self._checked(found.data, digest, Mark(validators=found.validators))
         except SourceError as error:
-            raise self._failed(error) from None  # whose text may repeat the URL
+            raise self._failed(error) from None  # the cause's text may contain the URL with its secrets
 
     def _read(self, source: FileSource, mark: Mark) -> Fetched | None:
         if mark.file is not None and file_state(source.path) == mark.file:

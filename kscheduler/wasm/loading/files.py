@@ -1,4 +1,4 @@
-"""Guests from files: read whole, up to a limit, and only from what is a regular file."""
+"""Guests from files: read completely, up to a limit, and only from regular files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.wasm.loading.source import SourceError
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What changes when a file does, as far as can be told without reading it."""
+    """The properties of a file that show a change without reading it."""
 
     modified_ns: int
     size_bytes: int
@@ -20,9 +20,9 @@ class FileState:
 
 
 def read_file(path: str, max_bytes: int) -> tuple[bytes, FileState]:
-    """The contents and the state they were read in. Raises SourceError."""
+    """Return the contents and the file's state. Raises SourceError, also if the file changed during reading."""
     try:
-        # A pipe would be waited for; without the flag even the opening of one would.
+        # O_NONBLOCK, since opening a pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _failed("open", path, error) from error
@@ -48,7 +48,7 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, FileState]:
 
 
 def file_state(path: str) -> FileState:
-    """Raises SourceError."""
+    """Return the state of the file at this path. Raises SourceError."""
     try:
         return state_of(os.stat(path))
     except (OSError, ValueError) as error:
@@ -60,7 +60,7 @@ def state_of(found: os.stat_result) -> FileState:
 
 
 def _failed(verb: str, path: str, error: OSError | ValueError) -> SourceError:
-    """In Go's form: `open /x.wasm: no such file or directory`."""
+    """Make a SourceError in Go's form: `open /x.wasm: no such file or directory`."""
     reason = getattr(error, "strerror", None) or str(error)
     return SourceError(f"{verb} {path}: {reason[:1].lower()}{reason[1:]}")
 

@@ -1,8 +1,8 @@
-"""A guest of the configuration: where it is from, which version of it runs, and who runs it.
+"""A guest of the configuration: its source, the version in use, and the plugin objects that run it.
 
-The plugin objects made from it follow it. A new version is first shown to each of them, aside (`try_out`, in a worker
-thread); when all have agreed, each is told to go on with it (`replace`, on the event loop's thread, where no
-scheduling cycle is in the middle of a step). What a cycle or a binding has begun, a plugin finishes as it likes.
+The plugin objects are its followers. Each of them first tries a new version (`try_out`, in a worker thread); when none
+has raised, each changes to it (`replace`, on the event loop's thread, where no scheduling cycle is in the middle of a
+step). A plugin decides itself with which version it finishes a cycle or binding that has begun.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from kscheduler.wasm.loading.fetch import Fetched, Fetcher
 
 
 class Follower(Protocol):
-    """A plugin object, as far as new versions go."""
+    """The part of a plugin object that handles new versions of its guest."""
 
     def try_out(self, version: Version) -> None:
-        """Raise if the version cannot be used. Changes nothing; called in a worker thread."""
+        """Raise if the version cannot be used. Change nothing. Called in a worker thread."""
         ...
 
     def replace(self, version: Version) -> None:
-        """Use the version from now on. Quick: the event loop waits."""
+        """Use the version from now on. It must be quick: the event loop waits for it."""
         ...
 
 
 class Guest:
-    """Knows the extension points from the start; compiles when the first plugin object asks for the version."""
+    """One guest of the configuration; it is compiled when the first plugin object asks for its version."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Guest:
         engine: Callable[[], Engine],
         cache: CompiledCache | None,
     ) -> None:
-        """`engine` is asked when something is to be compiled. Raises LoadError for what can be no plugin."""
+        """`engine` is called when a version is to be compiled. Raises LoadError for a module that can be no plugin."""
         self.name = name
         self.arguments = arguments
         self.fetcher = fetcher
-        self.mark = fetched.mark  # what the source is compared with
-        self.sha256 = fetched.sha256  # of the version that runs, or will
+        self.mark = fetched.mark  # the state that the source is compared with
+        self.sha256 = fetched.sha256  # digest of the version in use
         self.interface: Interface = read_interface(fetched.data)[1]
-        self._data: bytes | None = fetched.data  # until it is compiled
+        self._data: bytes | None = fetched.data  # None once it is compiled
         self._engine = engine
         self._cache = cache
         self._version: Version | None = None
@@ -60,7 +60,7 @@ class Guest:
 
     @property
     def version(self) -> Version:
-        """What runs; compiled here when first asked for. Raises LoadError, or EngineUnavailable."""
+        """The version in use; the first access compiles it. Raises LoadError or EngineUnavailable."""
         with self._lock:
             if self._version is None:
                 assert self._data is not None
@@ -69,11 +69,11 @@ class Guest:
             return self._version
 
     def compile_aside(self, fetched: Fetched) -> Version:
-        """A version that does not run yet. For a worker thread. Raises as `version` does."""
+        """Compile a version without using it. For a worker thread. Raises LoadError or EngineUnavailable."""
         return compile_version(fetched.data, fetched.sha256, self._engine(), self._cache)
 
     def follow(self, follower: Follower) -> None:
-        """Tell it of new versions for as long as somebody else holds it."""
+        """Pass new versions to this follower, which is held by a weak reference."""
         self._followers.add(follower)
 
     @property
@@ -81,6 +81,6 @@ class Guest:
         return list(self._followers)
 
     def adopt(self, version: Version) -> None:
-        """Plugin objects made from now on use this version."""
+        """Use this version for plugin objects that are made from now on."""
         with self._lock:
             self._version, self._data, self.sha256 = version, None, version.sha256

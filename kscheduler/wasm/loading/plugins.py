@@ -1,8 +1,8 @@
-"""The wasm plugins of a configuration, as classes that the framework makes plugins of; and the watch for new versions.
+"""The wasm plugins of a configuration, as plugin classes for the framework; and the watch for new versions.
 
 One object serves the whole program: a configuration is read several times at start, and each guest is fetched once.
-Which class a guest becomes is for the host of its binary interface. What it takes to load one is imported when the
-first is loaded: most programs have none, and should start as fast.
+The host of a guest's ABI makes its class. The modules needed to load guests are imported with the first guest:
+most configurations have none, and their start should not be slower for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class GuestPlugins:
-    """Implements `framework.out_of_tree.GuestClasses`."""
+    """The wasm plugins of all profiles, as plugin classes. Implements `framework.out_of_tree.GuestClasses`."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class GuestPlugins:
         reloads: bool = True,
         is_trial: bool = False,
     ) -> None:
-        """`cache_dir`: of compiled guests, as in `--plugin-cache-dir`: None for the default place, "" for none.
+        """`cache_dir`: directory of compiled guests, as `--plugin-cache-dir`: None for the default place, "" for none.
 
-        Hosts, engines and limits are this program's own if they are None. `reloads` False: no guest is ever
-        replaced, nor called on another thread, as in a simulation, which has a time of its own. `is_trial`: nor is
-        any left alone after faults.
+        Hosts, engine and limits have defaults if they are None. `reloads` False: guests are never replaced nor called
+        on other threads, as a simulation in virtual time needs. `is_trial` True: guests are never put into quarantine
+        after faults.
         """
         self._cache_dir = cache_dir
         self._hosts = hosts
@@ -57,20 +57,20 @@ class GuestPlugins:
         self._reloads = reloads
         self._is_trial = is_trial
         self._lender: Lender | None = None  # made with the first guest
-        self._classes: dict[tuple[str, str], tuple[Guest, type[Any]]] = {}  # (plugin name, its arguments) -> made
+        self._classes: dict[tuple[str, str], tuple[Guest, type[Any]]] = {}  # by (plugin name, arguments as JSON)
 
     @property
     def guests(self) -> list[Guest]:
         return [guest for guest, _ in self._classes.values()]
 
     def is_guest(self, document: Any) -> bool:
-        """Whether a plugin with these arguments is a wasm plugin."""
+        """Return whether a plugin with these arguments is a wasm plugin."""
         from kscheduler.wasm.arguments import is_wasm
 
         return is_wasm(document)
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        """The plugin's class; `path` is where its arguments stand. Fetches, so it may take as long as a download.
+        """Return the plugin's class, downloading the guest if needed. `path`: place of the arguments, for messages.
 
         Raises ConfigError.
         """
@@ -119,17 +119,17 @@ class GuestPlugins:
 
     @property
     def needs_nodes(self) -> bool:
-        """Does some guest want to see nodes whole?"""
+        """Whether a guest needs complete node objects."""
         return any(guest.interface.sees_nodes for guest in self.guests)
 
     @property
     def needs_pods(self) -> bool:
-        """The same of pods."""
+        """Whether a guest needs complete pod objects."""
         return any(guest.interface.sees_pods for guest in self.guests)
 
     @property
     def keep_answers(self) -> bool:
-        """Does one not ask again as long as pod and node object are as they were?"""
+        """Whether a guest is declared pure: its answers are kept as long as the pod and node objects do not change."""
         return any(guest.arguments.pure for guest in self.guests)
 
     def attach(
@@ -141,20 +141,20 @@ class GuestPlugins:
         nodes: Mapping[str, NodeDocument],
         pods: Mapping[str, PodDocument],
     ) -> None:
-        """What the plugins of all guests use from now on; by the scheduler, in the thread of its loop.
+        """Give the plugins of all guests a scheduler's clock, observer, recorder and objects, from its loop's thread.
 
-        `nodes`: name -> node, whole; `pods`: uid -> pod that waits, whole. Empty unless somebody needs them.
+        `nodes`: complete nodes by name; `pods`: complete waiting pods by uid. Empty unless a guest needs them.
         """
         if self._lender is not None:
             self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes, pods=pods)
 
     async def watch(self, observer: ReloadObserver) -> None:
-        """Look for new versions of those guests that are to be reloaded. Runs until cancelled."""
+        """Look for new versions of the guests whose reloading is configured. Runs until cancelled."""
         changing = [guest for guest in self.guests if self._reloads and guest.arguments.is_reloaded]
         await run_together(asyncio.Event().wait(), *(self.reloader(guest, observer).run() for guest in changing))
 
     def reloader(self, guest: Guest, observer: ReloadObserver) -> Reloader:
-        """What looks for new versions of one guest."""
+        """Make the Reloader that looks for new versions of one guest."""
         from kscheduler.wasm.loading.canary import Canary
         from kscheduler.wasm.loading.reload import Reloader
 
@@ -162,7 +162,7 @@ class GuestPlugins:
         return Reloader(guest, observer, canary=canary, recorder=self._lender)
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
-        """For plugins that no scheduler knows of."""
+        """Return a host for trials: its plugins belong to no scheduler and report to the given observer."""
         from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi
@@ -171,7 +171,7 @@ class GuestPlugins:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Its result, from a loop of its own in a thread of its own: the caller may be inside a loop, or outside of any."""
+    """Run a coroutine in its own thread and event loop and return its result; callable inside and outside of a loop."""
     result: list[T] = []
     fault: list[BaseException] = []
 

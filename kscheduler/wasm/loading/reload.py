@@ -1,10 +1,10 @@
-"""New versions of a guest, while the scheduler runs: the old one goes on until the new one has proved itself.
+"""Replaces a guest by a new version while the scheduler runs; the old version is used until the new one has passed.
 
-    1. Ask the source.  2. Compile aside.  3. Let it decide about a few pods, aside.  4. Let each plugin object try it
-    out.  5. Swap, in one step of the loop.
+    1. Ask the source.  2. Compile the new version.  3. Run a trial with a few made-up pods (canary.py).  4. Let each
+    plugin object try it out.  5. Change to it, in one step of the loop.
 
-A version that fails at 2, 3 or 4 is refused: the old one stays, and this digest is not tried again. What fails at 1 is
-tried again after the interval. No step holds up the event loop or a pod.
+A version that fails at 2, 3 or 4 is refused: the old one stays, and this digest is not tried again. A failure at 1 is
+tried again after the interval. No step blocks the event loop or delays a pod.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Outcome(enum.Enum):
-    """Of one look at the source; the values are the `result` label of the metric."""
+    """The outcome of one look at the source; the values are the `result` label of the metric."""
 
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
-    REFUSED = "refused"  # what came cannot be used
-    UNREACHABLE = "unreachable"  # nothing came
+    REFUSED = "refused"  # the new version cannot be used
+    UNREACHABLE = "unreachable"  # the source could not be read
 
 
 class ReloadObserver(Protocol):
-    """Who is told how it went, on the event loop's thread."""
+    """Counts the outcomes of looks at the source; called on the event loop's thread."""
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        """`result`: the value of an Outcome."""
+        """Count one look at the source of a guest. `result`: the value of an Outcome."""
         ...
 
 
 class ReloadRecorder(Protocol):
-    """Who makes Events of it, on the same thread."""
+    """Records Events about new versions of guests; called on the event loop's thread."""
 
     def record_refusal(self, plugin: str, why: str) -> None: ...
     def record_replacement(self, plugin: str, sha256: str) -> None: ...
 
 
 class Canary(Protocol):
-    """See canary.py."""
+    """A trial of new versions, see canary.py."""
 
     def try_out(self, version: Version) -> None:
-        """Raise if the version does not survive its first calls; in a worker thread."""
+        """Raise if the version fails its trial calls. Called in a worker thread."""
         ...
 
 
 class Reloader:
-    """Looks after one guest."""
+    """Looks for new versions of one guest and replaces it."""
 
     def __init__(
         self,
@@ -74,22 +74,22 @@ class Reloader:
         self._canary = canary
         self._recorder = recorder
         self._sleep = sleep
-        self._refused = ""  # digest that is not tried again
-        self._complaint = ""  # what the log was told last, so that it is told once
+        self._refused = ""  # digest of the refused version, which is not tried again
+        self._complaint = ""  # the last failure, so that it is logged once
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look for a new version after each interval, until cancelled."""
         while True:
             await self._sleep(self._guest.arguments.reload_interval.seconds)
             await self.look()
 
     async def look(self) -> Outcome:
-        """One look at the source, and all that follows from it."""
+        """Look at the source once and replace the guest if there is a usable new version; report the outcome."""
         try:
             outcome, why = await self._look()
         except LoadError as error:
             outcome, why = Outcome.UNREACHABLE, str(error)
-        except Exception as error:  # a bug of ours must cost a new version, not the watch
+        except Exception as error:  # a bug here must not end the watch
             log.exception("looking for a new version of a guest failed", extra={"plugin": self._guest.name})
             outcome, why = Outcome.UNREACHABLE, f"{type(error).__name__}: {error}"
         self._tell(outcome, why)
@@ -104,10 +104,10 @@ class Reloader:
             return Outcome.UNCHANGED, ""
         guest.mark = fetched.mark
         try:
-            # 2. Compile aside.
+            # 2. Compile the new version.
             version = await asyncio.to_thread(guest.compile_aside, fetched)
             self._check_points(version)
-            # 3. Let it decide about a few pods, aside.
+            # 3. Run a trial with a few made-up pods.
             if self._canary is not None:
                 await asyncio.to_thread(self._canary.try_out, version)
             # 4. Let each plugin object try it out.
@@ -118,7 +118,7 @@ class Reloader:
         except Exception as error:
             self._refused = fetched.sha256
             return Outcome.REFUSED, _reason(error, fetched)
-        # 5. Swap. Nothing is awaited from here on, so nobody is made meanwhile.
+        # 5. Change to it. Nothing is awaited from here on, so no plugin object is made meanwhile.
         guest.adopt(version)
         self._refused = ""
         for follower in tried:
@@ -129,7 +129,7 @@ class Reloader:
         return Outcome.REPLACED, f"sha256 {version.sha256}"
 
     def _check_points(self, version: Version) -> None:
-        """A profile is built for the points of the first version. Raises LoadError."""
+        """Raise LoadError if ABI or extension points differ from the version in use, for which the profile is built."""
         before, now = self._guest.interface, version.interface
         if (before.abi, before.points) != (now.abi, now.points):
             raise LoadError(

@@ -1,7 +1,7 @@
-"""The hosts of the two binary interfaces, and what a scheduler lends their plugins.
+"""The hosts of the two ABIs, and what a scheduler lends their plugins.
 
-The classes of plugins are made while a configuration is read, when there is no scheduler yet; so plugins are given a
-`Lender`, which a scheduler fills in later. Until then nothing is counted and nothing recorded.
+The plugin classes are made while a configuration is read, when there is no scheduler yet; so plugins get a `Lender`,
+which the scheduler fills in later. Until then no metrics are counted and no Events recorded.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kscheduler.wasm.quarantine import QuarantineRules
 if TYPE_CHECKING:
     from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
 
-# From a guest to the class of its plugin: called with arguments and handle, its methods are the extension points.
+# Makes a guest's plugin class, which is called with arguments and handle; its methods are the extension points.
 PluginClass = Callable[[Guest], type[Any]]
 
-BATCH_EVENT_ACTION = "Scheduling"  # the batch ABI has no word for it
+BATCH_EVENT_ACTION = "Scheduling"  # action of Events: guests of the batch ABI cannot give one
 
-CONFIGURATION = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"  # what plugins are in
+CONFIGURATION = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"  # Events about plugins regard it
 
 
 class Recorder(Protocol):
-    """`client.recorder.EventRecorder`, as far as guests need it."""
+    """The part of `client.recorder.EventRecorder` that guests use."""
 
     def record(
         self,
@@ -54,7 +54,7 @@ class Recorder(Protocol):
 
 
 class Lender:
-    """Clock, observer of pools, recorder of Events, objects whole: a scheduler's, once it has attached itself."""
+    """A scheduler's clock, pool observer, Event recorder and complete objects, once it has attached itself."""
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class Lender:
         observer: PoolObserver | None = None,
         quarantine: QuarantineRules | None = None,
     ) -> None:
-        """`has_threads`: guests may run beside the scheduler's own thread. `observer`: until one is attached."""
+        """`has_threads`: guests may run on other threads, too. `observer`: used until a scheduler attaches its own."""
         self.quarantine = quarantine or QuarantineRules()
         self.threads = BindingThreads() if has_threads else None
-        # Of their own, for those above may all wait for slow guests that bind. One core is left to the event loop.
+        # Separate threads, since those above may all wait for slow guests that bind. One core is left to the loop.
         cores = max(1, len(os.sched_getaffinity(0)) - 1)
         self.filter_threads = BindingThreads(cores) if has_threads else None
-        self.encoder: ObjectEncoder | None = None  # made with the first guest that sees objects as bytes
+        self.encoder: ObjectEncoder | None = None  # made with the first guest of the extension ABI
         self._clock: Clock | None = None
         self._observer = observer
         self._recorder: Recorder | None = None
-        self._thread = 0  # the scheduler's, which alone may record
+        self._thread = 0  # the scheduler's thread, which alone may record Events
         self._nodes: Mapping[str, NodeDocument] = {}  # by name
         self._pods: Mapping[str, PodDocument] = {}  # by uid
 
@@ -98,10 +98,10 @@ class Lender:
     def wall(self) -> float:
         return time.time() if self._clock is None else self._clock.wall()
 
-    # --- objects whole ---
+    # --- complete objects ---
 
     def pod(self, pod: Pod) -> PodDocument | None:
-        """Of one that waits; those on nodes are too many to be kept."""
+        """Return the complete object of a waiting pod; None for pods on nodes, which are too many to keep."""
         return self._pods.get(pod.metadata.uid)
 
     def node(self, name: str) -> NodeDocument | None:
@@ -126,7 +126,7 @@ class Lender:
     # --- Events ---
 
     def record_refusal(self, plugin: str, why: str) -> None:
-        """A new version of a guest cannot be used."""
+        """Record an Event that a new version of a guest cannot be used."""
         self._record_of_plugin(plugin, "Warning", "PluginVersionRefused", f"{why}; the version that runs goes on")
 
     def record_replacement(self, plugin: str, sha256: str) -> None:
@@ -147,9 +147,9 @@ class Lender:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
-        """By the scheduler's thread; one that a guest binds on hands the Event over to it.
+        """Record an Event on the scheduler's thread; a thread that runs a binding guest hands it over to that thread.
 
-        Those of a version that is tried out, in another thread yet, are left out: nothing has happened.
+        Events from other threads are dropped: they come from the trial of a new version.
         """
         if self._recorder is None:
             return
@@ -173,12 +173,12 @@ class Lender:
 
 
 def _object_name(plugin: str) -> str:
-    """As the API wants names to be, and those of Events begin with it."""
+    """Return the plugin's name as a valid Kubernetes object name; the names of its Events begin with it."""
     return re.sub(r"[^a-z0-9]+", "-", plugin.lower()).strip("-") or "plugin"
 
 
 def host_of(abi: Abi, lender: Lender) -> PluginClass:
-    """Imported for guests that need it: most configurations name none."""
+    """Return the function that makes plugin classes for an ABI. Imports the ABI's modules only when they are needed."""
     if abi is Abi.BATCH:
         from kscheduler.wasm.batch.plugin_class import plugin_class as batch_class
         from kscheduler.wasm.batch.version import Surroundings as BatchSurroundings

@@ -1,8 +1,8 @@
-"""What a WebAssembly binary says of itself: imports, exports, memory. Read without compiling or running anything.
+"""Reads imports, exports and memories of a WebAssembly binary without compiling or running it.
 
 The binary format in short: a header of 8 bytes, then sections of one byte id, a length, and that many bytes; numbers
-are LEB128. Code and data are stepped over, so this says nothing about whether the module is valid: the engine does.
-Every length is held against the bytes that are there, and every count against what browsers allow, so that no module
+are LEB128. Code and data are skipped, so this does not find out whether the module is valid: the engine does.
+Every length is compared with the bytes that are there, and every count with what browsers allow, so that no module
 makes this take more than some tens of megabytes.
 """
 
@@ -28,25 +28,25 @@ _VALUE_TYPES: Mapping[int, str] = MappingProxyType(  # byte -> letter of engine.
 _FUNCTION_FORM = 0x60
 # Browsers' limits, or a tenth of them where an entry takes microseconds. A guest in Go has some 5,000 functions.
 MAX_FUNCTIONS = 1_000_000
-MAX_ENTRIES = 100_000  # of any other section
-MAX_VALUES = 1_000  # parameters, or results, of a function: theirs too
+MAX_ENTRIES = 100_000  # entries of any other section
+MAX_VALUES = 1_000  # parameters, or results, of a function: the browsers' limit
 MAX_CUSTOM = 1_000  # custom sections that are read
 _HAS_MAXIMUM, _SHARED, _ADDRESS_64 = 1, 2, 4  # flags of limits
 
 
 class BadModule(ValueError):
-    """The bytes are no WebAssembly module; the text says where, what was expected and what came."""
+    """The bytes are no WebAssembly module; the text says where, what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A module's interface."""
+    """A module's imports, exports, memories and custom sections, as its binary declares them."""
 
     imports: tuple[Import, ...]
     exports: Mapping[str, ExternType]
     memories: tuple[MemoryType, ...]  # imported ones first
     has_start: bool  # a function that runs when the module is instantiated
-    custom: tuple[str, ...]  # names of the sections that mean nothing to an engine
+    custom: tuple[str, ...]  # names of the custom sections, which engines ignore
     size_bytes: int
 
     @property
@@ -56,7 +56,7 @@ class Sections:
 
 
 def read_sections(wasm: bytes) -> Sections:
-    """Raises BadModule for what is no module, and for one of whose interface something cannot be understood."""
+    """Read a module's interface. Raises BadModule for what is no module, and for imports or exports it cannot read."""
     _check_header(wasm)
     reader = _ModuleReader()
     cursor = _Cursor(wasm, len(MAGIC) + len(CORE_VERSION), len(wasm))
@@ -84,7 +84,7 @@ def _check_header(wasm: bytes) -> None:
 
 
 def _guess(data: bytes) -> str:
-    """What a file may be instead, for people who mixed up a URL."""
+    """Guess what a file is that is no wasm module, for users who configured a wrong URL."""
     if not data:
         return "nothing"
     start = data[:64].lstrip().lower()
@@ -102,7 +102,7 @@ def _guess(data: bytes) -> str:
 
 
 def printable(name: str, limit: int = 80) -> str:
-    """A name from a module for people: it may be of any length and hold what moves a terminal's cursor."""
+    """Return a name from a module, shortened and escaped for messages: it may be long and hold control characters."""
     shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in name[:limit])
     return shown + "..." if len(name) > limit else shown
 
@@ -111,7 +111,7 @@ def printable(name: str, limit: int = 80) -> str:
 
 
 class _Cursor:
-    """A place in the bytes, and where it must not go."""
+    """A position in the bytes and the end that reading must not cross."""
 
     __slots__ = ("_data", "_end", "position")
 
@@ -134,7 +134,7 @@ class _Cursor:
         return value
 
     def number(self, what: str, bits: int = 32) -> int:
-        """An unsigned LEB128."""
+        """Read an unsigned LEB128. Raises BadModule with `what` in its text if it has more than `bits` bits."""
         place, value, shift = self.position, 0, 0
         while True:
             byte = self.byte(what)
@@ -162,7 +162,7 @@ class _Cursor:
             ) from error
 
     def vector(self, what: str, read: Callable[[], T], most: int = MAX_ENTRIES) -> list[T]:
-        """A count and so many of them; each takes at least a byte."""
+        """Read a count and that many entries, each of at least one byte. Raises BadModule for more than `most`."""
         count = self.number(f"how many {what}")
         if count > most:
             raise BadModule(f"byte {self.position}: expected at most {most} {what}, got {count}")
@@ -175,7 +175,7 @@ class _Cursor:
 
 
 class _ModuleReader:
-    """Collects the sections of one module. Index spaces hold imported things first, then the module's own."""
+    """Collects the sections of one module. Index spaces hold imported entries first, then the module's own."""
 
     def __init__(self) -> None:
         self._types: list[FuncType] = []
@@ -185,7 +185,7 @@ class _ModuleReader:
         self._exports: dict[str, ExternType] = {}
         self._custom: list[str] = []
         self._has_start = False
-        self._seen: set[int] = set()  # ids of sections
+        self._seen: set[int] = set()  # ids of the sections read so far
 
     def read(self, identity: int, body: _Cursor) -> None:
         if identity != _CUSTOM and identity in self._seen:

@@ -1,9 +1,9 @@
-"""Where a guest is: `file://PATH`, `https://...`, or `http://...` where that is allowed. Opens nothing.
+"""Parses a guest's URL: `file://PATH`, `https://...`, or `http://...` where that is allowed. Opens nothing.
 
-Of a file URL everything after `file://` is the path, relative ones too, as in kube-scheduler-wasm-extension. Plain
-http is taken from this machine's own addresses, where nobody stands between, and from others only with
-`allowInsecure: true`: whoever can change what arrives decides where pods go. A pinned digest does not replace the
-opt-in, so that taking the pin away later cannot open the door unseen.
+Everything after `file://` is the path, which may be relative, as in kube-scheduler-wasm-extension. Plain http is
+accepted from this machine's own addresses, and from others only with `allowInsecure: true`: anyone who can change the
+transferred bytes decides where pods go. A pinned digest does not replace `allowInsecure`, so that removing the pin
+later does not silently make the guest insecure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE_PREFIX = "file://"
 
 
 class SourceError(Exception):
-    """A guest cannot be had; the text says why, and needs the URL before it."""
+    """A guest cannot be read from its source; the text is the reason, to be put after the URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ Source = FileSource | HTTPSource
 
 
 def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
-    """Raises SourceError, in kube-scheduler-wasm-extension's words where it has some."""
+    """Parse a guest's URL. Raises SourceError, with kube-scheduler-wasm-extension's wording where it has one."""
     url = given.reveal()
     if url.startswith(FILE_PREFIX):
         if not url.removeprefix(FILE_PREFIX):
@@ -53,7 +53,9 @@ def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
             raise SourceError("expected a path without NUL")
         return FileSource(url.removeprefix(FILE_PREFIX))
     parts = _split(given)
-    has_scheme = given.shown.lower().startswith(f"{parts.scheme}://")  # "user:password@host" has another first word
+    has_scheme = given.shown.lower().startswith(
+        f"{parts.scheme}://"
+    )  # false for "user:password@host", whose user is no scheme
     if not has_scheme and parts.scheme not in ("http", "https"):
         fault = "unsupported URL scheme: " if url.startswith("/") else f"invalid URL: {given.shown}"
         is_path = not parts.scheme and HIDDEN not in given.shown
@@ -67,7 +69,7 @@ def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
 
 
 def check_transport(url: SecretURL, allow_insecure: bool) -> None:
-    """Raises SourceError for plain http where it is not allowed; also asked of every redirect."""
+    """Raise SourceError for plain http where it is not allowed; also called for every redirect's target."""
     parts = _split(url)
     if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
         host = urlsplit(url.shown).hostname
@@ -82,7 +84,7 @@ def _split(url: SecretURL) -> SplitResult:
         raise SourceError(f"invalid URL: {url.shown!r}")
     try:
         parts = urlsplit(url.reveal())
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises ValueError for a port that is no number
     except ValueError:
         raise SourceError(f"invalid URL: {url.shown}") from None
     return parts

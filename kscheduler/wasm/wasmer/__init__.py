@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmerEngine:
-    """EngineUnavailable without the compiled calls, or without a library that they fit."""
+    """Make the engine. Raises EngineUnavailable without the compiled calls, or without a library that matches them."""
     try:
         from kscheduler.wasm.wasmer.modules import WasmerEngine
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""Builds libwasmer with cargo, and puts it where the engine looks for it. Some 11 minutes of CPU; once for a machine.
+"""Builds libwasmer with cargo where the engine looks for it. Needed once per machine; takes some 11 minutes of CPU.
 
     python -m kscheduler.wasm.wasmer.build
     python -m kscheduler.wasm.wasmer.build --force
 
-libwasmer/Cargo.lock pins wasmer and all that it is built of. The library appears whole or not at all; of two builds at
-once the second waits, and then finds the library there.
+libwasmer/Cargo.lock pins wasmer and its dependencies. The library file is put in place atomically; if two builds run at
+once, the second waits and then finds the library.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 from kscheduler.wasm.wasmer import calls
 from kscheduler.wasm.wasmer.library import MAJOR, VERSION, cached_library
 
-RUST = (1, 95)  # that wasmer-c-api 7.4.2 asks for; libwasmer/Cargo.toml has it too
+RUST = (1, 95)  # the version that wasmer-c-api 7.4.2 requires; also in libwasmer/Cargo.toml
 CRATE = Path(__file__).parent / "libwasmer"
 _BUILT = "libkscheduler_libwasmer.so"
 
 
 @dataclass(frozen=True, slots=True)
 class Rust:
-    """Paths of the two programs."""
+    """The paths of cargo and rustc."""
 
     cargo: str
     compiler: str
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build(target: Path, environment: Mapping[str, str], *, force: bool = False) -> Path:
-    """Build the library into `target`, unless it is there. BuildError if that is not possible."""
+    """Build the library into `target`, unless it exists and not `force`. Raises BuildError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _only_one(target.parent / "lock"):
         if target.exists() and not force:
@@ -73,13 +73,13 @@ def build(target: Path, environment: Mapping[str, str], *, force: bool = False) 
 
 
 def find_rust(environment: Mapping[str, str]) -> Rust:
-    """The first cargo on PATH, or that which CARGO names, with a compiler beside it that is new enough."""
+    """Return the cargo that CARGO names, or the first on PATH, with a new enough rustc. Raises NothingToBuildWith."""
     named = environment.get("CARGO")
     path = environment.get("PATH", os.defpath)
     cargos = [Path(named)] if named else [Path(each) / "cargo" for each in path.split(os.pathsep) if each]
     found = []
     for cargo in filter(Path.is_file, cargos):
-        # cargo itself would take the first rustc on PATH, which may be another one.
+        # cargo itself would use the first rustc on PATH, which may be another one.
         compiler = environment.get("RUSTC") or str(cargo.with_name("rustc"))
         version = _version_of(compiler)
         if version >= RUST:
@@ -93,7 +93,7 @@ def find_rust(environment: Mapping[str, str]) -> Rust:
 
 
 def _version_of(compiler: str) -> tuple[int, int]:
-    """(0, 0) if it does not run."""
+    """Return the version of a rustc; (0, 0) if it does not run."""
     try:
         answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -104,7 +104,7 @@ def _version_of(compiler: str) -> tuple[int, int]:
 
 def _run_cargo(rust: Rust, folder: Path, environment: Mapping[str, str]) -> Path:
     print(f"building libwasmer {VERSION} with {rust.cargo}: some 11 minutes of CPU", file=sys.stderr)
-    target = folder / "target"  # wasmer's build script goes by this name
+    target = folder / "target"  # wasmer's build script requires this name
     environment = {**environment, "RUSTC": rust.compiler, "CARGO_TARGET_DIR": str(target)}
     where = ["--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
     if subprocess.run([rust.cargo, "fetch", *where], env=environment, check=False).returncode != 0:
@@ -116,7 +116,7 @@ def _run_cargo(rust: Rust, folder: Path, environment: Mapping[str, str]) -> Path
 
 
 def _check(library: Path) -> None:
-    """A library that lacks a function must not take the place of one that works."""
+    """Raise BuildError if the new library lacks a function, so that it does not replace one that works."""
     try:
         calls.bind(str(library), MAJOR)
     except calls.LibraryError as error:

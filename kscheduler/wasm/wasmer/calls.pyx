@@ -1,12 +1,12 @@
 """Calls into libwasmer by the C API of WebAssembly (wasm.h) without the GIL, and back from a guest into Python with it.
 
-`bind` finds the library's functions at run time, so that building needs no wasmer. What wasmer adds to the standard
-(wasmer.h) is used for texts alone: its version, the last error, the function in which a guest trapped.
+`bind` finds the library's functions at run time, so that building needs no wasmer. wasmer's additions to the standard
+(wasmer.h) are used for texts only: its version, the last error, the function in which a guest trapped.
 
-What goes wrong ends in `linked.fail`, which raises; here are only facts: a verdict, a text, a pending exception.
+Every failure ends in `Link.fail`, which raises; this module only passes it a code, a text and a pending exception.
 
-A deadline is CPU time of the calling thread. A thread without the GIL, the watch, reads that clock at each tick and
-stores in the host's page of a guest whose time is over, where the guest's own code looks (see instrumentation.pyx).
+A deadline is CPU time of the calling thread. A thread without the GIL, the watch, reads that clock at each tick. If a
+guest's time is over, it sets a flag in the host's page, which the guest's own code checks (see instrumentation.pyx).
 """
 
 import threading
@@ -151,19 +151,19 @@ SYMBOLS = (
 )
 
 
-cdef object _bound = None  # the path of what `library` came from
+cdef object _bound = None  # the path of the library that `library` was taken from
 
 
 class LibraryError(Exception):
-    """The library cannot be used, or does not take the bytes it was given; the text is its own."""
+    """The library cannot be used, or refuses the bytes of a module; the text is the library's, if it has one."""
 
 
 def bind(str path not None, int major):
     """Load the library (a path, or a name for the system's loader) and take its functions.
 
-    Returns its version, and the path of its file. LibraryError for what is no libwasmer, for one of another major
-    version, and for a second one: objects of the first would be given to the functions of the second. A library that
-    was loaded stays for the life of the process.
+    Returns its version, and the path of its file. Raises LibraryError for a file that is no libwasmer, for another
+    major version, and for a second library: its functions would get objects of the first one. A library that was
+    loaded stays loaded until the process ends.
     """
     cdef bytes encoded = path.encode()
     cdef const char* file = encoded
@@ -191,7 +191,7 @@ def bind(str path not None, int major):
 
 
 cdef str _last_error():
-    """Of this thread."""
+    """Return the message of the library's last error on this thread."""
     cdef int size = library.last_error_length()
     cdef bytearray text
     if size <= 0:
@@ -206,7 +206,7 @@ _WASMTIMES = {"unreachable": "wasm `unreachable` instruction executed"}
 
 
 cdef str _trap_text(void* trap):
-    """Frees it. In the form that faults.from_trap understands: a reason, and the function in which it happened."""
+    """Free a trap; return its reason and function in the form that faults.from_trap parses."""
     cdef TextC text
     cdef FrameNameC name
     cdef void* frame
@@ -231,8 +231,8 @@ cdef str _trap_text(void* trap):
 cdef class Code:
     """A compiled module; any thread may use it.
 
-    It has an engine of its own: the library frees native code with its engine, not with its module, and a scheduler
-    that loads plugins again and again would keep the code of each.
+    It has its own engine: the library frees native code with its engine, not with its module, and a scheduler that
+    reloads plugins would otherwise keep the code of all their versions.
     """
 
     cdef void* _engine
@@ -257,12 +257,12 @@ cdef class Code:
 
 
 def compiled(bytes wasm not None) -> Code:
-    """LibraryError for what is no valid module."""
+    """Compile a module. Raises LibraryError if it is not valid."""
     return _made(wasm, False)
 
 
 def loaded(bytes code not None) -> Code:
-    """What `serialized` gave: native code, which is taken on trust."""
+    """Load a result of `Code.serialized`: native code, which is not checked. Raises LibraryError."""
     return _made(code, True)
 
 
@@ -288,7 +288,7 @@ cdef Code _made(bytes data, bint is_code):
 
 
 def check(bytes wasm not None) -> None:
-    """LibraryError for what is no valid module."""
+    """Raise LibraryError if the bytes are no valid module."""
     cdef TextC given
     cdef void* engine = library.engine_new()
     cdef void* store
@@ -311,12 +311,12 @@ def check(bytes wasm not None) -> None:
 cdef struct SpentC:
     SpentC* before  # the watch's list
     SpentC* after
-    long long call  # odd within a call, one more after it; negative once the watch has ended that call
-    clockid_t clock  # CPU time of the thread that makes the call
+    long long call  # number of the call: odd within it, one more after it; negative if the watch has ended it
+    clockid_t clock  # CPU clock of the thread that makes the call
     int* page  # the host's: whether to stop, the memory cap in pages
-    long long deadline_ns  # of CPU time
-    long long patience_ns  # of time on the wall
-    int verdict  # _OVERDUE, _STALLED or _ENDING of the call that was ended
+    long long deadline_ns  # CPU time
+    long long patience_ns  # wall time
+    int verdict  # _OVERDUE, _STALLED or _ENDING if the watch has ended the call
     # The watch's own: what it saw of the present call, and when it saw it first.
     long long seen
     long long cpu_ns
@@ -325,17 +325,17 @@ cdef struct SpentC:
 
 @cython.final
 cdef class Watch:
-    """Ends calls whose time is over: a thread without the GIL that looks at all guests while calls run, else sleeps."""
+    """Ends calls whose time is over: a thread without the GIL that checks all guests while calls run, else sleeps."""
 
     cdef SpentC _first  # of the list; no guest's
-    cdef pthread_mutex_t _lock  # of the list
+    cdef pthread_mutex_t _lock  # guards the list
     cdef sem_t _wake
     cdef int _active  # calls that run now
     cdef int _parked  # the thread sleeps until woken
     cdef int _stopping
     cdef bint _started
     cdef bint _closed
-    cdef bint _is_frozen  # for tests: the clocks stand at the two times below
+    cdef bint _is_frozen  # for tests: the clocks are stopped at the two times below
     cdef long long _cpu_ns
     cdef long long _wall_ns
     cdef long long _tick_ns
@@ -356,14 +356,14 @@ cdef class Watch:
         pthread_mutex_destroy(&self._lock)
 
     def freeze(self, double cpu_s, double wall_s) -> None:
-        """For tests: from now on clocks stand at these times, and only `advance` looks at them."""
+        """For tests: stop the clocks at these times, so that only `advance` checks the guests."""
         self.stop()
         self._cpu_ns = <long long>(cpu_s * 1e9)
         self._wall_ns = <long long>(wall_s * 1e9)
         self._is_frozen = True
 
     def advance(self) -> None:
-        """One tick."""
+        """Check all guests once, as at a tick."""
         with nogil:
             self._look()
 
@@ -385,7 +385,7 @@ cdef class Watch:
             pthread_mutex_unlock(&self._lock)
 
     cdef int start(self) except -1:
-        """To be called before `enter`; other Python threads may run meanwhile."""
+        """Start the thread if needed. Called before `enter`; other Python threads may run meanwhile."""
         if self._closed:
             raise RuntimeError("the program is ending")
         if not self._started and not self._is_frozen:
@@ -404,7 +404,7 @@ cdef class Watch:
         try:
             self._thread.start()
         except BaseException:
-            self.forget()  # no call may run without it
+            self.forget()  # no call may run without the thread
             raise
         return 0
 
@@ -415,7 +415,7 @@ cdef class Watch:
     cdef void _run(self) noexcept nogil:
         cdef int idle = 0
         while not ks_load(&self._stopping):
-            # Late ticks are not made up for: while a container is throttled, its guests do not run either.
+            # Missed ticks are not repeated: while a container is throttled, its guests do not run either.
             ks_sleep_until_ns(ks_now_ns() + self._tick_ns)
             if ks_load(&self._active):
                 idle = 0
@@ -424,7 +424,7 @@ cdef class Watch:
             idle += 1
             if idle < 50:
                 continue
-            # Set before looking again, so that a call that begins now either is seen or wakes this thread.
+            # Set before checking again, so that a call that begins now either is seen or wakes this thread.
             ks_swap(&self._parked, 1)
             if not ks_load(&self._active) and not ks_load(&self._stopping):
                 ks_wait(&self._wake)
@@ -442,7 +442,10 @@ cdef class Watch:
         pthread_mutex_unlock(&self._lock)
 
     cdef void _look_at(self, SpentC* spent, long long wall_ns) noexcept nogil:
-        """Time counts from the first tick within a call, since reading the clock takes longer than a short call."""
+        """End this guest's call if its time is over. Time counts from the first tick within a call.
+
+        The reason is that reading the clock takes longer than a short call.
+        """
         cdef long long call = ks_load_long(&spent.call)
         cdef long long cpu_ns
         cdef bint is_overdue
@@ -460,7 +463,7 @@ cdef class Watch:
         self._end(spent, call, _OVERDUE if is_overdue else _STALLED)
 
     cdef void _end(self, SpentC* spent, long long call, int verdict) noexcept nogil:
-        """Only this call: another one may have begun since."""
+        """End the call of this number, but not a later one that may have begun since."""
         if ks_replace_long(&spent.call, call, -call):
             spent.verdict = verdict
             ks_swap(&spent.page[0], 1)
@@ -478,16 +481,16 @@ cdef class Watch:
         pthread_mutex_unlock(&self._lock)
 
     def close(self) -> None:
-        """End the calls of daemon threads as the program ends, then the watch.
+        """End the calls of daemon threads at the end of the program, then the watch.
 
-        Python ends such a thread where it asks for the GIL. Within a guest that takes the whole process along, since
-        the library's stack cannot be unwound. So for a second this waits for those in host functions too.
+        Python ends such a thread when it requests the GIL. Within a guest that would abort the whole process, since
+        the library's stack cannot be unwound. So this waits up to a second for calls in host functions, too.
         """
         cdef int turn
         self._closed = True
         with nogil:
             for turn in range(1000):
-                self._end_all()  # again, for a call that just began
+                self._end_all()  # repeated, for calls that have just begun
                 if ks_load(&self._active) <= 0:
                     break
                 ks_sleep_until_ns(ks_now_ns() + 1_000_000)
@@ -498,12 +501,12 @@ cdef class Watch:
         if self._started:
             ks_swap(&self._stopping, 1)
             sem_post(&self._wake)
-            if self._thread.is_alive():  # a daemon thread may just be starting it
+            if self._thread.is_alive():  # it may not be yet, if a daemon thread is just starting it
                 self._thread.join()
             self.forget()
 
     def forget(self) -> None:
-        """The thread is gone, as after a fork in the child."""
+        """Reset the state after the thread has ended, or in the child of a fork, where it does not exist."""
         self._started = False
         self._thread = None
         self._active = self._parked = self._stopping = 0
@@ -521,7 +524,7 @@ cdef inline void _end(SpentC* spent) noexcept nogil:
     cdef long long call = ks_load_long(&spent.call)
     if call > 0 and ks_replace_long(&spent.call, call, call + 1):
         return
-    # The watch ended it: what it still has to store must not come in the next call.
+    # The watch ended the call: wait until it has set the flag, which must not hit the next call.
     while not ks_load(&spent.page[0]):
         sched_yield()
     ks_swap_long(&spent.call, 1 - ks_load_long(&spent.call))
@@ -531,9 +534,9 @@ cdef inline void _end(SpentC* spent) noexcept nogil:
 
 
 @cython.final
-@cython.no_gc_clear  # the code goes after what runs it
+@cython.no_gc_clear  # the code must be freed after the instance that runs it
 cdef class Linked:
-    """What the library made for one instance; freed with the last reference, which may be a view's."""
+    """The library's objects of one instance; freed with the last reference, which may be that of a view."""
 
     cdef Code code
     cdef void* store
@@ -551,17 +554,17 @@ cdef class Linked:
 
 
 @cython.final
-@cython.no_gc_clear  # one that was never closed needs its watch until the end, to leave its list
+@cython.no_gc_clear  # a guest that was never closed needs its watch until the end, to leave the list
 cdef class Guest:
-    """One instance: its calls, its memory, and what its host functions left behind."""
+    """One instance: its calls, its memory, and the pending exception of its host functions."""
 
     cdef readonly Watch watch
-    cdef object _link  # what a failure means, and which exports there are
+    cdef object _link  # a linkage.Link: raises faults, and knows the exports
     cdef Linked _linked
-    cdef dict _exports  # name -> its place in linked.exports
+    cdef dict _exports  # name -> its index in linked.exports
     cdef dict _functions  # export -> Function
     cdef list _bindings
-    cdef object _pending  # what a host function raised in the present call
+    cdef object _pending  # the exception of a host function in the current call
     cdef bint _running
     cdef bint _broken
     cdef SpentC _spent
@@ -588,10 +591,10 @@ cdef class Guest:
             self.watch.remove(&self._spent)
 
     def instantiate(self, functions, exports, str page not None, memory) -> None:
-        """Link and instantiate; nothing of the guest runs yet. LibraryError with the library's reason if that fails.
+        """Link and instantiate; no code of the guest runs yet. Raises LibraryError with the library's reason.
 
-        `functions` are (callable, parameters, results) in the order of the imports, `exports` all names in the order of
-        the exports; `page` is the host's memory, `memory` the guest's or None.
+        `functions`: (callable, parameters, results) in the order of imports. `exports`: all names in the order of
+        exports. `page`: the export of the host's page. `memory`: the export of the guest's memory, or None.
         """
         cdef Linked linked = self._linked
         cdef PointersC imports
@@ -603,7 +606,7 @@ cdef class Guest:
         imports.data = <void**>calloc(imports.size + 1, 2 * sizeof(void*))
         if imports.data == NULL:
             raise MemoryError
-        cdef void** owned = imports.data + imports.size  # what `data` points into
+        cdef void** owned = imports.data + imports.size  # the functions to free, to which the imports refer
         try:
             for index, (function, params, results) in enumerate(functions):
                 owned[index] = self._host_function(function, params, results)
@@ -701,7 +704,7 @@ cdef class Guest:
         return found
 
     def call_hidden(self, str export not None, str name not None) -> None:
-        """Call an export of the host's own, without numbers, under a name for messages."""
+        """Call an export that the instrumentation added, without arguments. `name`: its name in messages."""
         _call(self._function(export, name, "", ""), ())
 
     cdef Function _function(self, str export, str name, str params, str results):
@@ -719,7 +722,7 @@ cdef class Guest:
         return PyBytes_FromStringAndSize(<const char*>self._at(address, size), size)
 
     def write(self, long long address, data not None) -> None:
-        if type(data) is bytes:  # nearly always, and a view costs more than the copy
+        if type(data) is bytes:  # the usual case, in which a view would cost more than the copy
             self._copy(address, <const uint8_t*><const char*><bytes>data, len(<bytes>data))
             return
         cdef const uint8_t[::1] view = data
@@ -739,7 +742,7 @@ cdef class Guest:
         return memoryview(view)
 
     cdef uint8_t* _at(self, long long address, long long size) except? NULL:
-        """The first of `size` bytes of the guest's memory, all of which exist."""
+        """Return a pointer to `size` bytes of the guest's memory. Raises a fault if they are not all inside of it."""
         cdef long long present
         if self._linked is None:
             self._check_usable("memory")
@@ -766,7 +769,7 @@ cdef class Guest:
         self.watch.remove(&self._spent)
         self._broken = True
         self._functions = {}
-        self._linked = None  # with it the store, unless a view holds it
+        self._linked = None  # frees the store, unless a view holds it
         self._bindings = []
         self._pending = None
         self._link = None
@@ -775,7 +778,7 @@ cdef class Guest:
 
 @cython.final
 cdef class Function:
-    """An export, with the type the module declares."""
+    """An exported function, with the type that the module declares; calling it calls the guest."""
 
     cdef Guest guest
     cdef void* func
@@ -799,7 +802,7 @@ cdef object _call(Function function, tuple args):
         raise TypeError(f"{function.name} takes {params.size} numbers, got {len(args)}")
     _fill(given, function.params, args)
     guest.watch.start()
-    # From here on no other Python thread runs until the guest does, which so belongs to this one.
+    # From here on no other Python thread runs before the guest does, so it is used by this thread only.
     if guest._running or guest._broken:
         guest._check_usable(function.name)
     guest._running = True
@@ -819,7 +822,7 @@ cdef object _call(Function function, tuple args):
 
 
 cdef uint8_t _kind(char letter) noexcept:
-    """wasm_valkind_t"""
+    """Return the wasm_valkind_t of a type's letter."""
     if letter == b"i":
         return 0
     if letter == b"I":
@@ -828,7 +831,7 @@ cdef uint8_t _kind(char letter) noexcept:
 
 
 cdef int _types(PointersC* types, str letters) except -1:
-    """A vector of value types, to be given away."""
+    """Make a vector of value types, which its receiver frees."""
     cdef void* made[1000]  # sections.MAX_VALUES
     cdef Py_ssize_t index
     if len(letters) > 1000:
@@ -874,7 +877,7 @@ cdef object _number(NumberC number, char kind):
 
 @cython.final
 cdef class HostBinding:
-    """What the C callback needs to know; its guest keeps it."""
+    """The data of a host function for its C callback; the guest keeps it alive."""
 
     cdef Guest guest
     cdef object function
@@ -883,7 +886,7 @@ cdef class HostBinding:
 
 
 cdef void* _host_called(void* environment, const ValuesC* args, ValuesC* results) noexcept with gil:
-    """wasm_func_callback_with_env_t: the one way from a guest into Python. A trap for what is raised."""
+    """Call a host function from a guest (wasm_func_callback_with_env_t). Returns a trap if it raises."""
     cdef TextC text
     binding = <HostBinding>environment
     guest = binding.guest
@@ -897,7 +900,7 @@ cdef void* _host_called(void* environment, const ValuesC* args, ValuesC* results
 
 
 cdef object _ask(HostBinding binding, Guest guest, ValueC* values):
-    """The usual numbers of parameters without a tuple of them."""
+    """Call the host function with the guest's numbers; the usual parameter counts avoid making a tuple."""
     cdef const char* kinds = binding.params
     cdef Py_ssize_t count = len(binding.params)
     if count == 2:
@@ -925,7 +928,7 @@ cdef int _answer(ValuesC* results, char kind, answer) except -1:
 
 @cython.final
 cdef class View:
-    """A range of a guest's memory as a buffer; keeps the memory, which never moves."""
+    """A range of a guest's memory as a buffer. It keeps the memory alive, which never moves."""
 
     cdef uint8_t* start
     cdef Py_ssize_t size

@@ -1,21 +1,21 @@
-"""Makes a guest stoppable and its memory bounded, for an engine that offers neither: a check in every loop and function.
+"""Adds deadlines and a memory limit to a guest, for an engine that has neither: a check in every loop and function.
 
-The C API of WebAssembly has no deadline and no limit of memory. wasmer's own metering counts operators, which is no
-time (filling 64 MiB is one of them), and ends a call for good when its points are used up. So the module is rewritten
-before it is compiled, after the engine found it valid:
+The C API of WebAssembly has no deadline and no limit of memory. wasmer's own metering counts operators, which is not
+time (filling 64 MiB is one operator), and ends a call for good when its points are used up. So the module is rewritten
+before it is compiled, after the engine has validated it:
 
-    memory, exported      a page of the host's own beside the guest's memory: at 0 whether to stop, at 4 the memory cap
+    memory, exported      a page for the host beside the guest's memory: at 0 the stop flag, at 4 the limit in pages
     each function, loop   i32.const 0; i32.atomic.load $page; if; unreachable; end
-    memory.grow           a call of one more function, which answers -1 beyond the cap
+    memory.grow           a call of an added function, which returns -1 beyond the limit
     tables                a maximum, MAX_TABLE_ENTRIES for all of them together
-    start section         an export, so that the host calls it when the cap is set and a deadline runs
+    start section         an export, so that the host calls it when the limit is set and a deadline runs
 
-Everything is appended, so no number of a function, type or memory changes, and names of functions stay right. A guest
-cannot touch the page: its own code was found valid without it. The load is atomic since the host stores at any time;
-of another one a compiler may assume that it need not be repeated in a loop.
+Everything is appended, so no index of a function, type or memory changes, and names of functions stay right. A guest
+cannot access the page: its own code is valid without it. The load is atomic since the host stores at any time; a
+compiler may move a load that is not atomic out of a loop.
 
-A loop that is read as something else would have no check. So each operand is read as the engine reads it, and what has
-more than one encoding is taken in the usual one alone.
+A loop that is misread as another instruction would have no check. So each operand is read as the engine reads it, and
+for operands with several encodings only the usual one is accepted.
 """
 
 from kscheduler.wasm.engine import FuncType
@@ -23,7 +23,7 @@ from kscheduler.wasm.engine import FuncType
 cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-# Names of exports; a module that has one itself is refused as a duplicate.
+# Names of added exports; a module that has one of them itself is refused as a duplicate.
 PAGE_EXPORT = "\0kscheduler.page"
 START_EXPORT = "\0kscheduler.start"
 MAX_TABLE_ENTRIES = 100_000  # of all tables of a guest, more than any toolchain makes
@@ -43,7 +43,7 @@ cdef enum:
     DATA = 11
     DATA_COUNT = 12
 
-# Where a section stands among the others; DATA_COUNT comes before CODE.
+# The order of sections in a module; DATA_COUNT comes before CODE.
 _ORDER = {TYPE: 1, IMPORT: 2, FUNCTION: 3, TABLE: 4, MEMORY: 5, GLOBAL: 7, EXPORT: 8, START: 9, ELEMENT: 10,
           DATA_COUNT: 11, CODE: 12, DATA: 13}
 
@@ -56,17 +56,17 @@ cdef enum:
 
 
 class Unsupported(ValueError):
-    """The module uses what guests may not; the text says what."""
+    """The module uses a feature that guests must not use; the text names it."""
 
 
 def instrumented(const uint8_t[::1] wasm not None, imports, memories) -> bytes:
-    """The rewritten module. `wasm` is valid; `imports` and `memories` are what sections.read_sections found in it.
+    """Return the rewritten module. `wasm` must be valid; `imports` and `memories` are those of sections.read_sections.
 
     Raises Unsupported for instructions, types and memories beyond what toolchains make by default.
     """
     if len(memories) > 1:
         raise Unsupported(f"expected at most one memory, got {len(memories)}")
-    # 1. The sections, and what the added things refer to.
+    # 1. The sections, and the indices that the added parts refer to.
     sections = _sections(wasm)
     bodies = {identity: body for identity, body in sections if identity != CUSTOM}
     cdef uint32_t imported = sum(isinstance(each.type, FuncType) for each in imports)
@@ -74,7 +74,7 @@ def instrumented(const uint8_t[::1] wasm not None, imports, memories) -> bytes:
     cdef uint32_t page = len(memories)
     has_code = _count(bodies.get(CODE)) > 0
     has_memory = page > 0
-    # 2. What is added to each, or changed in it.
+    # 2. Additions and changes in each section.
     if has_code:
         if has_memory:
             bodies[TYPE] = _with_entry(bodies.get(TYPE), b"\x60\x01\x7f\x01\x7f")
@@ -88,7 +88,7 @@ def instrumented(const uint8_t[::1] wasm not None, imports, memories) -> bytes:
     bodies[EXPORT] = _with_entry(bodies.get(EXPORT), _name(PAGE_EXPORT) + b"\x02" + _leb(page))
     if START in bodies:
         bodies[EXPORT] = _with_entry(bodies[EXPORT], _name(START_EXPORT) + b"\x00" + bytes(bodies.pop(START)))
-    # 3. All of them in their order, and the names; other custom sections may refer to places in the code.
+    # 3. All sections in order, and the names; other custom sections are dropped, as they may refer to code positions.
     parts = [bytes(wasm[:8])]
     for identity in sorted(bodies, key=_ORDER.__getitem__):
         parts.append(_section(identity, bodies[identity]))
@@ -97,7 +97,7 @@ def instrumented(const uint8_t[::1] wasm not None, imports, memories) -> bytes:
 
 
 def table_minimums(const uint8_t[::1] wasm not None) -> list:
-    """How many entries each table of a valid module begins with."""
+    """Return the initial number of entries of each table of a valid module."""
     for identity, body in _sections(wasm):
         if identity == TABLE:
             return [minimum for _, minimum, _ in _read_tables(body)]
@@ -108,7 +108,7 @@ def table_minimums(const uint8_t[::1] wasm not None) -> list:
 
 
 cdef list _sections(const uint8_t[::1] wasm):
-    """(id, body) of each, in their order."""
+    """Return (id, body) of each section of a module, in order."""
     cdef Reader reader = Reader(wasm)
     found = []
     reader.at = 8
@@ -129,7 +129,7 @@ cdef uint32_t _count(body) except? 0xFFFFFFFF:
 
 
 cdef bytes _with_entry(body, bytes entry):
-    """A section that is a vector, with one entry more."""
+    """Return the body of a section that is a vector, with one more entry; `body` None for an absent section."""
     if body is None:
         return b"\x01" + entry
     cdef Reader reader = Reader(body)
@@ -138,7 +138,7 @@ cdef bytes _with_entry(body, bytes entry):
 
 
 cdef list _read_tables(body):
-    """(type, minimum, maximum or None) of each."""
+    """Return (type, minimum, maximum or None) of each table in the body of a table section."""
     cdef Reader reader = Reader(body)
     cdef uint32_t index, minimum
     found = []
@@ -152,9 +152,9 @@ cdef list _read_tables(body):
 
 
 cdef bytes _tables(body):
-    """With maxima that bound them; those that begin above MAX_TABLE_ENTRIES are refused when they are instantiated.
+    """Return the table section with a maximum for each table, so that all together have at most MAX_TABLE_ENTRIES.
 
-    Each may grow by its share of what the beginnings leave.
+    Each may grow by an equal share of the entries left. Modules that begin with more are refused at instantiation.
     """
     tables = _read_tables(body)
     share = max(0, MAX_TABLE_ENTRIES - sum(minimum for _, minimum, _ in tables)) // max(1, len(tables))
@@ -187,7 +187,7 @@ cdef bytes _name(str text):
 
 
 cdef bytes _leb(uint64_t value):
-    """Unsigned LEB128."""
+    """Encode a number as unsigned LEB128."""
     data = bytearray()
     while value > 0x7F:
         data.append(value & 0x7F | 0x80)
@@ -200,7 +200,7 @@ cdef bytes _leb(uint64_t value):
 
 
 cdef bytes _memory_argument(uint32_t page, int alignment):
-    """Of a load from the host's page, from the address on the stack."""
+    """Return the memory argument of a load from the host's page at the address on the stack; `alignment` is log2."""
     if page == 0:
         return bytes([alignment, 0])
     return bytes([alignment | 0x40]) + _leb(page) + b"\0"
@@ -211,7 +211,7 @@ cdef bytes _check(uint32_t page):
 
 
 cdef bytes _grow_function(uint32_t page):
-    """(pages: i32) -> i32, as memory.grow, but -1 if the memory then had more pages than the host's page says."""
+    """Return a function (pages: i32) -> i32 like memory.grow, but -1 if the limit in the host's page were exceeded."""
     body = (
         b"\x00"  # no locals
         b"\x20\x00\xad"  # local.get 0; i64.extend_i32_u
@@ -243,10 +243,10 @@ cdef bytes _code(section, uint32_t grow_index, uint32_t page, bytes more):
 
 
 cdef bytearray _function(const uint8_t[::1] body, bytes check, bytes grow):
-    """One function: the check at its beginning and at that of each loop, and each memory.grow replaced."""
+    """Rewrite one function: add the check at its beginning and in each loop, and replace each memory.grow."""
     cdef Reader reader = Reader(body)
     cdef bytearray out = bytearray()
-    cdef Py_ssize_t copied = 0  # what comes before is in `out`
+    cdef Py_ssize_t copied = 0  # the bytes before this position are in `out`
     cdef Py_ssize_t place
     cdef int code
     reader.skip_locals()
@@ -274,7 +274,7 @@ cdef bytearray _function(const uint8_t[::1] body, bytes check, bytes grow):
 
 @cython.final
 cdef class Reader:
-    """A place in bytes that are known to be valid; what ends too early raises all the same."""
+    """Reads bytes of a valid module from a position; raises Unsupported if they end too early."""
 
     cdef const uint8_t[::1] data
     cdef Py_ssize_t at
@@ -302,7 +302,7 @@ cdef class Reader:
         return 0
 
     cdef uint32_t number(self) except? 0xFFFFFFFF:
-        """An unsigned LEB128 of 32 bits."""
+        """Read an unsigned LEB128 of 32 bits."""
         cdef uint64_t value = 0
         cdef int shift = 0
         cdef int byte
@@ -315,7 +315,7 @@ cdef class Reader:
         raise Unsupported("a number of more than 32 bits")
 
     cdef int skip_signed(self) except -1:
-        """A signed LEB128 of any width."""
+        """Skip a signed LEB128 of any width."""
         while self.byte() & 0x80:
             pass
         return 0
@@ -327,13 +327,13 @@ cdef class Reader:
         return 0
 
     cdef int skip_memory_argument(self) except -1:
-        """The alignment, whose bit 6 says that the number of a memory follows, and the offset."""
+        """Skip alignment and offset. Bit 6 of the alignment, which means that a memory index follows, is refused."""
         if self.number() > 0x3F:
             raise Unsupported("a memory argument that names its memory")
         return self.skip_signed()
 
     cdef int skip_block_type(self) except -1:
-        """Empty, one value, or the number of a type."""
+        """Skip a block type: empty, one value type, or a type index."""
         cdef int first = self.byte()
         if first >= 0x80:
             return self.skip_signed()
@@ -343,7 +343,7 @@ cdef class Reader:
         return 0
 
     cdef int skip_value_type(self) except -1:
-        """A number, a vector, a function or an external reference: those of one byte."""
+        """Skip a value type of one byte: a number, a vector, or a function or external reference; refuse others."""
         cdef int code = self.byte()
         if code not in (0x6F, 0x70) and not 0x7B <= code <= 0x7F:
             raise Unsupported(f"the type {code:02x}")
@@ -357,7 +357,7 @@ cdef class Reader:
         return 0
 
     cdef int skip_operands(self, int code) except -1:
-        """What follows an instruction in the code."""
+        """Skip the operands of an instruction; refuse unknown instructions."""
         cdef uint32_t index
         if 0x45 <= code <= 0xC4 or code in (0x00, 0x01, 0x05, 0x0B, 0x0F, 0x1A, 0x1B, 0xD1):
             return 0

@@ -1,4 +1,4 @@
-"""Where libwasmer is: a file that the environment names, the user's cache, or the system's libraries."""
+"""Finds and loads libwasmer: a file that the environment names, the user's cache, or the system's libraries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from pathlib import Path
 from kscheduler.wasm.engine import EngineUnavailable
 from kscheduler.wasm.wasmer import calls
 
-VERSION = "7.4.2"  # that `make wasmer` builds; libwasmer/Cargo.toml has it too
+VERSION = "7.4.2"  # the version that `make wasmer` builds; also in libwasmer/Cargo.toml
 MAJOR = 7  # calls.pyx was written against the C API of this version
 VARIABLE = "KSCHEDULER_WASMER"
 FILE = "libwasmer.so"
 
 
 def bind_library() -> str:
-    """Load the first library that fits; returns its version, with what else makes compiled code its own."""
+    """Load the first usable library; return its version and identity, on which compiled code depends.
+
+    Raises EngineUnavailable if there is none.
+    """
     tried = []
     for path in candidates(os.environ):
         try:
@@ -35,7 +38,7 @@ def bind_library() -> str:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[str]:
-    """Paths, and a name for the system's loader. What the environment names is the only one."""
+    """Yield paths of libraries, and a name for the system's loader; only the environment's file if it names one."""
     named = environment.get(VARIABLE)
     if named:
         yield named
@@ -47,19 +50,19 @@ def candidates(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def cached_library(environment: Mapping[str, str]) -> Path:
-    """Where `make wasmer` puts it."""
+    """Return the path at which `make wasmer` puts the library."""
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "kscheduler" / "wasmer" / f"{VERSION}-{platform.machine()}" / FILE
 
 
 def _check_is_whole(path: str) -> None:
-    """LibraryError for an ELF file that was cut: the system's loader maps what is not there, and the process ends."""
+    """Raise LibraryError for a truncated ELF file, since the system's loader would crash the process with it."""
     try:
         with open(path, "rb") as file:
             header = file.read(64)
             size = os.fstat(file.fileno()).st_size
     except OSError:
-        return  # a name, or the loader's to explain
+        return  # a name without a path, or a file whose error the loader reports
     if len(header) < 64 or header[:5] != b"\x7fELF\x02":
         return
     order = "<" if header[5] == 1 else ">"
@@ -70,7 +73,7 @@ def _check_is_whole(path: str) -> None:
 
 
 def _identity(path: str) -> str:
-    """Two builds of one version may lay out their code differently."""
+    """Return the file's size and time, since builds of one version may compile differently; "" if it is unknown."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""One instance from a module: its limits, its host functions, its exports, its start section."""
+"""Makes an instance from a module: its limits, its host functions, its exports, its start section."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def instantiate(module: WasmerModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None) -> Instance:
-    # 1. What the module asks for, before anything is made.
+    # 1. Host functions for the imports, and the limits, before anything is made.
     offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
     wanted = resolve(module.imports, offered)
     _check_limits(module.needs, limits)

@@ -1,4 +1,4 @@
-"""wasmer's engine and modules: compiling, what a module declares, and its code as bytes."""
+"""wasmer's engine and modules: compiling, the imports and exports of a module, and serialization."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from kscheduler.wasm.loading.sections import BadModule, Sections, read_sections
 from kscheduler.wasm.wasmer import calls, linking
 from kscheduler.wasm.wasmer.instrumentation import Unsupported, instrumented, table_minimums
 
-# A deadline is met within two ticks, as with wasmtime.
+# A deadline is enforced within two ticks, as with wasmtime.
 TICK_S = 0.002
 _DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an instance begins with, to be held against its limits."""
+    """The initial sizes of an instance, to be compared with its limits, and whether it has a start section."""
 
     memory_pages: int
-    table_entries: int  # of all tables
+    table_entries: int  # entries of all tables together
     has_start: bool  # a function that runs when the module is instantiated
 
 
@@ -49,8 +49,8 @@ class WasmerEngine:
     name = "wasmer"
 
     def __init__(self, library_version: str) -> None:
-        """`library_version` is what library.bind_library returned."""
-        self.version = f"{library_version}-2"  # the number of our instrumentation
+        """`library_version`: the result of library.bind_library."""
+        self.version = f"{library_version}-2"  # "-2": number of kscheduler's instrumentation
         self.watch = calls.Watch(TICK_S)
         atexit.register(self.watch.close)
         os.register_at_fork(after_in_child=self.watch.forget)
@@ -59,7 +59,7 @@ class WasmerEngine:
         wasm = bytes(wasm)
         try:
             declared = read_sections(wasm)
-            # The instrumentation relies on a valid module, and on one that names nothing beyond its own.
+            # The instrumentation requires a valid module, whose code refers to nothing that it adds.
             calls.check(wasm)
             rewritten = instrumented(wasm, declared.imports, declared.memories)
             needs = _needs(wasm, declared)
@@ -69,7 +69,7 @@ class WasmerEngine:
         return WasmerModule(self, code, needs, dict(declared.exports), list(declared.imports))
 
     def load(self, serialized: bytes) -> WasmerModule:
-        # The library trusts the bytes, and ends the process over damaged ones.
+        # The library does not check the bytes, and crashes the process with damaged ones.
         digest, kept = serialized[:_DIGEST_BYTES], serialized[_DIGEST_BYTES:]
         if hashlib.sha256(kept).digest() != digest:
             raise GuestFault(FaultKind.BAD_MODULE, "cannot be loaded: its digest is not that of its bytes")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmtimeEngine:
-    """Raises EngineUnavailable without the library, without the compiled calls, or if the two do not fit together."""
+    """Make the engine. Raises EngineUnavailable without the library or the compiled calls, or if they do not match."""
     if util.find_spec("wasmtime") is None:
         raise EngineUnavailable("engine wasmtime needs the package wasmtime: pip install 'kscheduler[wasm]'")
     try:

@@ -1,13 +1,13 @@
 """Calls into wasmtime's C API without the GIL, and back from a guest into Python with it.
 
 `bind` finds the library's functions at run time, so that building needs no wasmtime. The structs below are opaque
-bytes of the sizes that layout.py checks. An unchecked call trusts its caller about types: a Function is only made
-from the type that the compiled module itself declares.
+bytes of the sizes that layout.py checks. An unchecked call does not check types: a Function is only made from the type
+that the compiled module itself declares.
 
-What goes wrong ends in `linked.fail`, which raises; here are only facts: a verdict, a text, a pending exception.
+Every failure ends in `linked.fail`, which raises; this module only passes it a code, a text and a pending exception.
 
-A deadline is CPU time of the calling thread, so that a guest is not blamed for what else the machine does. Reading that
-clock takes longer than a short call: so it is read at the first tick within a call, from where on time counts, and when
+A deadline is CPU time of the calling thread, so that a guest does not fail because the machine is busy. Reading that
+clock takes longer than a short call: so it is read at the first tick within a call, from which time counts, and when
 the deadline could have come.
 """
 
@@ -45,11 +45,11 @@ cdef enum:
     _STALLED = -5
 
 # linked.fail's codes
-NO_CODE = -1  # a trap, or what a host function raised
+NO_CODE = -1  # a trap, or an exception of a host function
 OUTSIDE = -2
 UNUSABLE = -3
-OVERDUE = _OVERDUE  # its CPU time is used up
-STALLED = _STALLED  # it took far longer than that, but waited for the most part
+OVERDUE = _OVERDUE  # the CPU time of the call is used up
+STALLED = _STALLED  # the call took far longer on the wall clock, but mostly waited
 
 cdef struct FuncC:
     uint64_t words[2]
@@ -73,19 +73,19 @@ ctypedef union NumberC:
     uint64_t words[2]
 
 cdef struct TimesC:
-    bint is_frozen  # for tests: the clocks stand at these times
+    bint is_frozen  # for tests: the clocks are stopped at these times
     long long cpu_ns
     long long wall_ns
 
 cdef struct SpentC:
-    TimesC* times  # of the epoch
+    TimesC* times  # the times of the epoch
     long long tick_ns
-    long long deadline_ns  # of CPU time
-    long long patience_ns  # of time on the wall
-    bint is_begun  # a tick came since the call began; the two below are of that moment
+    long long deadline_ns  # CPU time
+    long long patience_ns  # wall time
+    bint is_begun  # a tick came since the call began; the two times below are those of the first tick
     long long cpu_ns
     long long wall_ns
-    int verdict  # OVERDUE or STALLED once the call was ended, else 0
+    int verdict  # OVERDUE or STALLED if the call was ended, else 0
 
 # struct -> bytes, to be compared with the library's own
 SIZES = {
@@ -125,7 +125,7 @@ _SYMBOLS = (
 
 
 def bind(size_t handle):
-    """Take the functions from the loaded library (a dlopen handle); LookupError names the one that is missing."""
+    """Take the functions from the loaded library (a dlopen handle). Raises LookupError that names a missing one."""
     cdef void* found
     cdef int index
     for index, name in enumerate(_SYMBOLS):
@@ -137,7 +137,7 @@ def bind(size_t handle):
 
 @cython.final
 cdef class Epoch:
-    """The clock of one engine: a thread without the GIL that advances the epoch while calls run, and else sleeps."""
+    """The clock of one engine: a thread without the GIL that advances the epoch while calls run, else sleeps."""
 
     cdef void* _engine
     cdef sem_t _wake
@@ -162,18 +162,18 @@ cdef class Epoch:
         sem_destroy(&self._wake)
 
     def freeze(self, double cpu_s, double wall_s):
-        """For tests: from now on clocks stand at these times, and only `advance` advances the epoch."""
+        """For tests: stop the clocks at these times, so that only `advance` advances the epoch."""
         self.stop()
         self._times.cpu_ns = <long long>(cpu_s * 1e9)
         self._times.wall_ns = <long long>(wall_s * 1e9)
         self._times.is_frozen = True
 
     def advance(self):
-        """One tick."""
+        """Advance the epoch by one tick."""
         library.increment_epoch(self._engine)
 
     cdef int _ready(self) except -1:
-        """To be called before `_enter`; other Python threads may run meanwhile."""
+        """Start the thread if needed. Called before `_enter`; other Python threads may run meanwhile."""
         if not self._started and not self._times.is_frozen:
             self._start()
         return 0
@@ -190,7 +190,7 @@ cdef class Epoch:
         try:
             self._thread.start()
         except BaseException:
-            self.forget()  # no call may run without it
+            self.forget()  # no call may run without the thread
             raise
         return 0
 
@@ -201,7 +201,7 @@ cdef class Epoch:
     cdef void _run(self) noexcept nogil:
         cdef int idle = 0
         while not ks_load(&self._stopping):
-            # Late ticks are not made up for: while a container is throttled, its guests do not run either.
+            # Missed ticks are not repeated: while a container is throttled, its guests do not run either.
             ks_sleep_until_ns(ks_now_ns() + self._tick_ns)
             if ks_load(&self._active):
                 idle = 0
@@ -210,7 +210,7 @@ cdef class Epoch:
             idle += 1
             if idle < 50:
                 continue
-            # Said before looking again, so that a call that begins now either is seen or wakes this thread.
+            # Set before checking again, so that a call that begins now either is seen or wakes this thread.
             ks_swap(&self._parked, 1)
             if not ks_load(&self._active) and not ks_load(&self._stopping):
                 ks_wait(&self._wake)
@@ -218,7 +218,7 @@ cdef class Epoch:
             idle = 0
 
     def stop(self):
-        """End the thread and wait for it; a later call starts it anew."""
+        """End the thread and wait for it; a later call starts it again."""
         if self._started:
             ks_swap(&self._stopping, 1)
             sem_post(&self._wake)
@@ -226,7 +226,7 @@ cdef class Epoch:
             self.forget()
 
     def forget(self):
-        """The thread is gone, as after a fork in the child."""
+        """Reset the state after the thread has ended, or in the child of a fork, where it does not exist."""
         self._started = False
         self._thread = None
         self._active = self._parked = self._stopping = 0
@@ -234,14 +234,14 @@ cdef class Epoch:
 
 @cython.final
 cdef class Guest:
-    """One instance: its calls, its memory, and what its host functions left behind."""
+    """One instance: its calls, its memory, and the pending exception of its host functions."""
 
     cdef void* _context
     cdef readonly Epoch epoch
     cdef object _linked
     cdef dict _functions  # export -> Function
     cdef list _bindings
-    cdef object _pending  # what a host function raised in the present call
+    cdef object _pending  # the exception of a host function in the current call
     cdef MemoryC _memory
     cdef bint _has_memory
     cdef bint _running
@@ -282,16 +282,16 @@ cdef class Guest:
 
     @property
     def epoch_callback(self):
-        """(callback, environment) for wasmtime_store_epoch_deadline_callback, of this instance's store."""
+        """The (callback, environment) of this instance's store for wasmtime_store_epoch_deadline_callback."""
         return <size_t>&_tick_came, <size_t>&self._spent
 
     def begin(self):
-        """A call begins that is made from elsewhere."""
+        """Begin to watch the deadline of a call that is made from outside of this class."""
         self.epoch._ready()
         self._begin()
 
     def end(self):
-        """It has ended: OVERDUE or STALLED if its time was over, else 0."""
+        """End the call that `begin` began; return OVERDUE or STALLED if its time was over, else 0."""
         ks_add(&self.epoch._active, -1)
         return self._spent.verdict
 
@@ -317,7 +317,7 @@ cdef class Guest:
         return library.memory_data_size(self._context, &self._memory) if self._has_memory else 0
 
     def add_binding(self, function, str params not None, str results not None):
-        """(callback, environment) for wasmtime_func_new_unchecked, of a host function of this instance."""
+        """Keep a host function of this instance; return (callback, environment) for wasmtime_func_new_unchecked."""
         binding = HostBinding.__new__(HostBinding)
         (<HostBinding>binding).guest = self
         (<HostBinding>binding).function = function
@@ -327,14 +327,14 @@ cdef class Guest:
         return <size_t>&_host_function, <size_t><void*>binding
 
     def set_memory(self, bytes memory not None):
-        """The exported memory, as the wasmtime_memory struct's bytes."""
+        """Set the exported memory, given as the bytes of a wasmtime_memory struct."""
         if len(memory) != sizeof(MemoryC):
             raise ValueError(f"a memory has {sizeof(MemoryC)} bytes, got {len(memory)}")
         memcpy(&self._memory, <const char*>memory, sizeof(MemoryC))
         self._has_memory = True
 
     def take_pending(self):
-        """What a host function raised, once."""
+        """Return and clear the exception that a host function raised; None if there is none."""
         pending = self._pending
         self._pending = None
         return pending
@@ -370,7 +370,7 @@ cdef class Guest:
         return PyBytes_FromStringAndSize(<const char*>self._at(address, size), size)
 
     def write(self, long long address, data not None):
-        if type(data) is bytes:  # nearly always, and a view costs more than the copy
+        if type(data) is bytes:  # the usual case, in which a view would cost more than the copy
             self._copy(address, <const uint8_t*><const char*><bytes>data, len(<bytes>data))
             return
         cdef const uint8_t[::1] view = data
@@ -391,7 +391,7 @@ cdef class Guest:
         return memoryview(view)
 
     cdef uint8_t* _at(self, long long address, long long size) except? NULL:
-        """The first of `size` bytes of the guest's memory, all of which exist."""
+        """Return a pointer to `size` bytes of the guest's memory. Raises a fault if they are not all inside of it."""
         cdef long long present
         if self._linked is None:
             self._check_usable("memory")
@@ -422,13 +422,13 @@ cdef class Guest:
         self._bindings = []
         self._pending = None
         self._has_memory = False
-        self._linked = None  # with it the store, unless a view holds it
+        self._linked = None  # frees the store, unless a view holds it
         self.data = None
 
 
 @cython.final
 cdef class Function:
-    """An export, with the type the module declares."""
+    """An exported function, with the type that the module declares; calling it calls the guest."""
 
     cdef Guest guest
     cdef FuncC func
@@ -452,7 +452,7 @@ cdef object _call(Function function, tuple args):
     memset(numbers, 0, slots * sizeof(NumberC))
     _fill(numbers, function.params, args)
     guest.epoch._ready()
-    # From here on no other Python thread runs until the guest does, which so belongs to this one.
+    # From here on no other Python thread runs before the guest does, so it is used by this thread only.
     if guest._running or guest._broken or guest._views:
         guest._check_usable(function.name)
     guest._running = True
@@ -495,7 +495,7 @@ cdef object _number(NumberC number, char kind):
 
 
 cdef int _fail(Guest guest, str where, void* error, void* trap) except -1:
-    """Free both and let `linked` raise what they mean."""
+    """Free error and trap, and raise the fault of the call by `linked.fail`."""
     cdef TextC text
     text.size = 0
     text.data = NULL
@@ -514,9 +514,10 @@ cdef int _fail(Guest guest, str where, void* error, void* trap) except -1:
 
 
 cdef void* _tick_came(void* context, void* environment, uint64_t* ticks, uint8_t* kind) noexcept nogil:
-    """wasmtime_store_epoch_deadline_callback's: on the thread that runs the guest, when a tick was due that may end it.
+    """Check the deadline of the running call: the callback of wasmtime_store_epoch_deadline_callback.
 
-    An error ends the call; else `ticks` is after how many more to ask again.
+    It is called on the guest's thread. A returned error ends the call; else `ticks` is set to the ticks until the next
+    check.
     """
     cdef SpentC* spent = <SpentC*>environment
     cdef long long cpu_ns, wall_ns, cpu_left_ns, wall_left_ns, soonest_ns
@@ -540,7 +541,7 @@ cdef void* _tick_came(void* context, void* environment, uint64_t* ticks, uint8_t
 
 @cython.final
 cdef class HostBinding:
-    """What the C callback needs to know; its guest keeps it."""
+    """The data of a host function for its C callback; the guest keeps it alive."""
 
     cdef Guest guest
     cdef object function
@@ -549,7 +550,7 @@ cdef class HostBinding:
 
 
 cdef void* _host_function(void* environment, void* caller, NumberC* numbers, size_t count) noexcept with gil:
-    """wasmtime_func_unchecked_callback_t: the one way from a guest into Python. A trap for what is raised."""
+    """Call a host function from a guest (wasmtime_func_unchecked_callback_t). Returns a trap if it raises."""
     binding = <HostBinding>environment
     guest = binding.guest
     try:
@@ -563,7 +564,7 @@ cdef void* _host_function(void* environment, void* caller, NumberC* numbers, siz
 
 
 cdef object _ask(HostBinding binding, Guest guest, NumberC* numbers):
-    """The usual numbers of parameters without a tuple of them."""
+    """Call the host function with the guest's numbers; the usual parameter counts avoid making a tuple."""
     cdef const char* kinds = binding.params
     cdef Py_ssize_t count = len(binding.params)
     if count == 2:
@@ -598,7 +599,7 @@ cdef int _answer(NumberC* numbers, char kind, answer) except -1:
 
 
 cdef int _find_memory(Guest guest, void* caller) except -1:
-    """A module's start section runs before anybody could look at its exports."""
+    """Find the memory for a host function that is called in the start section, before exports can be looked up."""
     cdef ExternC item
     if library.caller_export_get(caller, "memory", 6, &item) and item.kind == EXTERN_MEMORY:
         memcpy(&guest._memory, item.words, sizeof(MemoryC))
@@ -607,9 +608,9 @@ cdef int _find_memory(Guest guest, void* caller) except -1:
 
 
 @cython.final
-@cython.no_gc_clear  # its memoryview may be cleared after it, and then counts itself out
+@cython.no_gc_clear  # its memoryview may be cleared after it, and then still needs the guest to decrease the count
 cdef class View:
-    """A range of a guest's memory as a buffer; counts itself, and keeps the store."""
+    """A range of a guest's memory as a buffer. The guest counts its buffers; the view keeps the store alive."""
 
     cdef uint8_t* start
     cdef Py_ssize_t size

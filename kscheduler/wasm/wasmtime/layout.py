@@ -1,4 +1,4 @@
-"""Whether the compiled calls fit the installed wasmtime: its version, and the sizes of the structs they share."""
+"""Checks that the compiled calls match the installed wasmtime: its version, and the sizes of the shared structs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MAJOR = 50
 
 
 def installed_version() -> str:
-    """PackageNotFoundError without wasmtime."""
+    """Return wasmtime's version. Raises PackageNotFoundError if it is not installed."""
     return metadata.version("wasmtime")
 
 
 def mismatch(sizes: Mapping[str, int]) -> str | None:
-    """What keeps structs of these sizes from being handed to the library; None if they fit."""
+    """Return why structs of these sizes cannot be passed to the library; None if they can."""
     from wasmtime import _ffi
 
     version = installed_version()

@@ -1,7 +1,7 @@
-"""The functions of wasmtime's C API that are not hot, with plain addresses for pointers, and what owns them.
+"""The functions of wasmtime's C API that are called rarely, with integers for pointers, and owners of their objects.
 
-The wasmtime package's own objects are not kept: as the program ends they look for modules that may be gone by then,
-and complain. An owner here keeps the one function that it needs.
+The wasmtime package's own objects are not kept: at the end of the program they use modules that may be gone by then,
+and print errors. An owner here keeps a reference to the one function that it needs.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ pointer, size_t, u8, i64, flag = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint
 
 
 class Text(ctypes.Structure):
-    """wasm_byte_vec_t; any vector of the C API looks so."""
+    """The C struct wasm_byte_vec_t; all vectors of the C API have this layout."""
 
     _fields_ = [("size", size_t), ("data", pointer)]
 
 
 def function(name: str, result: Any, *args: Any) -> Callable[..., Any]:
-    """A function of the library, called without the GIL."""
+    """Return a function of the library, which is called without the GIL."""
     return ctypes.CFUNCTYPE(result, *args)((name, _ffi.dll))
 
 
-HANDLE: int = _ffi.dll._handle  # of dlopen
+HANDLE: int = _ffi.dll._handle  # the handle of dlopen
 
 store_new = function("wasmtime_store_new", pointer, pointer, pointer, pointer)
 store_context = function("wasmtime_store_context", pointer, pointer)
@@ -56,11 +56,11 @@ text_delete = function("wasm_byte_vec_delete", None, pointer)
 
 
 class LibraryError(Exception):
-    """What the library says of bytes that it does not take."""
+    """The library refuses the bytes of a module; the text is the library's."""
 
 
 def new_engine(config: wasmtime.Config) -> int:
-    """An engine, to be kept until the program ends."""
+    """Return the address of a new engine, which is never freed."""
     made = wasmtime.Engine(config)
     address: int = engine_clone(ctypes.cast(made.ptr(), pointer))
     made.close()
@@ -71,7 +71,7 @@ _KINDS = {"i": 0, "I": 1, "f": 2, "F": 3}  # wasm_valkind_t
 
 
 def new_func_type(params: str, results: str) -> int:
-    """For one engine, to be kept as long: the library lays a type down in the engine that first sees it."""
+    """Return the address of a new function type. Use it with one engine only: the library registers it there."""
     vectors = []
     for letters in (params, results):
         types = (ctypes.c_void_p * max(1, len(letters)))(*(valtype_new(_KINDS[letter]) for letter in letters))
@@ -82,12 +82,12 @@ def new_func_type(params: str, results: str) -> int:
 
 
 class Code:
-    """Owns a compiled module; freed with the last reference. Instances keep what they need of it."""
+    """Owns a compiled module; freed with the last reference. Instances keep alive the parts that they need."""
 
     __slots__ = ("address",)
 
     def __init__(self, make: Callable[..., Any], engine: int, data: bytes) -> None:
-        """`make` is module_new or module_deserialize."""
+        """`make` is module_new or module_deserialize. Raises LibraryError if the library refuses `data`."""
         self.address: int | None = None
         made = ctypes.c_void_p()
         error = make(engine, data, len(data), ctypes.byref(made))
@@ -119,11 +119,11 @@ class Store:
         self.context: int = store_context(self._address)
 
     def limit(self, memory_bytes: int) -> None:
-        # One instance with one memory; tables of 100,000 entries are more than any toolchain makes.
+        # One instance with one memory; no toolchain makes tables of 100,000 entries.
         store_limiter(self._address, memory_bytes, 100_000, 1, 4, 1)
 
     def ask_when_due(self, callback: int, environment: int) -> None:
-        """Whether a guest whose tick has come may go on; the callback lives as long as its calls."""
+        """Set the callback that decides whether a guest may go on at its epoch deadline. It must outlive all calls."""
         store_epoch_deadline_callback(self._address, callback, environment, None)
 
     def __del__(self, delete: Callable[..., Any] = store_delete) -> None:
@@ -131,7 +131,7 @@ class Store:
 
 
 def take_failure(error: int | None, trap: int | None) -> str:
-    """The text of what a call left behind, which is freed."""
+    """Return the message of a failed call's error or trap, and free both."""
     text = Text(0, None)
     if trap:
         trap_message(trap, ctypes.byref(text))

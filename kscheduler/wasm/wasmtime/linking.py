@@ -1,4 +1,4 @@
-"""One instance from a module: a store with its limits, its host functions, its exports."""
+"""Makes an instance from a module: a store with its limits, its host functions, its exports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EXTERN_FUNC, _EXTERN_MEMORY = 0, 3
 def instantiate(
     module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
 ) -> Instance:
-    # 1. What the module asks for, before anything is made.
+    # 1. Host functions for the imports, before anything is made.
     offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
     wanted = resolve(module.imports, offered)
     # 2. A store with its limits.
@@ -68,7 +68,7 @@ def instantiate(
 
 
 class StoreLink(Link):
-    """An instance in its store: its exports by name."""
+    """A wasmtime instance and its store; finds exports by name."""
 
     def __init__(self, store: Store, exports: Mapping[str, ExternType]) -> None:
         super().__init__(exports)
@@ -89,13 +89,13 @@ class StoreLink(Link):
             text = library.take_failure(error, trap.value)
             pending = guest.take_pending()
             if error and pending is None and not verdict:
-                # Linking was checked before: what is left is a limit of the store.
+                # The imports were checked before, so it can only be a limit of the store.
                 raise GuestFault(FaultKind.MEMORY, faults.one_line(f"cannot be instantiated: {text}"))
             self.fail(guest, "start section", verdict or NO_CODE, text, pending)
         guest.deadline_s = guest.limits.deadline_s
 
     def export(self, name: str, kind: int, size: int) -> bytes:
-        """The struct of an export that the module is known to have."""
+        """Return the C struct of an export, as bytes. Raises GuestFault if there is none of this name and kind."""
         item = ctypes.create_string_buffer(_EXTERN_BYTES)
         encoded = name.encode()
         found = library.instance_export_get(self.store.context, self._instance, encoded, len(encoded), item)
@@ -104,6 +104,6 @@ class StoreLink(Link):
         return item.raw[_STRUCT_AT : _STRUCT_AT + size]
 
     def find(self, guest: Any, export: str) -> tuple[bytes, str, str]:
-        """(struct, parameters, results) of an exported function that the host can call."""
+        """Return (struct, parameters, results) of an exported function. GuestFault if the host cannot call it."""
         params, results = self.function_type(export)
         return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), params, results

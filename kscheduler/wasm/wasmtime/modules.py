@@ -1,4 +1,4 @@
-"""wasmtime's engine and modules: its configuration, compiling, and what a module declares."""
+"""wasmtime's engine and modules: configuration, compiling, and the imports and exports of a module."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from kscheduler.wasm.loading.sections import BadModule, read_sections
 from kscheduler.wasm.wasmtime import calls, layout, library, linking
 from kscheduler.wasm.wasmtime.library import Code, LibraryError
 
-# A deadline is met within two ticks, the first of which is that before time counts; a GIL holder may take 5 ms anyway.
+# A deadline is enforced within two ticks: time counts from the first one. Holders of the GIL may take 5 ms anyway.
 TICK_S = 0.002
 
-# Address space of a memory. One that may not outgrow it never moves.
+# Reserved address space of a memory. A memory whose limit is not larger never moves.
 RESERVED_BYTES = 64 * MEBIBYTE
 GUARD_BYTES = 64 * 1024
 
 
 def configuration() -> wasmtime.Config:
-    """Interruptible, small in address space, and of the language only what toolchains make by default."""
+    """Return the configuration: interruptible, little address space, only features that toolchains use by default."""
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.memory_reservation = RESERVED_BYTES
     config.memory_reservation_for_growth = RESERVED_BYTES
     config.memory_guard_size = GUARD_BYTES
     config.max_wasm_stack = STACK_BYTES
-    # Compiling takes one core, and leaves the others to the scheduler. It also does not hang in a forked child, which
+    # Compiling uses one core, and leaves the others to the scheduler. It also does not hang in a forked child, which
     # would wait forever for its parent's compiling threads.
     config.parallel_compilation = False
     config.wasm_threads = False
@@ -62,9 +62,9 @@ class WasmtimeEngine:
     def __init__(self) -> None:
         calls.bind(library.HANDLE)
         self.calls: Any = calls
-        self.version = f"{layout.installed_version()}-1"  # the number of our configuration
+        self.version = f"{layout.installed_version()}-1"  # "-1": number of kscheduler's configuration
         self.address = library.new_engine(configuration())
-        self._func_types: dict[FuncType, int] = {}  # of host functions, their addresses; the ABIs have some dozens
+        self._func_types: dict[FuncType, int] = {}  # addresses of host functions' types; some dozens
         self.epoch = calls.Epoch(self.address, TICK_S)
         atexit.register(self.epoch.stop)
         os.register_at_fork(after_in_child=self.epoch.forget)
@@ -91,7 +91,7 @@ class WasmtimeEngine:
         return found
 
     def may_move(self, limits: Limits) -> bool:
-        """Whether a memory of these limits can outgrow its address space."""
+        """Return whether a memory with these limits can outgrow its reserved address space, and so move."""
         return limits.memory_bytes > RESERVED_BYTES
 
 

@@ -1,7 +1,7 @@
-"""JSON documents to protobuf, exactly as Kubernetes' Go encoder writes them.
+"""Encodes JSON documents as protobuf, exactly as Kubernetes' Go encoder writes them.
 
-Fields come in the order of their numbers, maps in the order of their keys; a field that Go cannot leave out is there
-even if it is empty, and guests rely on that. Each message of the schema becomes a list of small writers, once.
+Fields come in the order of their numbers, maps in the order of their keys; a field that Go cannot leave out is written
+even if it is empty, and guests rely on that. Each message of the schema becomes a list of field writers, once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kscheduler.errors import DecodeError
 from kscheduler.wasm.extension.encoding.quantities import canonical_quantity
 from kscheduler.wasm.extension.encoding.schema import TABLE
 
-Document = Mapping[str, Any]  # an object as JSON has it
-Write = Callable[[Any], bytes]  # the value, without a tag; with its length where it has one
+Document = Mapping[str, Any]  # a decoded JSON object
+Write = Callable[[Any], bytes]  # encodes a value without its tag; with its length if it is length-delimited
 
 _VARINT, _DELIMITED = 0, 2
 _MASK64 = (1 << 64) - 1
 
 
 def encode(message: str, document: Document) -> bytes:
-    """The bytes of a message. Raises DecodeError, with the path of the field, for a value of the wrong type."""
+    """Encode a document as the named message. Raises DecodeError with the field's path for a value of a wrong type."""
     try:
         return _MESSAGES[message].body(document)
     except _WrongValue as error:
@@ -30,7 +30,7 @@ def encode(message: str, document: Document) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Negative numbers take ten bytes."""
+    """Encode an integer as a protobuf varint; negative numbers take ten bytes."""
     value &= _MASK64
     if value < 0x80:
         return _ONE_BYTE[value]
@@ -54,7 +54,7 @@ def tag(number: int, wire_type: int = _DELIMITED) -> bytes:
 
 
 class _WrongValue(Exception):
-    """On its way out; each level adds its name."""
+    """A value has the wrong type; each level that it passes on its way out adds its name to `path`."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ def _int(value: Any) -> bytes:
 
 
 def _time(value: Any) -> bytes:
-    """Whole seconds: Kubernetes drops the rest. No time, and the year 1, are an empty message."""
+    """Encode a time in whole seconds, as Kubernetes does. None and Go's zero time (year 1) are an empty message."""
     if value is None:
         return b"\0"
     try:
@@ -138,7 +138,7 @@ def _int_or_string(value: Any) -> bytes:
     )
 
 
-_KINDS: Mapping[str, tuple[int, Write]] = {  # of the schema -> wire type, and who writes it
+_KINDS: Mapping[str, tuple[int, Write]] = {  # kind in the schema -> wire type, and encoder of values
     "string": (_DELIMITED, _string),
     "bool": (_VARINT, _bool),
     "int": (_VARINT, _int),
@@ -152,7 +152,7 @@ _KINDS: Mapping[str, tuple[int, Write]] = {  # of the schema -> wire type, and w
 
 
 class _Message:
-    """Writes one kind of message. Its fields are set after all messages are there: some contain themselves."""
+    """Encodes one kind of message. Its fields are set when all messages exist, since some contain themselves."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -168,7 +168,7 @@ class _Message:
         return b"".join(out)
 
     def delimited(self, document: Any) -> bytes:
-        """With its length, for a field of another message."""
+        """Encode the message with its length, as a field of another message."""
         if document is None:
             document = {}
         if not isinstance(document, Mapping):
@@ -177,7 +177,7 @@ class _Message:
 
 
 class _Field:
-    """One field: `write` appends it, tag and all, if it is there."""
+    """One field of a message; `write` appends its tag and value, if it is present or always written."""
 
     def __init__(self, name: str, number: int, wire_type: int, value: Write) -> None:
         self.name = name
@@ -191,7 +191,7 @@ class _Field:
             raise error.under(f".{self.name}") from error
 
     def _write(self, value: Any, out: list[bytes]) -> None:
-        """Always there. What an absent value is written as is worked out once."""
+        """Append the field, also if the value is absent; the encoding of an absent value is computed once."""
         out.append(self.tag)
         out.append(self._empty if value is None else self.value(value))
 
@@ -225,7 +225,7 @@ class _List(_Field):
 
 
 class _Map(_Field):
-    """Each entry is a message of a key and a value, both of which are always there."""
+    """A map field. Each entry is a message of a key and a value, both of which are always written."""
 
     def _write(self, value: Any, out: list[bytes]) -> None:
         if value is None:
@@ -244,12 +244,12 @@ _KEY, _VALUE = tag(1), tag(2)
 
 
 def _code_units(key: str) -> bytes:
-    """Go sorts strings by their bytes."""
+    """Return the sort key of a map's key: Go sorts strings by their bytes."""
     return key.encode("utf-8", "replace")
 
 
 class _Inlined(_Field):
-    """A message whose fields stand in JSON among those around it."""
+    """A message whose fields are, in JSON, inlined in the enclosing object."""
 
     def write(self, document: Document, out: list[bytes]) -> None:
         out.append(self.tag)
@@ -260,7 +260,7 @@ _SHAPES: Mapping[str, type[_Field]] = {"?": _Optional, "*": _List, "%": _Map}
 
 
 def _read_schema(table: str) -> Mapping[str, _Message]:
-    definitions: dict[str, list[str]] = {}  # message -> its fields as they stand in the table
+    definitions: dict[str, list[str]] = {}  # message -> its fields as written in the table
     for word in table.split():
         if word.endswith(":"):
             fields = definitions.setdefault(word[:-1], [])

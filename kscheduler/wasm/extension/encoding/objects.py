@@ -1,6 +1,6 @@
-"""Pods and nodes as bytes, each encoded once for each version of it.
+"""Encodes pods and nodes for guests, once for each version of an object.
 
-What guests should see is the object whole. Where nobody keeps it whole, they see what decisions read of it.
+Guests see the complete object if it is kept; otherwise they see the fields that the scheduler decodes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ T = TypeVar("T")
 _LIST_META = tag(1) + delimited(encode("ListMeta", {}))
 _ITEM = tag(2)
 
-# A pod is asked for while it is scheduled and bound; a node as long as there is room for all of a large cluster.
+# Limits: a pod's bytes are needed while it is scheduled and bound; all nodes of a large cluster must fit.
 MAX_POD_BYTES = 16 << 20
 MAX_NODE_BYTES = 256 << 20
-_PER_ENTRY = 256  # bytes that an entry takes beside what it keeps, about
+_PER_ENTRY = 256  # approximate overhead of an entry, in bytes
 
 
 class WholeObjects(Protocol):
-    """Who keeps objects whole. None: not, or not yet."""
+    """Gives access to complete pod and node objects; None if an object is not kept, or not yet."""
 
     def pod(self, pod: Pod) -> PodDocument | None: ...
 
@@ -37,7 +37,7 @@ class WholeObjects(Protocol):
 
 
 class NoWholeObjects:
-    """Nobody keeps them."""
+    """No complete objects are kept."""
 
     def pod(self, pod: Pod) -> PodDocument | None:
         return None
@@ -47,7 +47,7 @@ class NoWholeObjects:
 
 
 class KeptObjects:
-    """Objects that watches keep. `pods`: uid -> pod; `nodes`: name -> node."""
+    """Complete objects that the watches keep. `pods`: by uid; `nodes`: by name."""
 
     def __init__(self, pods: Mapping[str, PodDocument], nodes: Mapping[str, NodeDocument]) -> None:
         self._pods = pods
@@ -61,7 +61,7 @@ class KeptObjects:
 
 
 class ObjectEncoder:
-    """Raises DecodeError for an object that has a value of the wrong type somewhere."""
+    """Encodes pods and nodes as protobuf. Raises DecodeError for an object with a value of a wrong type."""
 
     def __init__(self, whole: WholeObjects | None = None) -> None:
         self._whole = whole or NoWholeObjects()
@@ -69,16 +69,16 @@ class ObjectEncoder:
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
-        """The pod as it is shown, to be held on to as long as that may be: it is kept no longer than it waits."""
+        """Return the pod's complete object, or the pod itself. Callers hold it: it is kept only while the pod waits."""
         return self._whole.pod(pod) or pod
 
     def pod(self, source: Pod | PodDocument) -> bytes:
-        """Of what `whole` gave."""
+        """Return the encoded pod. `source`: a result of `whole`."""
         uid = source.metadata.uid
         return self._pods.find(uid, source) or self._pods.keep(uid, source, encode("Pod", _document(source)))
 
     def source(self, node: Node) -> Node | NodeDocument:
-        """What `node` encodes: whole, if somebody keeps it so."""
+        """Return the object that `node` encodes: the complete node if it is kept, otherwise the node itself."""
         return self._whole.node(node.metadata.name) or node
 
     def node(self, node: Node) -> bytes:
@@ -106,7 +106,7 @@ def _document(source: Pod | Node | PodDocument | NodeDocument) -> dict[str, Any]
 
 
 class _Kept(Generic[T]):
-    """The latest bytes by key, up to so many bytes; those that were not asked for longest go first. For any thread."""
+    """Keeps encoded objects by key up to a limit of bytes; the least recently used are dropped first. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -123,7 +123,7 @@ class _Kept(Generic[T]):
             return entry[1]
 
     def keep(self, key: T, source: object, data: bytes) -> bytes:
-        """An object is another version if it is another object: watches make a new one for each."""
+        """Keep the bytes of an object and return them. Another `source` object under the key is another version."""
         with self._lock:
             replaced = self._entries.pop(key, None)
             if replaced is not None:

@@ -1,7 +1,7 @@
-"""Quantities as Kubernetes writes them again: "1.5Gi" is "1536Mi" and "0.1" is "100m".
+"""Quantities in the canonical form that Kubernetes writes: "1.5Gi" becomes "1536Mi" and "0.1" becomes "100m".
 
-A text that is in order already is kept as it is, which Kubernetes sees in fewer cases than one would think: the rule
-is here, since guests may compare texts.
+Kubernetes keeps a text that is already canonical unchanged, but recognises that in few cases. The same rule is
+implemented here, since guests may compare texts.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {power: suffix for suffix, power in _BINARY.items()}
 
 _MAX_INT64 = (1 << 63) - 1
-_DIGITS = 18  # of decimals that Kubernetes keeps as a plain integer
-_BINARY_DIGITS = 14  # the same with a binary suffix, before those that the suffix takes
+_DIGITS = 18  # digits of a decimal that Kubernetes keeps as a plain integer
+_BINARY_DIGITS = 14  # that limit for binary suffixes, less the digits that the suffix takes
 _NANO = 9  # decimal places kept
-_MAX_EXPONENT = 1000  # further ones only say "far too much" or "next to nothing"
+_MAX_EXPONENT = 1000  # larger exponents are refused
 _MAX_LENGTH = 500
 _CACHE_SIZE = 8192
 
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def canonical_quantity(quantity: str | int | float) -> str:
-    """The text that Kubernetes' encoder writes. Raises DecodeError."""
+    """Return the text that Kubernetes' encoder writes for a quantity. Raises DecodeError if it is none."""
     text = str(quantity).strip()
     match = _FORM.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None or not (match.group(2) or match.group(3)):
@@ -74,14 +74,14 @@ def _binary(text: str, sign: str, whole: str, places: str, power: int) -> str:
 
 
 def _to_nano(mantissa: int, scale: int) -> tuple[int, int]:
-    """The amount with at most nine decimal places, rounded up: who asks for little does not ask for nothing."""
+    """Return (mantissa, scale) with at most nine decimal places, rounded up so that a small amount is not zero."""
     if scale >= -_NANO:
         return (mantissa * 10**scale, 0) if scale > 0 else (mantissa, scale)
     return -(-mantissa // 10 ** (-_NANO - scale)), -_NANO
 
 
 def _written(mantissa: int, scale: int, *, exponential: bool) -> str:
-    """The shortest whole number with an exponent that is a multiple of three."""
+    """Write an amount as the shortest integer with an exponent or suffix for a multiple of three."""
     if not mantissa:
         return "0"
     while mantissa % 10 == 0:

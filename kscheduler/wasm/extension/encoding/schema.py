@@ -1,8 +1,9 @@
-"""What messages a Pod, a Node and a NodeList consist of: field numbers and kinds, as in Kubernetes' own definitions.
+"""The protobuf schema of Pod, Node and NodeList: field numbers and kinds, as in Kubernetes' own definitions.
 
-A line is a message; a field is `name=number:kind` with its name in JSON (without one, the message's fields stand in
-JSON among those around it) and a mark: none for a field that is always written, be it empty, `?` for one that may be
-absent, `*` for a list, `%` for a map from strings. metadata.managedFields is left out, as kube-scheduler does.
+A line is a message; a field is `name=number:kind` with its name in JSON (without a name, the message's fields are
+inlined in the enclosing JSON object) and a mark: none for a field that is always written, even if it is empty, `?` for
+one that may be absent, `*` for a list, `%` for a map from strings. metadata.managedFields is left out, as by
+kube-scheduler.
 
 The release is Kubernetes 1.36. Guests skip fields that are newer than they are.
 """

@@ -1,4 +1,4 @@
 """The functions that guests import: three modules, `k8s.io/api`, `k8s.io/scheduler` and `k8s.io/klog`.
 
-One set serves all instances of a plugin; what differs from call to call is the instance's `data`, a `Call`.
+One set serves all instances of a plugin; the data of the current call is in the instance's `data`, a `Call`.
 """

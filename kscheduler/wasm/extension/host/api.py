@@ -1,4 +1,4 @@
-"""`k8s.io/api`: nodes, by name and all."""
+"""`k8s.io/api`: one node by name, and the list of all nodes."""
 
 from __future__ import annotations
 

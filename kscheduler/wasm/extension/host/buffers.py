@@ -1,4 +1,4 @@
-"""How bytes cross: the guest lends a buffer and is told the length, and asks again if the buffer was too small.
+"""Transfers bytes to and from a guest: it passes a buffer, gets the length, and calls again if that was too small.
 
 An address or a length that points outside the guest's memory stops the guest.
 """
@@ -11,7 +11,7 @@ _U32 = 0xFFFF_FFFF
 
 
 def give(instance: Instance, data: bytes, address: int, limit: int) -> int:
-    """The length of `data`, which is in the guest's buffer if that is not above `limit`."""
+    """Write `data` to the guest's buffer if it is not longer than `limit`; return its length."""
     size = len(data)
     if 0 < size <= limit & _U32:
         instance.write(address & _U32, data)
@@ -19,7 +19,7 @@ def give(instance: Instance, data: bytes, address: int, limit: int) -> int:
 
 
 def take(instance: Instance, address: int, size: int, most: int, what: str) -> bytes:
-    """What the guest says; GuestFault for more than `most` bytes, since the host keeps them."""
+    """Read bytes from the guest's memory. Raises GuestFault for more than `most`; `what` names them in its text."""
     size &= _U32
     if size > most:
         raise GuestFault(FaultKind.BAD_ANSWER, f"expected {what} of at most {most} bytes, got {size}")
@@ -31,7 +31,7 @@ def take_text(instance: Instance, address: int, size: int, most: int, what: str)
 
 
 def take_start(instance: Instance, address: int, size: int, most: int) -> str | None:
-    """Text for people, cut to `most` bytes. None if it is not in the guest's memory."""
+    """Read a text for messages, cut to `most` bytes. None if it is not in the guest's memory."""
     address, size = address & _U32, size & _U32
     if address + size > instance.memory_bytes:
         return None

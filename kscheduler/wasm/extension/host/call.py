@@ -1,4 +1,4 @@
-"""One call of a guest's export: what it may ask for while it runs, and what it answers beside its result."""
+"""One call of a guest's export: its inputs for host functions, and its answers beside its result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.wasm.engine import Instance
 
 
 class Call:
-    """Inputs that the export has no use for are empty. Lists are written when first asked for, and once."""
+    """The inputs and answers of one call. Inputs that the export does not use are empty; lists are encoded lazily."""
 
     __slots__ = (
         "_lists",
@@ -39,9 +39,9 @@ class Call:
         scores: Mapping[str, int] | None = None,
         later: list[Callable[[], None]] | None = None,
     ) -> None:
-        """`target`: the pod added or removed. `filtered`: the nodes that passed. `statuses`: node name -> code.
+        """`target`: the pod added or removed. `filtered`: names of feasible nodes. `statuses`: code by node name.
 
-        `later`: where to leave what the guest sets going, if that is not for the calling thread to do.
+        `later`: collects the guest's actions, such as Events, if the calling thread must not do them; None: at once.
         """
         self.pod = pod
         self.node_name = node_name.encode("utf-8", "replace")
@@ -53,7 +53,7 @@ class Call:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was answered: the call is made again, for another node."""
+        """Clear the answers, for a call with the same inputs about another node."""
         self.reason = ""
         self.events = b""
         self.node_names: list[str] | None = None
@@ -61,7 +61,7 @@ class Call:
         self.normalized: bytes | None = None  # as JSON
 
     def act(self, action: Callable[[], None]) -> None:
-        """What the guest sets going outside of it."""
+        """Do an action of the guest, such as recording an Event, or add it to `later`."""
         if self.later is None:
             action()
         else:
@@ -80,7 +80,7 @@ class Call:
         return self._written("scores", {})
 
     def _written(self, name: str, nothing: object) -> bytes:
-        """Both calls of the guest get the same bytes."""
+        """Return an input as JSON. It is encoded once, so that a guest's call for its size and for its bytes agree."""
         value = self._lists[name]
         if not isinstance(value, bytes):
             if callable(value):
@@ -91,7 +91,7 @@ class Call:
 
 
 def call_of(instance: Instance) -> Call:
-    """The call that the instance is in; an empty one while it starts."""
+    """Return the current call of the instance; an empty one while the instance starts."""
     call = instance.data
     if not isinstance(call, Call):
         call = instance.data = Call()
@@ -99,5 +99,5 @@ def call_of(instance: Instance) -> Call:
 
 
 def go_json(value: object) -> bytes:
-    """As Go's encoder orders it: keys sorted."""
+    """Encode as compact JSON with sorted keys, as Go's encoder does."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")

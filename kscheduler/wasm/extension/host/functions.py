@@ -1,4 +1,4 @@
-"""The 21 functions of the interface under the names that guests import them by, and AssemblyScript's own."""
+"""The 21 host functions of the extension ABI under the names that guests import, and AssemblyScript's `abort`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`k8s.io/klog`: a guest's log messages, in the log of the scheduler.
 
-One rule for both functions: what is at least as severe as the threshold is written. Guests ask for the threshold and
-leave out the rest themselves.
+Messages that are at least as severe as the threshold are written. Guests can ask for the threshold and skip the
+others themselves.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ from kscheduler.wasm.extension.host.call import call_of
 
 log = logging.getLogger("kscheduler.wasm.guest")
 
-MAX_LINES = 64  # of one call; a guest that talks in a loop must not fill a disk
-MAX_BYTES = 4096  # of one message
+MAX_LINES = 64  # messages of one call; a guest that logs in a loop must not fill a disk
+MAX_BYTES = 4096  # bytes of one message
 
-_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.ERROR)  # by klog's severity; fatal ends nothing here
+_LEVELS = (
+    logging.INFO,
+    logging.WARNING,
+    logging.ERROR,
+    logging.ERROR,
+)  # by klog's severity; fatal does not end the process
 
 
 class Klog:
@@ -33,7 +38,7 @@ class Klog:
             self._write(severity, take_start(instance, message, size, MAX_BYTES), "")
 
     def logs(self, instance: Instance, severity: int, message: int, size: int, pairs: int, pairs_size: int) -> None:
-        """With keys and values, each ended by a NUL."""
+        """Log a message with keys and values, each of them ended by a NUL."""
         if self._is_wanted(instance, severity):
             said = take_start(instance, pairs, pairs_size, MAX_BYTES) or ""
             words = said.split("\0")[:-1] if said.endswith("\0") else said.split("\0")

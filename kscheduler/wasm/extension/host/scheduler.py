@@ -1,4 +1,4 @@
-"""`k8s.io/scheduler`: the inputs of a call, what it answers beside its result, and what guests may set going."""
+"""`k8s.io/scheduler`: the inputs of a call, its answers beside its result, and the actions of guests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REASON = 4096
 MAX_LIST = 8 << 20  # bytes of node names or scores: a large cluster has some thousand nodes
 MAX_CLUSTER_EVENTS = 64 * 1024
 MAX_EVENT = 64 * 1024  # bytes of an Event for the API
-MAX_EVENTS = 16  # of one call; the API is told of no more
+MAX_EVENTS = 16  # Events of one call; further ones are dropped
 UNREADABLE = "BUG: out of memory reading message"
 
 _TRUE, _FALSE = (1).to_bytes(8, "little"), bytes(8)
@@ -49,7 +49,7 @@ class SchedulerFunctions:
         return give(instance, self._world.pod(call_of(instance).target), buffer, limit)
 
     def current_node_name(self, instance: Instance, buffer: int, limit: int) -> int:
-        """What `give` does, in one function: guests ask for each node."""
+        """Write the node's name as `give` does, inlined: guests call this for each node."""
         call = instance.data
         if not isinstance(call, Call):
             return 0
@@ -78,7 +78,7 @@ class SchedulerFunctions:
         call_of(instance).events = take(instance, address, size, MAX_CLUSTER_EVENTS, "cluster events")
 
     def node_names(self, instance: Instance, address: int, size: int) -> None:
-        """Each ended by a NUL; what stands after the last one is no name."""
+        """Take the node names of PreFilter, each ended by a NUL; bytes after the last NUL are ignored."""
         names = take(instance, address, size, MAX_LIST, "node names").split(b"\0")[:-1]
         call_of(instance).node_names = [name.decode("utf-8", "replace") for name in names if name]
 
@@ -117,14 +117,14 @@ class SchedulerFunctions:
         call.act(record)
 
     def reject_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
-        """Writes whether the pod was waiting; guests do not say how large their buffer is."""
+        """Reject a pod that waits at Permit; write 1 as int64 if it was waiting, else 0. `limit` is not meaningful."""
         waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
         if waiting is not None:
             call_of(instance).act(partial(waiting.reject, self._plugin, "removed"))
         instance.write(buffer & 0xFFFF_FFFF, _FALSE if waiting is None else _TRUE)
 
     def get_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
-        """The pod if it fits; eight zeros if it does not wait."""
+        """Write the pod that waits at Permit if it fits into the buffer; eight zero bytes if it does not wait."""
         waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
         if waiting is None:
             instance.write(buffer & 0xFFFF_FFFF, _FALSE)
@@ -133,7 +133,7 @@ class SchedulerFunctions:
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """Go's names, which are those of its fields."""
+    """An ObjectReference in JSON. Its keys are the names of Go's fields."""
 
     kind: str = msgspec.field(default="", name="Kind")
     api_version: str = msgspec.field(default="", name="APIVersion")

@@ -1,4 +1,4 @@
-"""The cluster as guests see it: nodes of the table, and pods, as bytes."""
+"""The cluster as guests see it: encoded pods, and encoded nodes of the table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class World:
     def __init__(self, table: NodeTable, encoder: ObjectEncoder) -> None:
         self._table = table
         self._encoder = encoder
-        self._list: tuple[list[Node], bytes] = [], b""  # all nodes, and their bytes; for any thread
+        self._list: tuple[list[Node], bytes] = [], b""  # all nodes and their bytes, replaced as a pair: threads read it
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
-        """The pod with all its fields, if somebody keeps it so."""
+        """Return the pod's complete object if it is kept, otherwise the pod as given."""
         return self._encoder.whole(pod)
 
     def pod(self, pod: Pod | PodDocument | None) -> bytes:
@@ -33,16 +33,16 @@ class World:
 
     @property
     def node_changes(self) -> int:
-        """How often nodes have changed, as far as decisions read them."""
+        """The number of node changes so far, in the fields that decisions read."""
         return self._table.node_changes.count
 
     def node_object(self, row: int) -> object:
-        """What the guest is shown of this node: another object if the node has changed. None if there is none."""
+        """Return the object that the guest sees of this row's node, a new one after a change; None without a node."""
         info = self._table.find(row)
         return None if info is None else self._encoder.source(info.node)
 
     def node(self, name: str) -> bytes:
-        """b"" for a node that is not there."""
+        """Return the encoded node; b"" for an unknown node. Raises GuestFault if it cannot be encoded."""
         info = self._table.get(name)
         if info is None:
             return b""
@@ -52,7 +52,7 @@ class World:
             raise GuestFault(FaultKind.HOST, f"node {name} cannot be shown to the guest: {error}") from error
 
     def node_list(self) -> bytes:
-        """All nodes; made anew when one has changed."""
+        """Return the encoded list of all nodes, encoded again when one has changed. Raises GuestFault."""
         nodes = [info.node for info in self._table]
         listed, data = self._list
         if not data or len(nodes) != len(listed) or not all(map(operator.is_, nodes, listed)):
@@ -64,7 +64,7 @@ class World:
         return data
 
     def image_states(self, name: str) -> bytes:
-        """What is known of a node's images; `null` for a node that is not there."""
+        """Return the states of a node's images as JSON; `null` for an unknown node."""
         info = self._table.get(name)
         if info is None:
             return b"null"

@@ -1,3 +1,3 @@
-//! Re-exports the C functions of wasmer-c-api; there is no code of our own.
+//! Re-exports the C functions of wasmer-c-api; it has no other code.
 
 pub use wasmer::wasm_c_api::*;
