@@ -18,23 +18,32 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.dependencies: requirements.lock
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What building and running need; what tests and checks need besides is installed when they are first run.
+$(VENV)/.runtime: requirements-runtime.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PIP_INSTALL) -r requirements-runtime.lock
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.dependencies setup.py pyproject.toml $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+$(VENV)/.dependencies: requirements.lock $(VENV)/.runtime
+	$(PIP_INSTALL) -r requirements.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.runtime setup.py pyproject.toml $(SOURCES)
+	$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 build: $(VENV)/.built ## set up .venv and compile the kernels
 
-debug: $(VENV)/.dependencies ## compile the kernels with every check on, and annotated HTML under build/cython
+dev: build $(VENV)/.dependencies ## what tests and checks need, besides
+
+debug: $(VENV)/.runtime ## compile the kernels with every check on, and annotated HTML under build/cython
 	KSCHEDULER_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
 	@rm -f $(VENV)/.built
 
@@ -44,10 +53,10 @@ demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and wr
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load
 
-demo-wasm: build ## compile a plugin in C, serve it by http, and schedule with it
+demo-wasm: dev ## compile a plugin in C, serve it by http, and schedule with it
 	$(BIN)/python plugins/demo_wasm.py
 
-guests: build ## compile the example plugins into build/guests: C, Go, AssemblyScript, Rust
+guests: dev ## compile the example plugins into build/guests: C, Go, AssemblyScript, Rust
 	$(BIN)/python plugins/build_guests.py
 	$(BIN)/python plugins/sdk/build_examples.py
 
@@ -59,51 +68,54 @@ wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 
 
 # The same order of sets in each run; a hunt draws it.
 test test-fast: export PYTHONHASHSEED := 0
-test: build ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
+test: dev ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check
 	$(PYTEST)
 
-hunt: build ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
+hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
-test-fast: build ## the unit tests alone
+test-fast: dev ## the unit tests alone
 	$(PYTEST) -m "not slow and not controlplane"
 
 check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
 
-lint: build
+lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: build
+types: dev
 	$(BIN)/mypy
 
-stubs: build
+stubs: dev
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt \
 	  $$(find kscheduler -name '*.pyx' | sed 's/\.pyx$$//; s,/,.,g')
 
-contracts: build
+contracts: dev
 	$(BIN)/lint-imports --no-logo
 
-format: build ## put the sources into shape
+format: dev ## put the sources into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: build ## compare with kube-scheduler on a real control plane (needs Go)
+bench: dev ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
 
-campaign: build ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
+campaign: dev ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) --faults "$(FAULTS)"
 
-profile: build ## flame graph, event-loop lag and allocations under load, into build/profile
+profile: dev ## flame graph, event-loop lag and allocations under load, into build/profile
 	$(BIN)/python -m perf.profile
 
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
 	$(BIN)/python -m tests.controlplane.harness
 
-lock: $(VENV)/.dependencies ## resolve the development dependencies again
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev --no-header pyproject.toml -o requirements.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
+
+lock: $(VENV)/.runtime ## resolve all dependencies again
+	$(PIP_INSTALL) uv
+	$(COMPILE) --extra dev -o requirements.lock
+	$(COMPILE) --extra build --extra wasm --constraint requirements.lock -o requirements-runtime.lock
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info report.html report.json

@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _KEPT_SELECTORS = 4_096
 
 
-class Operator(str, enum.Enum):
+class Operator(enum.StrEnum):
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"

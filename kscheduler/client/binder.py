@@ -163,7 +163,7 @@ class Binder:
         """What the apiserver says of the pod, asked once."""
         try:
             pod = await within(timeout_s, self._client.get_pod(binding.namespace, binding.name))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return Look(Found.UNKNOWN, Unreachable(f"the pod could not be read within {timeout_s:g} s"))
         except NotFound as error:
             # A server that has no such path answers 404 as well, but without the reason that the apiserver gives.

@@ -1,4 +1,4 @@
-"""Running sibling coroutines as one, on Pythons without TaskGroup, and waiting with a limit.
+"""Running sibling coroutines as one, and waiting with a limit.
 
 `run_together` is the only way tasks are started here: whatever ends it (a failure, a cancellation) ends all of
 them, and it returns when the last has finished. No task outlives its call.
@@ -61,7 +61,7 @@ async def within(
         raise
     if not task.done():
         await abandon(give_up, task)
-        raise asyncio.TimeoutError
+        raise TimeoutError
     return task.result()
 
 

@@ -130,7 +130,7 @@ class ConnectionPool:
             await asyncio.sleep(self._warm_period_s)
             try:
                 await self.warm_up()
-            except (OSError, asyncio.TimeoutError, BadAnswer) as error:
+            except (TimeoutError, OSError, BadAnswer) as error:
                 # The server is away: whoever asks it for something will say so.
                 log.debug("no connection kept warm", extra={"err": str(error) or type(error).__name__})
 
@@ -225,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None:
             self._loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
             return
-        self._timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
+        self._timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
         transport.write(request)
 
     def abandon(self) -> None:

@@ -131,7 +131,7 @@ class Credentials:
         assert self._reload is not None
         try:
             header = await within(REFRESH_TIMEOUT_S, self._reload(force))
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise Unreachable(f"credentials: no answer within {REFRESH_TIMEOUT_S:.0f} s") from error
         if header != self.header:
             self._header_before, self.header = self.header, header
@@ -242,7 +242,7 @@ async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
         loader.__dict__.pop("token", None)  # so that an answer without one is seen
     try:
         await within(REFRESH_TIMEOUT_S, loader.load_and_set(configuration))
-    except asyncio.TimeoutError as error:
+    except TimeoutError as error:
         raise ConfigError(f"{checked.where('')}: no credentials within {REFRESH_TIMEOUT_S:.0f} s") from error
     except Exception as error:  # the library raises ConfigException, ValueError, OSError, KeyError, aiohttp's, ...
         # Without the library's error as a cause: its text may hold what a plugin wrote, or what was sent.

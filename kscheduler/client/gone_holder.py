@@ -9,7 +9,6 @@ it, of the same Pod, had ended.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import uuid
@@ -80,7 +79,7 @@ class GoneHolder:
         try:
             pod = await within(QUESTION_S, self._client.get_pod_document(self._namespace, name))
             has_ended = pod.metadata.uid == uid and all_containers_ended(pod)
-        except (APIError, asyncio.TimeoutError, DecodeError) as error:
+        except (TimeoutError, APIError, DecodeError) as error:
             log.debug("holder of the lease not known to have ended", extra={"holder": identity, "error": str(error)})
             return False
         if has_ended:

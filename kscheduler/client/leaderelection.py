@@ -259,7 +259,7 @@ class LeaderElector:
         try:
             held = await within(limit_s, self._acquire_or_renew())
             self._failed_tries = 0
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._failed_tries += 1
             log.warning("no answer about the lease in time", extra=self._fields())
             held = False
@@ -390,7 +390,7 @@ class LeaderElector:
         """Give the Lease up, so that a candidate need not wait for it to run out. Best effort, bounded."""
         try:
             await within(self._config.renew_deadline_s, self._release_now())
-        except (APIError, asyncio.TimeoutError) as error:
+        except (TimeoutError, APIError) as error:
             log.warning("lease not released", extra={**self._fields(), "error": str(error) or "no answer in time"})
         else:
             log.info("lease released", extra=self._fields())

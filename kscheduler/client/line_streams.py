@@ -107,7 +107,7 @@ class LineConnection(asyncio.BufferedProtocol):
         """Send the request. None when lines will come; else the apiserver's refusal."""
         if self._transport is not None:
             self._transport.write(request)
-        timer = self._loop.call_later(timeout_s, self._fail, asyncio.TimeoutError())
+        timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
         try:
             while not self._reader.status:
                 if self._reader.refusal is not None:

@@ -259,7 +259,7 @@ class Transport:
             return answer
         except BodyTooLong as error:
             raise APIError(f"{verb} {path.partition('?')[0]}: {error}") from error
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer) as error:
+        except (TimeoutError, aiohttp.ClientError, OSError, BadAnswer) as error:
             raise self._unreachable(verb, path, error) from None
         finally:
             self._observer.observe(verb, self.host, code, self._clock.now() - start)

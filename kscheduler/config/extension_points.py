@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 
-class ExtensionPoint(str, enum.Enum):
+class ExtensionPoint(enum.StrEnum):
     """Values are the keys of `plugins` in the configuration file."""
 
     PRE_ENQUEUE = "preEnqueue"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -105,8 +104,7 @@ class PreBindSteps:
         except asyncio.CancelledError:
             if not step.broken_off:
                 raise
-            if sys.version_info >= (3, 11):
-                task.uncancel()  # or else what waits next with a limit takes it for its own cancellation
+            task.uncancel()  # or else what waits next with a limit takes it for its own cancellation
             status = None
         finally:
             del self._steps[uid]

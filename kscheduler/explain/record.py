@@ -15,7 +15,7 @@ REFUSAL_BYTES = 300
 REASON_BYTES = 250
 
 
-class Outcome(str, enum.Enum):
+class Outcome(enum.StrEnum):
     BINDING = "binding"  # a node was found; its binding cycle is under way
     BOUND = "bound"
     REJECTED = "rejected"  # no node fits, or a plugin rejected the pod later

@@ -6,7 +6,6 @@ behind. The content of requests and answers is not looked at.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import ssl
@@ -66,7 +65,7 @@ class Webhook:
                 if response.status != 200:
                     raise PluginError(f"failed {verb} with extender at URL {shown}, code {response.status}")
                 return await read_bounded(response, limit)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise PluginError(f"extender at URL {shown}: no answer within {self.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             why = self.url.hide_in(str(error) or type(error).__name__)

@@ -53,7 +53,7 @@ class Action(enum.IntFlag):
     ALL = ADD | DELETE | UPDATE
 
 
-class EventResource(str, enum.Enum):
+class EventResource(enum.StrEnum):
     """What it was done to. Resources outside this list go by "plural.version.group"."""
 
     POD = "Pod"  # for registering; matches both kinds below

@@ -17,7 +17,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -40,7 +40,7 @@ _raised: list[str] = []  # loggers whose level --vmodule set
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-class LogFormat(str, enum.Enum):
+class LogFormat(enum.StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -121,7 +121,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         letter = next((letter for level, letter in _LETTERS if record.levelno >= level), "I")
-        moment = datetime.fromtimestamp(record.created, tz=timezone.utc)
+        moment = datetime.fromtimestamp(record.created, tz=UTC)
         head = f"{letter}{moment:%m%d %H:%M:%S.%f} {_short_name(record.name)}] {_quote(_message(record))}"
         fields = "".join(f" {name}={_text_value(value)}" for name, value in _fields(record).items())
         return hide_urls(head + fields)

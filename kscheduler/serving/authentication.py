@@ -130,7 +130,7 @@ class DelegatedAuthenticator:
             return None
         try:
             await within(self._timeout_s, self._trust.wait_known())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             log.warning("it is not known yet which client certificates count")
         for prove in (self._by_front_proxy, self._by_client_certificate):
             try:
@@ -167,7 +167,7 @@ class DelegatedAuthenticator:
             return None
         try:
             user = await within(self._timeout_s, self._review(token))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             faults.append(f"no answer about a token from the apiserver within {self._timeout_s:g} s")
             return None
         except Exception as error:

@@ -58,7 +58,7 @@ class Authorities:
         """Return a new store with time `now_s`; a store cannot be reused, because its time cannot be set twice."""
         store = crypto.X509Store()
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # each authority is trusted, self-signed or not
-        store.set_time(datetime.datetime.fromtimestamp(now_s, datetime.timezone.utc))
+        store.set_time(datetime.datetime.fromtimestamp(now_s, datetime.UTC))
         for certificate in self._trusted:
             store.add_cert(certificate)
         return store

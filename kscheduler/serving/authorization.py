@@ -104,7 +104,7 @@ class DelegatedAuthorizer:
             return ALLOWED
         try:
             answer = await within(self._timeout_s, self._ask(user, verb, path))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             log.warning("asking the apiserver about a request took too long", extra={"path": path})
             return Decision(500, f"no answer from the apiserver within {self._timeout_s:g} s")
         except Exception as error:

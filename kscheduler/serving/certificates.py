@@ -120,7 +120,7 @@ def self_signed() -> KeyPair:
     key = ec.generate_private_key(ec.SECP256R1())
     host = socket.gethostname() or "localhost"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -151,7 +151,7 @@ class EndpointTrust:
                 LOOKUP_TIMEOUT_S,
                 self._client.list_page(CONFIG_MAPS.within(NAMESPACE), field_selector=f"metadata.name={NAME}", limit=1),
             )
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise APIError(f"no answer within {LOOKUP_TIMEOUT_S:g} s") from error
         for config_map in page.items:
             self._apply(config_map)

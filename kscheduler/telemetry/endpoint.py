@@ -6,7 +6,6 @@ credentials elsewhere. Whatever goes wrong is a SourceError, in whose text no se
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 from base64 import b64encode
@@ -52,7 +51,7 @@ class EndpointClient:
         """What the server says, whatever its status. A redirect, or more bytes, is a SourceError."""
         try:
             return await self._ask(path, query, limit_bytes)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise SourceError(f"{self._shown}: no answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise SourceError(f"{self._shown}: {self.quoted(_text(error))}") from None

@@ -107,7 +107,7 @@ class Poller:
             readings = await within(self._timeout_s, self._source.fetch(metrics))
             if not readings.by_metric:
                 reason = _why(readings.failed)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             reason = f"no answer within {self._timeout_s:g} s"
         except SourceError as error:
             reason = str(error)

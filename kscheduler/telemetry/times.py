@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 _FORM = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
@@ -20,7 +20,7 @@ def unix_seconds(text: str) -> float:
         return math.nan
     fraction, sign, hours, minutes = match.group(7, 8, 9, 10)
     try:
-        moment = datetime(*map(int, match.group(1, 2, 3, 4, 5, 6)), tzinfo=timezone.utc)  # type: ignore[arg-type, misc]
+        moment = datetime(*map(int, match.group(1, 2, 3, 4, 5, 6)), tzinfo=UTC)  # type: ignore[arg-type, misc]
     except ValueError:
         return math.nan
     offset = timedelta(hours=int(hours), minutes=int(minutes)) if sign else timedelta()

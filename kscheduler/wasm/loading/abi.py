@@ -28,7 +28,7 @@ SCHEDULER_MODULE = "k8s.io/scheduler"
 PODS_IMPORTS = frozenset({"currentPod", "targetPod", "handle.get_waiting_pod"})
 
 
-class Abi(str, enum.Enum):
+class Abi(enum.StrEnum):
     BATCH = "kscheduler"
     EXTENSION = "kube-scheduler-wasm-extension"
 

@@ -77,7 +77,7 @@ async def download(
     """Return the body of a 200, or that it has not changed since `known`. Raises SourceError otherwise."""
     try:
         return await within(limits.whole_s, _follow(source, limits, known))
-    except asyncio.TimeoutError as error:
+    except TimeoutError as error:
         raise SourceError(f"no complete answer within {limits.whole_s:g} s") from error
     except SourceError as error:  # its text may contain a redirect's target, which may repeat secrets of the URL
         raise SourceError(source.url.hide_in(str(error))) from None
@@ -97,7 +97,7 @@ async def _follow(source: HTTPSource, limits: DownloadLimits, known: Validators)
         for _ in range(limits.redirects + 1):
             try:
                 answer = await _get(session, url, limits, known)
-            except asyncio.TimeoutError as error:
+            except TimeoutError as error:
                 raise SourceError(_silent(url, source, limits)) from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise SourceError(f"{_shown(url, source)}{_why(error, url)}") from None

@@ -7,7 +7,7 @@ even if it is empty, and guests rely on that. Each message of the schema becomes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from kscheduler.errors import DecodeError
@@ -114,7 +114,7 @@ def _time(value: Any) -> bytes:
     return delimited(tag(1, _VARINT) + varint(int(seconds)) + tag(2, _VARINT) + b"\0")
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_ONE = -62_135_596_800  # Go's zero time
 
 
