@@ -99,7 +99,7 @@ profile: build ## flame graph, event-loop lag and allocations under load, into b
 	$(BIN)/python -m perf.profile
 
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
-	$(BIN)/python -m tests.controlplane.harness
+	$(BIN)/python -m kscheduler.testing.controlplane
 
 lock: $(VENV)/.dependencies ## resolve the development dependencies again
 	$(BIN)/python -m pip install --quiet uv

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from tests.controlplane.harness import patience
-from tests.controlplane.harness.faults import HarnessError
-from tests.controlplane.harness.patience import (
+from kscheduler.testing.controlplane import patience
+from kscheduler.testing.controlplane.faults import HarnessError
+from kscheduler.testing.controlplane.patience import (
     POLL_S,
     Patience,
     ended,

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.harness import ports
-from tests.controlplane.harness.faults import HarnessError
+from kscheduler.testing.controlplane import ports
+from kscheduler.testing.controlplane.faults import HarnessError
 
 ROOT = Path(__file__).parents[1]
 OTHER_RUN = """
 import sys
-from tests.controlplane.harness.ports import free_port
+from kscheduler.testing.controlplane.ports import free_port
 print(free_port(), flush=True)
 sys.stdin.read()
 """

@@ -14,7 +14,7 @@ PLUGIN = "from tests.skips import SkipRule\ndef pytest_configure(config): config
 WITHOUT_TOOLS = """
 import pytest
 from tests import skips
-from tests.controlplane.harness import MissingTool
+from kscheduler.testing.controlplane import MissingTool
 
 class ToolOfAScript(Exception): ...
 ToolOfAScript.__name__ = "MissingTool"

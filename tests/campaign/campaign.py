@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kscheduler.testing.controlplane import ApiserverOptions, Binaries, ControlPlane
 from tests.campaign import judge
+from tests.campaign.history import STORED_AS_JSON, History
 from tests.campaign.judge import Pause, Violation
 from tests.campaign.load import IMPOSSIBLE, NAMESPACE, Load
 from tests.campaign.plan import Planned, plan
 from tests.campaign.replicas import End, Replica, build_clock
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane
-from tests.controlplane.harness.faultproxy import FaultProxy
-from tests.controlplane.harness.history import STORED_AS_JSON, History
+from tests.support.faultproxy import FaultProxy
 
 LOGS = Path("build/campaign")
 REPLICAS = 2

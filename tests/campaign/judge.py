@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tests.controlplane.harness.history import Change
-from tests.controlplane.harness.verify import Amounts, amounts, pod_request
+from kscheduler.testing.controlplane.verify import Amounts, amounts, pod_request
+from tests.campaign.history import Change
 
 KNOWN_AFTER_S = 30.0
 WOKEN_S = 5.0  # a leader that was stopped beyond its lease may send what it was about to send

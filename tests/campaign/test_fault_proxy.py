@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
 from tests.campaign.fake_upstream import ANSWER, FakeUpstream
-from tests.controlplane.harness.certificates import CertificateAuthority
-from tests.controlplane.harness.faultproxy import (
+from tests.support.faultproxy import (
     Answer,
     Cut,
     Drip,
@@ -30,7 +30,7 @@ from tests.controlplane.harness.faultproxy import (
     Reset,
     Silent,
 )
-from tests.controlplane.harness.faultproxy.http1 import Target, target_of
+from tests.support.faultproxy.http1 import Target, target_of
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"

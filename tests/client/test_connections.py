@@ -14,7 +14,7 @@ from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.connections import MOST_WARM, Carrier, ConnectionPool, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import BadAnswer
-from tests.controlplane.harness.patience import ended
+from kscheduler.testing.controlplane.patience import ended
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -36,9 +36,9 @@ from kscheduler.errors import (
     TooManyRequests,
     Unreachable,
 )
+from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
 from tests.client.test_protobuf import decode
-from tests.controlplane.harness.patience import ended
 
 
 class RealClock:

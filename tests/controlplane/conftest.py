@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane, ensure
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ApiserverOptions, Binaries, ControlPlane, ensure
+from kscheduler.testing.controlplane.workspace import Workspace
 
 FOLDER = Path(__file__).parent
 

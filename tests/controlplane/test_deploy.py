@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane.harness import (
+from kscheduler.testing.controlplane import (
     ApiserverOptions,
     Binaries,
     ControlPlane,
@@ -26,9 +26,9 @@ from tests.controlplane.harness import (
     verify,
     workload,
 )
-from tests.controlplane.harness.kubeconfig import write_kubeconfig
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
+from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
 from tests.controlplane.test_metric_policies import TAS_CRD, serves_policies
 from tests.deploy.audit import AuditLog
 from tests.deploy.lossy_proxy import LossyProxy

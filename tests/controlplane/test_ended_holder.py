@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.replica_pod import ReplicaPod
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.replica_pod import ReplicaPod
+from kscheduler.testing.controlplane.workspace import Workspace
 
 LEASE_S = 120  # far longer than the test takes
 LOOKS = 5  # of the standby at a Lease and its holder, a second apart

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import Credentials
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubeconfig import write_kubeconfig
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import Credentials
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.workspace import Workspace
 
 PATH = "/debug/kscheduler/explain"
 READER = "kscheduler-explain-reader"

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.telemetry.policy_book import read_policy
-from tests.controlplane.harness import ControlPlane, RequestFailed
-from tests.controlplane.harness.api import Api, KeptApi, Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane, RequestFailed
+from kscheduler.testing.controlplane.api import Api, KeptApi, Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.deploy.manifests import DEPLOY, documents
 
 GROUP_VERSION = "kscheduler.io/v1alpha1"

@@ -13,9 +13,9 @@ import threading
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from tests.controlplane.harness.certificates import KeyPair
-from tests.controlplane.harness.kubeconfig import Credentials
-from tests.controlplane.harness.patience import eventually
+from kscheduler.testing.controlplane.certificates import KeyPair
+from kscheduler.testing.controlplane.kubeconfig import Credentials
+from kscheduler.testing.controlplane.patience import eventually
 
 CHUNK = 1 << 16
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tests.controlplane.harness import ControlPlane, workload
-from tests.controlplane.harness.patience import Patience
+from kscheduler.testing.controlplane import ControlPlane, workload
+from kscheduler.testing.controlplane.patience import Patience
 from tests.deploy.audit import AuditLog, Request
 from tests.deploy.manifests import Object
 from tests.deploy.replica import Replica

@@ -34,7 +34,7 @@ from kscheduler.serving.options import AuthenticationOptions, RequestHeaderOptio
 from kscheduler.serving.server import Listen, Server
 from kscheduler.serving.tls_policy import TlsPolicy
 from kscheduler.serving.trust import EndpointTrust
-from tests.controlplane.harness.patience import ended
+from kscheduler.testing.controlplane.patience import ended
 from tests.serving.authority import DAY, SERVER, Authority, Issued, trusting
 
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError, RequestFailed
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.patience import eventually
 from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.operations import Churn
 from perf.workloads.site import Connection
-from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.patience import eventually
 
 PODS, NODES = "/api/v1/namespaces/n/pods", "/api/v1/nodes"
 

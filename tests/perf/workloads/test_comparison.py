@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError
 from perf.ratios import BARE, read_ratios
 from perf.results import LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import INTERRUPTED, main
@@ -18,7 +19,6 @@ from perf.workloads.comparison import HALF, OWN_HALF, Comparison, compare, line
 from perf.workloads.execution import Outcome
 from perf.workloads.suite import Plan
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
-from tests.controlplane.harness import HarnessError
 
 PLAN = Plan("Some", "5Nodes", (), {})
 

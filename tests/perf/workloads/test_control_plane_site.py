@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError, ensure
 from perf.ratios import BARE
 from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import main
@@ -14,7 +15,6 @@ from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
 from perf.workloads.execution import Execution
 from perf.workloads.suite import Suite
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
-from tests.controlplane.harness import HarnessError, ensure
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError, RequestFailed
+from kscheduler.testing.controlplane.load import Batch, pods
+from kscheduler.testing.controlplane.patience import eventually
 from perf.results import read
 from perf.workloads.embedded_site import EmbeddedSite
 from perf.workloads.execution import Execution, Outcome, measure
 from perf.workloads.operations import CreatePods
 from perf.workloads.suite import Plan, Suite
-from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.load import Batch, pods
-from tests.controlplane.harness.patience import eventually
 
 pytestmark = pytest.mark.slow
 

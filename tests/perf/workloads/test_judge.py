@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import Object
 from perf.workloads.judge import Ledger, judge
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Object
 
 NODE = workload.node("a", capacity={"cpu": "200m", "memory": "32Gi", "pods": "10"})
 

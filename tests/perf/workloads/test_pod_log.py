@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError
 from perf.workloads.pod_log import PodLog
-from tests.controlplane.harness import HarnessError
 
 
 def check() -> None:

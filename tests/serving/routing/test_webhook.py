@@ -19,8 +19,8 @@ from kscheduler.errors import ConfigError
 from kscheduler.serving.certificates import self_signed
 from kscheduler.serving.routing.rules import Router
 from kscheduler.serving.routing.webhook import RoutingWebhook
+from kscheduler.testing.controlplane.patience import Patience
 from tests.config.test_routing import HEAD
-from tests.controlplane.harness.patience import Patience
 from tests.serving.routing.test_admission import review
 
 RULES = "rules: [{name: all, schedulerName: fast}]"

@@ -27,11 +27,11 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler, check_supported
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.controlplane import patience
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.loading.plugins import GuestPlugins, run_apart
-from tests.controlplane.harness import patience
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import wasmtime
 
+from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.wasm.engine import FaultKind, GuestFault, Limits
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
-from tests.controlplane.harness.patience import eventually
 
 SPIN = bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)) (func (export "fine")))'))
 
