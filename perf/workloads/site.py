@@ -19,7 +19,7 @@ from perf.workloads.suite import Plan
 
 
 class Connection(Protocol):
-    """Requests of one thread, as `harness.api.Api` has them; a refusal is a RequestFailed."""
+    """Requests of one thread, as `kscheduler.testing.controlplane.api.Api` has them; a refusal is a RequestFailed."""
 
     def get(self, path: str) -> Any: ...
 

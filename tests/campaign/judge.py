@@ -1,7 +1,8 @@
 """The outside judge: reads etcd's revisions and the apiserver's audit log, and shares no code with the scheduler.
 
-It counts for itself, as `harness/verify.py` does. What happened to a node behind the schedulers' back (it shrank, was
-created again, or somebody else put a pod onto it) counts against them only after `KNOWN_AFTER_S`.
+It counts for itself, as `kscheduler/testing/controlplane/verify.py` does. What happened to a node behind the
+schedulers' back (it shrank, was created again, or somebody else put a pod onto it) counts against them only after
+`KNOWN_AFTER_S`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A real Kubernetes control plane for tests and benchmarks: etcd and kube-apiserver, and what works beside them.
 
-Nothing here imports the scheduler. The README beside this package says how to start one.
+Nothing here imports the scheduler. tests/controlplane/README.md says how to start one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds the Go commands of go, once for each state of their sources, into a cache outside of the checkout.
+"""Builds the Go commands of the folder go, once for each state of their sources, into a cache outside of the checkout.
 
 A command's directory is named by a hash of go.mod, go.sum and the command's own sources, so a fresh clone finds what
 another clone built, and editing one command does not rebuild the others. The build runs under a file lock in a
@@ -40,7 +40,7 @@ class Binaries:
         self._paths = paths  # command -> executable
 
     def path(self, command: str) -> Path:
-        """The executable of a command under go/cmd."""
+        """The executable of a command in go/cmd."""
         if command not in self._paths:
             raise HarnessError(f"command {command!r} was not built; built are {sorted(self._paths)}")
         return self._paths[command]
@@ -61,7 +61,7 @@ def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
 
 
 def all_commands() -> list[str]:
-    """Every command under go/cmd."""
+    """Every command in go/cmd."""
     return sorted(folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir())
 
 

@@ -10,7 +10,7 @@ class HarnessError(KSchedulerError):
 
 
 class MissingTool(HarnessError):
-    """A program is not on this machine; the text names it and says how to get it. See tests/skips.py."""
+    """A program is not on this machine; the text names it and says how to get it."""
 
 
 class StartFailed(HarnessError):

@@ -12,7 +12,7 @@ from kscheduler.testing.controlplane.binaries import cache_directory
 from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 
 
 class KScheduler(SchedulerProcess):
@@ -46,6 +46,6 @@ class KScheduler(SchedulerProcess):
         variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
         variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}
-        self.process = control_plane.start_process(name, command, environment=variables, directory=REPOSITORY)
+        self.process = control_plane.start_process(name, command, environment=variables, directory=ROOT)
         if wait:
             self.wait_ready()

@@ -29,7 +29,7 @@ from kscheduler.testing.controlplane.kubeconfig import Credentials, from_fields,
 from kscheduler.testing.controlplane.patience import POLL_S, Patience
 
 IN_FLIGHT = 64
-REPOSITORY = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 TIMEOUT_S = 600.0
 
 
@@ -84,7 +84,7 @@ class Loading:
             request.seek(0)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
-                cwd=REPOSITORY,
+                cwd=ROOT,
                 stdin=request,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
