@@ -37,7 +37,7 @@ from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.client.wire import LineDecoder
 from kscheduler.errors import APIError
 from perf import wire_events
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
 
 OBJECTS = 500  # the events of a kind are about so many
 

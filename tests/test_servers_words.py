@@ -25,7 +25,7 @@ from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.wasm.loading.download import download
 from kscheduler.wasm.loading.fetch import Fetcher
 from kscheduler.wasm.loading.source import HTTPSource, SourceError
-from tests.canaries import RAW, Canaries, WebServer, web_server
+from tests.support.canaries import RAW, Canaries, WebServer, web_server
 
 Ask = Callable[[str, Canaries, Path], Awaitable[str]]  # an address, ... -> all that the client says of it
 

@@ -25,7 +25,7 @@ from kscheduler.client.credentials import (
 from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
 
 CLOCK = ManualClock()
 

@@ -9,9 +9,9 @@ import yaml
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.errors import ConfigError, Unreachable
-from tests.client.certificates import Authority
 from tests.client.fake_apiserver import FakeAPIServer
 from tests.client.test_kube import BINDING, CLOCK
+from tests.support.certificates import Authority
 
 
 def write_kubeconfig(directory: Path, server: str, authority: Authority, user: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Fixtures for tests on a real control plane; each test of this folder carries the marker `controlplane`.
 
-Without Go the tests are skipped and say why; in CI they fail instead (tests/skips.py).
+Without Go the tests are skipped and say why; in CI they fail instead (tests/support/skips.py).
 """
 
 from __future__ import annotations

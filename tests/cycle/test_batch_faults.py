@@ -29,7 +29,7 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.cycle.test_schedule_one import NAME, Bench, Steps
-from tests.framework.plugins.podtopologyspread.spreads import spread
+from tests.support.spreads import spread
 
 OURS = str(Path(kscheduler.__file__).parent)
 PODS = 3

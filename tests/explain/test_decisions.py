@@ -12,7 +12,7 @@ from kscheduler.framework.plugins.nodename import NodeName
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 
 def decide(

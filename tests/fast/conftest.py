@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.fast.implementations import load_compiled, reference
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 
 @pytest.fixture(params=["reference", "compiled"], scope="session")

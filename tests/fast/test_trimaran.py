@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fast.implementations import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, raws, start
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()

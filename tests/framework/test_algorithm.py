@@ -20,7 +20,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench, Only
+from tests.support.framework_bench import Bench, Only
 
 NO = unschedulable("no")
 

@@ -37,8 +37,8 @@ from kscheduler.telemetry.tas_policies import TASSpec
 from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.fetch import Fetcher
-from tests.canaries import Canaries, planted
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.canaries import Canaries, planted
+from tests.support.world import World, in_virtual_time
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 pytestmark = pytest.mark.usefixtures("logging_restored")

@@ -43,7 +43,7 @@ from tests.parity.detours import read_node, read_pod
 from tests.parity.generate_hints import Change, HintCase, generate_hints
 from tests.parity.oracle import Happened, Oracle
 from tests.parity.ours import BY_TABLE, World
-from tests.seeds import kept_seeds, search_seeds
+from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import pytest
 
 from perf.kernels import CODE, KERNELS, Kernel, Result, Scene, copy_speed, main, measure, time_call
 from tests.fast.implementations import load_compiled, reference
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 COMPILED = load_compiled()
 needs_compiled = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler._fast import COMPILED
 from perf.lane import main
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 
 @pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kscheduler._fast import COMPILED
 from perf.wasm_columns import TURN, guest_forms, kernel_form, main, native_forms, ratio, scores_by_hand
-from tests.skips import NOT_BUILT, package
+from tests.support.skips import NOT_BUILT, package
 
 package("wasmtime")
 package("ziglang")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perf.wasm_control_plane import RealResult, costs, node_templates, problems, speeds, table
-from tests.skips import package
+from tests.support.skips import package
 
 package("wasmtime")
 

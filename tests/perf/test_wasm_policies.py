@@ -23,7 +23,7 @@ from perf.wasm_policies import (
     run,
     table,
 )
-from tests.skips import missing_tool, package
+from tests.support.skips import missing_tool, package
 
 package("wasmtime")
 package("ziglang")

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from perf.wasm_soak import Report, soak
-from tests.skips import package
+from tests.support.skips import package
 
 package("wasmtime")
 package("ziglang")

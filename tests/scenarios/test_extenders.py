@@ -27,7 +27,7 @@ from tests.scenarios.fake_extenders import (
     only,
     scores,
 )
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 GPU = "example.com/gpu"
 FOR_GPUS = {"managedResources": [{"name": GPU}]}

@@ -10,7 +10,7 @@ from kscheduler.config import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.testing import PodBuilder, make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 from tests.telemetry.fakes import FakeSource
 
 INTERVAL_S = 10.0

@@ -16,7 +16,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 
 class Rogue:

@@ -18,8 +18,8 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.scenarios.changes import relabel
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import relabel
+from tests.support.world import World, in_virtual_time
 
 
 def low(name: str, cpu: str = "4", priority: int = 1) -> PodBuilder:

@@ -45,8 +45,8 @@ from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.wasi import functions as wasi_functions
-from tests.seeds import sampled
-from tests.skips import package
+from tests.support.seeds import sampled
+from tests.support.skips import package
 from tests.wasm.batch.plugins import make_table
 from tests.wasm.extension.kit import module, pair
 

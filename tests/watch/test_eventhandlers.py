@@ -29,7 +29,7 @@ from kscheduler.watch.eventhandlers import (
     node_event_name,
     pod_event_name,
 )
-from tests.scenarios.changes import cordon, heartbeat, label_pod, relabel, resize
+from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
 
 P, N = "uid-default-p", "n1"
 

@@ -25,8 +25,8 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
-from tests.framework.plugins.podtopologyspread.spreads import with_spread
+from tests.support.affinities import with_pod_affinity
+from tests.support.spreads import with_spread
 
 CODE = 7
 ZONES = ("a", "b", "c")

@@ -9,7 +9,7 @@ import pytest
 from perf.real_load.page import PLOTS, to_page
 from perf.real_load.runs import CONFIGURATIONS, OUTAGE, Run, play_all
 from perf.real_load.summary import COLUMNS, table
-from tests.seeds import sampled
+from tests.support.seeds import sampled
 
 pytestmark = [pytest.mark.slow, pytest.mark.search]
 

@@ -16,7 +16,7 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
-from tests.framework.lanes import TwoLanes
+from tests.support.lanes import TwoLanes
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 from tests.wasm.batch.plugins import URL
 

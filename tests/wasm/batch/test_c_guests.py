@@ -21,7 +21,7 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engines import engine_named
-from tests.skips import package
+from tests.support.skips import package
 from tests.wasm.batch.fake_guest import pack
 from tests.wasm.batch.plugins import URL, Made, info, make_table
 from tests.wasm.batch.test_plugin import filter_all, score_all

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.testing import make_node, make_pod
-from tests.framework.lanes import TwoLanes
+from tests.support.lanes import TwoLanes
 from tests.wasm.batch.fake_guest import ListGuest, pack, unpack
 from tests.wasm.batch.fake_guests import lanes_of
 from tests.wasm.batch.test_plugin import one

@@ -26,7 +26,7 @@ from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.answers import PodAnswer, read_answers
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import Module
-from tests.skips import package
+from tests.support.skips import package
 from tests.wasm.batch.fake_guest import pack
 from tests.wasm.batch.plugins import URL, Made, info, make_table
 from tests.wasm.conformance.conftest import made_engine
@@ -63,7 +63,7 @@ CASES = [
 
 @pytest.fixture(params=list(sdk_builder.LANGUAGES))
 def language(request: pytest.FixtureRequest) -> str:
-    """One whose tools are here: a MissingTool is a skip (tests/skips.py)."""
+    """One whose tools are here: a MissingTool is a skip (tests/support/skips.py)."""
     name: str = request.param
     compiled(name, EXAMPLES[0])
     return name

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Limits, Module, Wasi
-from tests.seeds import sampled
+from tests.support.seeds import sampled
 from tests.wasm.conformance.conftest import PATIENT, Guests
 
 CALLS = sampled(100_000)

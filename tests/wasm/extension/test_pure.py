@@ -29,7 +29,7 @@ from kscheduler.wasm.extension.encoding.objects import KeptObjects
 from kscheduler.wasm.extension.kept_answers import KeptAnswers, look_of
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.watch.eventhandlers import NodeDocuments
-from tests.framework.lanes import TwoLanes
+from tests.support.lanes import TwoLanes
 from tests.wasm.extension.encoding.samples import NODE, POD
 from tests.wasm.extension.kit import Room, compiled, info, module
 

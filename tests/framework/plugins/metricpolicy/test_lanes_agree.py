@@ -24,8 +24,8 @@ from kscheduler.config.metric_policy import (
 )
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.testing import make_node, make_pod
-from tests.framework.lanes import TwoLanes
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
+from tests.support.lanes import TwoLanes
 
 pytestmark = pytest.mark.slow
 

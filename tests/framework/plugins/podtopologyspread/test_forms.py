@@ -26,7 +26,7 @@ from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, make_node, make_pod
 from tests.framework.plugins.moves import check_moves
-from tests.framework.plugins.podtopologyspread.spreads import HOSTNAME, spread, with_spread
+from tests.support.spreads import HOSTNAME, spread, with_spread
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = 6

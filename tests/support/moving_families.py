@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.observability.metrics import Metrics
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 # What people read and what Prometheus evaluates.
 GUIDES = ("README.md", "LIVE_METRICS.md", "RATIONALE.md", "deploy/README.md", "plugins/README.md", "perf/README.md")
 MONITORING = ("deploy/monitoring/dashboard.json", "deploy/monitoring/rules.yaml")

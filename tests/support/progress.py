@@ -1,6 +1,6 @@
 """A plugin of pytest that says when each file of tests begins and how long it took, instead of a dot for each test.
 
-    python -m pytest -p tests.progress
+    python -m pytest -p tests.support.progress
 
 For runs that take long and find seldom something: a reader sees what runs, and what the time went to.
 """

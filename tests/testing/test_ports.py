@@ -13,7 +13,7 @@ import pytest
 from kscheduler.testing.controlplane import ports
 from kscheduler.testing.controlplane.faults import HarnessError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OTHER_RUN = """
 import sys
 from kscheduler.testing.controlplane.ports import free_port

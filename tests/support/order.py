@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 # Files below this folder that last longest, in seconds of a run on two cores. Renew it from time to time:
 # `.venv/bin/python -m pytest -n 2 --dist loadfile --durations=0`, added up for each file.

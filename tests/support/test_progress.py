@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+BY_FILE = ["--dist", "loadfile"]
 GOOD = "def test_a(): ...\ndef test_b(): ...\n"
 BAD = "def test_a(): ...\ndef test_b(): assert False\n"
 
@@ -21,7 +22,7 @@ def test_each_file_says_when_it_begins_how_long_it_took_and_what_failed(tmp_path
         (tmp_path / name).write_text(text)
     alone = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-c", os.devnull, "--rootdir", "."]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.progress", "-n", processes, "--dist", "loadfile", *alone],
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.progress", "-n", processes, *BY_FILE, *alone],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import hunt, seeds
+from tests import hunt
+from tests.support import seeds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = """
 import pathlib
 from hypothesis import given, strategies as st
@@ -54,7 +55,9 @@ def test_every_kept_seed_belongs_to_a_search() -> None:
 def drawn(folder: Path, *arguments: str, hunted: str | None) -> str:
     """What Hypothesis draws in a run of its own."""
     folder.mkdir()
-    (folder / "conftest.py").write_text("from tests.seeds import load_hypothesis_profile\nload_hypothesis_profile()\n")
+    (folder / "conftest.py").write_text(
+        "from tests.support.seeds import load_hypothesis_profile\nload_hypothesis_profile()\n"
+    )
     (folder / "test_it.py").write_text(EXAMPLES)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop(seeds.HUNTED, None)

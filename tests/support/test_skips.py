@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PLUGIN = "from tests.skips import SkipRule\ndef pytest_configure(config): config.pluginmanager.register(SkipRule())\n"
+ROOT = Path(__file__).parents[2]
+PLUGIN = """
+from tests.support.skips import SkipRule
+def pytest_configure(config): config.pluginmanager.register(SkipRule())
+"""
 WITHOUT_TOOLS = """
 import pytest
-from tests import skips
+from tests.support import skips
 from kscheduler.testing.controlplane import MissingTool
 
 class ToolOfAScript(Exception): ...
@@ -70,7 +73,7 @@ def test_in_ci_each_skip_is_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ci", "code"), [("", 5), ("true", 2)])
 def test_a_module_that_skips_itself_fails_in_ci(tmp_path: Path, ci: str, code: int) -> None:
-    tests = "from tests import skips\nskips.package('no_such_package')\ndef test_it(): ...\n"
+    tests = "from tests.support import skips\nskips.package('no_such_package')\ndef test_it(): ...\n"
     found, printed = run(tmp_path, tests, ci=ci)
     assert (found, "'no_such_package' is not installed: run `make build`" in printed) == (code, True), printed
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import order
+from tests.support import order
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFTEST = """
 from pathlib import Path
-from tests import order
+from tests.support import order
 order.TESTS = Path(__file__).parent
 order.SECONDS = {"test_c.py": 60, "test_b.py": 70}
 def pytest_configure(config): config.pluginmanager.register(order.LongestFirst())
