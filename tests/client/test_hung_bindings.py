@@ -29,7 +29,7 @@ from kscheduler.client.transport import NoObserver, OnAnswer, Transport, status_
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.client.fake_apiserver import pod
-from tests.client.test_protobuf import decode, unwrap
+from tests.client.protobuf import decode, unwrap
 
 ANSWER_S = 0.005
 HANGS_S = 1e9  # longer than any timeout

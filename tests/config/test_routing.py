@@ -10,11 +10,7 @@ from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.routing_load import load_routing, parse_routing
 from kscheduler.config.types import Profile
 from kscheduler.errors import ConfigError
-from tests.config.documents import read
-from tests.config.test_metric_policy import config_of
-
-HEAD = "apiVersion: kscheduler.io/v1alpha1\nkind: RoutingConfiguration\ncertFile: c\nkeyFile: k\n"
-PROFILES = read(config_of("{}")).profiles  # default-scheduler, with metric policies
+from tests.support.routing import HEAD, PROFILES
 
 
 def routing(body: str, profiles: tuple[Profile, ...] = PROFILES) -> RoutingConfig:

@@ -20,8 +20,8 @@ from kscheduler.errors import Conflict, Forbidden, Gone, NotFound, Unreachable
 from kscheduler.testing.controlplane import ControlPlane
 from kscheduler.testing.controlplane.patience import CEILING_S, ended, until
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.client.test_informer import Recorder
-from tests.client.test_kube import CLOCK
+from tests.support.clocks import CLOCK
+from tests.support.recorder import Recorder
 
 
 @pytest.fixture

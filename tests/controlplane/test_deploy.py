@@ -29,7 +29,7 @@ from kscheduler.testing.controlplane import (
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.ports import free_port
-from tests.controlplane.test_metric_policies import TAS_CRD, serves_policies
+from tests.controlplane.policy_kinds import TAS_CRD, serves_policies
 from tests.deploy.audit import AuditLog
 from tests.deploy.lossy_proxy import LossyProxy
 from tests.deploy.manifests import (

@@ -16,7 +16,7 @@ from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.testing.controlplane import ControlPlane
 from kscheduler.testing.controlplane.patience import ended
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.client.test_kube import CLOCK
+from tests.support.clocks import CLOCK
 
 # Under a namespaced Role only: what deploy/ gives.
 RULES = [

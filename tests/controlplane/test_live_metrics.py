@@ -22,7 +22,7 @@ from kscheduler.testing.controlplane.load_exporter import SERIES, Fault, LoadExp
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.prometheus import Prometheus
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.test_explain import may_explain
+from tests.controlplane.explain_reader import may_explain
 
 MAX_AGE_S = 5  # of samples; some scrapes, and ample for placing a few pods on a busy machine
 RECENT_S = 2

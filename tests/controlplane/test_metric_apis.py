@@ -17,8 +17,8 @@ from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.source import SourceError
 from kscheduler.testing.controlplane.patience import Patience
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.client.test_kube import CLOCK
 from tests.deploy.manifests import DEPLOY, Object, documents
+from tests.support.clocks import CLOCK
 
 ACCOUNT = "asks-for-metrics"
 SOURCES = {

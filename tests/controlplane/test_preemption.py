@@ -32,8 +32,8 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.load import Loading, create, nodes, pods
 from kscheduler.testing.controlplane.patience import Patience, eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.client.test_kube import CLOCK
 from tests.controlplane.parity.manifests import priority_class
+from tests.support.clocks import CLOCK
 
 NODE = "node-0"  # of 4 cpu
 PRIORITIES = {"low": 10, "middling": 100, "important": 1000}

@@ -14,7 +14,7 @@ from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.wasm.test_hostile import TRAP, batch_guest, extension_guest, scores
+from tests.wasm.hostile_guests import TRAP, batch_guest, extension_guest, scores
 
 PLUGIN, OURS = "GpuPolicy", "with-guest"
 FAIL, IGNORE = "fail", "ignore"

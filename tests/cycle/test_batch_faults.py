@@ -28,7 +28,7 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.cycle.test_schedule_one import NAME, Bench, Steps
+from tests.cycle.bench import NAME, Bench, Steps
 from tests.support.spreads import spread
 
 OURS = str(Path(kscheduler.__file__).parent)

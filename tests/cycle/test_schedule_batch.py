@@ -22,7 +22,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.cycle.test_schedule_one import NAME, Bench
+from tests.cycle.bench import NAME, Bench
 
 
 class TamedLane(CompiledLane):

@@ -28,8 +28,8 @@ from kscheduler._fast.metric_formulas import (
     MetricTest,
 )
 from tests.fast.implementations import load_compiled, reference
+from tests.fast.strategies import RESOURCES, allocatable, nodes, pods
 from tests.fast.tables import GI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
-from tests.fast.test_agreement import RESOURCES, allocatable, nodes, pods
 from tests.support.seeds import sampled
 from tests.support.skips import NOT_BUILT
 

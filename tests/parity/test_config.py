@@ -22,7 +22,7 @@ from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
 from kscheduler.testing.controlplane import ensure
 from tests.config.documents import HEAD
-from tests.config.test_validation import ARGS, FIT, GENERAL
+from tests.config.faulty_documents import ARGS, FIT, GENERAL
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import ssl
 from pathlib import Path
+from typing import Any
 
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -63,3 +66,16 @@ class Authority:
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def write_kubeconfig(directory: Path, server: str, authority: Authority, user: dict[str, Any]) -> str:
+    ca = base64.b64encode(authority.pem.encode()).decode()
+    path = directory / "config"
+    document = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": server, "certificate-authority-data": ca}}],
+        "users": [{"name": "x", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(document))
+    return str(path)

@@ -13,7 +13,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -110,3 +110,19 @@ class Only:
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         self.asked.append(node.name)
         return None if node.name in self._names else self._status
+
+
+NO = unschedulable("no")
+
+
+class Table:
+    """Score: as the table says, 0 for others; normalised if told so."""
+
+    def __init__(self, scores: Mapping[str, int], name: str = "Table") -> None:
+        self.name = name
+        self._scores = scores
+        self.asked: list[str] = []
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        self.asked.append(node.name)
+        return self._scores.get(node.name, 0), None

@@ -13,8 +13,8 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
 from tests.support.skips import package
-from tests.wasm.loading.test_plugins import scheduling, until
-from tests.wasm.test_hostile import batch_guest, config_with, scores
+from tests.wasm.hostile_guests import batch_guest, config_with, scores
+from tests.wasm.loading.running import scheduling, until
 
 package("wasmtime")
 

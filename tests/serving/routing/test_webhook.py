@@ -20,8 +20,7 @@ from kscheduler.serving.certificates import self_signed
 from kscheduler.serving.routing.rules import Router
 from kscheduler.serving.routing.webhook import RoutingWebhook
 from kscheduler.testing.controlplane.patience import Patience
-from tests.config.test_routing import HEAD
-from tests.serving.routing.test_admission import review
+from tests.support.routing import HEAD, review
 
 RULES = "rules: [{name: all, schedulerName: fast}]"
 

@@ -21,10 +21,9 @@ from kscheduler.wasm.batch.version import Surroundings
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import FaultKind, GuestFault
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
-from tests.wasm.batch.plugins import URL, Made, info, make_table
-from tests.wasm.batch.test_plugin import one
-from tests.wasm.batch.test_plugin_class import FakeLoaded, made_of
-from tests.wasm.loading.test_plugins import until
+from tests.wasm.batch.fake_guests import FakeLoaded, made_of
+from tests.wasm.batch.plugins import URL, Made, info, make_table, one
+from tests.wasm.loading.running import until
 
 POINTS = ("reserve", "unreserve", "permit", "preBind", "postBind")
 POD = info(make_pod("web"))

@@ -19,7 +19,7 @@ from tests.plugins.documents import PLUGINS, blocks
 from tests.support.skips import package
 from tests.support.world import World, in_virtual_time
 from tests.telemetry.fakes import FakeSource
-from tests.wasm.batch.test_c_guests import builder
+from tests.wasm.batch.c_guests import builder
 
 package("wasmtime")
 package("ziglang")

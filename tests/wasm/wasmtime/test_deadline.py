@@ -10,7 +10,7 @@ import wasmtime
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits, patience_s
 from kscheduler.wasm.wasmtime.modules import TICK_S, WasmtimeEngine
-from tests.wasm.conformance.test_leaks import resident_bytes
+from tests.support.memory import resident_bytes
 
 TURNING = bytes(
     wasmtime.wat2wasm("""

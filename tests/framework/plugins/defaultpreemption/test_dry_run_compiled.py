@@ -30,8 +30,8 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.both_forms import nodes, pods
 from tests.framework.plugins.defaultpreemption.fakes import PROFILE, Bench, NotedEvictions, budget
-from tests.framework.plugins.test_both_forms import nodes, pods
 from tests.support.affinities import with_pod_affinity
 from tests.support.seeds import sampled
 from tests.support.spreads import spread, with_spread
