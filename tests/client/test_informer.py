@@ -24,6 +24,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from tests.support.clocks import ManualClock
 from tests.support.recorder import Recorder
 
 T = TypeVar("T")
@@ -636,23 +637,12 @@ class SlowHandler(Recorder):
 
     def on_add(self, obj: Any) -> None:
         super().on_add(obj)
-        self._clock.time += 0.0004
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def wall(self) -> float:
-        return self.time
+        self._clock.advance(0.0004)
 
 
 def test_others_get_a_turn_while_a_page_is_handled() -> None:
     async def main() -> None:
-        clock = HandClock()
+        clock = ManualClock()
         pages: list[Page[Any] | APIError] = [Page([pod_at(5, f"p{i}") for i in range(100)], "5", "")]
         handler = SlowHandler(clock)
         informer = Informer(ScriptedClient(pages, []), PODS, handler, clock=clock, rng=random.Random(0))  # type: ignore[arg-type]

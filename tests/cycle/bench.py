@@ -12,7 +12,6 @@ from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
-from kscheduler.clock import ManualClock
 from kscheduler.config.load import default_config
 from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
 from kscheduler.cycle.refused_pods import RefusedPods
@@ -31,6 +30,7 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node
+from tests.support.clocks import ManualClock
 
 NAME = "default-scheduler"
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.clock import ManualClock
 from kscheduler.command.cli import main
 from kscheduler.command.flags import _parser
 from kscheduler.config.load import parse_config
@@ -39,6 +38,7 @@ from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.fetch import Fetcher
 from tests.input.wrong_urls import FIELDS, HEAD, WAYS, is_valid, written
 from tests.support.canaries import Canaries, planted
+from tests.support.clocks import ManualClock
 from tests.support.world import World, in_virtual_time
 
 pytestmark = pytest.mark.usefixtures("logging_restored")

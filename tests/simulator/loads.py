@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kscheduler.api.objects import Node
-from kscheduler.clock import ManualClock
 from kscheduler.config.load import parse_config
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster import Cluster
@@ -13,6 +12,7 @@ from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.clocks import ManualClock
 
 CPU, MEMORY = 0, 1
 

@@ -39,11 +39,11 @@ from kscheduler.client.protocol import (
     EventType,
     PodStatusPatch,
 )
-from kscheduler.clock import ManualClock
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import STORAGE, Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from tests.simulator.objects import binding, brief, make_pod, next_batch
+from tests.support.clocks import ManualClock
 
 
 def make_node(name: str) -> Node:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.usage import USAGE_CPU
 from kscheduler.testing import make_node
 from tests.simulator.loads import CPU, MEMORY, two_nodes, using
+from tests.support.clocks import ManualClock
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import Pod
-from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.input.redaction import Secret, SecretURL
@@ -20,6 +19,7 @@ from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import Module
+from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
 URL = "file:///guest.wasm"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.input.redaction import SecretURL
@@ -20,6 +19,7 @@ from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.batch.version import Surroundings
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import FaultKind, GuestFault
+from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 from tests.wasm.batch.fake_guests import FakeLoaded, made_of
 from tests.wasm.batch.plugins import URL, Made, info, make_table, one

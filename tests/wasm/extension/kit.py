@@ -13,7 +13,6 @@ from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.protocol import Regarding
-from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, NoPermitWaits, PermitWaits
 from kscheduler.snapshot.pod_info import PodInfo
@@ -24,6 +23,7 @@ from kscheduler.wasm.extension.plugin import plugin_class
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.compiling import Version, compile_version
 from kscheduler.wasm.loading.guest import Follower
+from tests.support.clocks import ManualClock
 
 # Host functions under short names, for guests to import those they use.
 _IMPORTS = {
