@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.patience import eventually
 from tests.campaign.fake_upstream import ANSWER, FakeUpstream
 from tests.support.faultproxy import (
     Answer,
@@ -244,11 +245,9 @@ def test_a_delayed_request_arrives_although_its_client_has_hung_up(
 ) -> None:
     with proxy.add(Latency(seconds=0.05)):
         client.connection.request("POST", BINDING)
-        while not proxy.journal:
-            pass
+        eventually(lambda: proxy.journal)
         client.connection.close()
-        while not upstream.arrived:
-            pass
+        eventually(lambda: upstream.arrived)
     assert upstream.arrived == [("POST", BINDING)]
 
 
@@ -378,8 +377,7 @@ def test_a_silent_connection_is_accepted_and_never_answered(proxy: FaultProxy) -
     address = ("127.0.0.1", int(proxy.url.rpartition(":")[2]))
     with proxy.add(Silent()) as fault, socket.create_connection(address) as sock:
         sock.sendall(b"\x16\x03\x01")
-        while not fault.hits:
-            pass
+        eventually(lambda: fault.hits)
         assert not select.select([sock], [], [], 0)[0]
 
 

@@ -39,10 +39,10 @@ from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node
 from tests.scenarios.fitting import FINISHED, obstacles
 from tests.scenarios.judge import Judge
+from tests.support.waits import until
 
 P = ParamSpec("P")
 
-STEP_S = 0.05  # how often a condition is looked at
 # A condition that could not be written is written at the pod's next attempt, which is at most five minutes and one
 # look of the queue away; then the pod may back off.
 EVERYTHING_SETTLED_S = 300.0 + 30.0 + 15.0
@@ -147,11 +147,12 @@ class World:
     async def until(self, condition: Callable[[], bool], within_s: float = 60.0) -> None:
         """Let time pass until the condition holds; fails when that takes longer than `within_s`."""
         self.start()
-        deadline = self.clock.now() + within_s
-        while not condition():
-            assert self.clock.now() < deadline, f"not within {within_s:g} s. {self.describe()}"
-            await asyncio.sleep(STEP_S)
+
+        def holds() -> bool:
             self._check_tasks()
+            return condition()
+
+        await until(holds, within_s, self.describe)
 
     def _check_tasks(self) -> None:
         for task in self._tasks:

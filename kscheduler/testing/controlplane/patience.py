@@ -24,6 +24,7 @@ CEILING_S = 900.0
 POLL_S = 0.05
 LOOK_S = 0.5  # between looks at the processes, which cost some milliseconds
 ROUNDING_S = POLL_S / 2  # of sums of pauses
+WHAT = "what the caller waits for"
 HELD_UP = 3.0  # a pause that took so many times as long as it should: the waiting program did not get the CPU
 
 T = TypeVar("T")
@@ -78,14 +79,14 @@ class Patience:
         return "" if self._state is None else f"; last seen: {self._last}"
 
 
-def eventually(is_so: Callable[[], object], what: str, *, state: Callable[[], object] | None = None) -> None:
+def eventually(is_so: Callable[[], object], what: str = WHAT, *, state: Callable[[], object] | None = None) -> None:
     """Return when `is_so` answers something true; HarnessError naming `what` when nothing moves any more."""
     patience = Patience(what, state)
     while not is_so():
         patience.pause()
 
 
-async def until(is_so: Callable[[], object], what: str, *, state: Callable[[], object] | None = None) -> None:
+async def until(is_so: Callable[[], object], what: str = WHAT, *, state: Callable[[], object] | None = None) -> None:
     """The same, while the event loop goes on."""
     patience = Patience(what, state)
     while not is_so():

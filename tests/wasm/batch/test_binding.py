@@ -14,6 +14,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.input.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.batch.version import Surroundings
@@ -23,7 +24,6 @@ from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 from tests.wasm.batch.fake_guests import FakeLoaded, made_of
 from tests.wasm.batch.plugins import URL, Made, info, make_table, one
-from tests.wasm.loading.running import until
 
 POINTS = ("reserve", "unreserve", "permit", "preBind", "postBind")
 POD = info(make_pod("web"))

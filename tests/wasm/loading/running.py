@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kscheduler.client.concurrency import cancel_and_wait, run_together
@@ -13,7 +13,6 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node
-from kscheduler.testing.controlplane import patience
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.support.clocks import RealClock
 
@@ -40,7 +39,3 @@ async def scheduling(
         yield scheduler, cluster, metrics
     finally:
         await cancel_and_wait(running)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    await patience.until(is_so, "the plugin does what is expected")

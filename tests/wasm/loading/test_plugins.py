@@ -22,12 +22,13 @@ from kscheduler.input.redaction import Secret
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import check_supported
 from kscheduler.testing import make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.loading.plugins import GuestPlugins, run_apart
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
-from tests.wasm.loading.running import scheduling, until
+from tests.wasm.loading.running import scheduling
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
 NO = module({"filter": ":i"}, custom=b"says no")
