@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.support.skips import NOT_BUILT, missing_tool
 
 

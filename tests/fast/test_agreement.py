@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.strategies import RESOURCES, allocatable, pods, shapes, tables, weighted
 from tests.fast.tables import NodeSpec, codes, make_columns, raws
 from tests.support.skips import NOT_BUILT

@@ -27,7 +27,7 @@ from kscheduler._fast.metric_formulas import (
     MetricGoal,
     MetricTest,
 )
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.strategies import RESOURCES, allocatable, nodes, pods
 from tests.fast.tables import GI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
 from tests.support.seeds import sampled

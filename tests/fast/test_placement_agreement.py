@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.class_specs import PROFILES, ClassSpec, specs
-from tests.fast.implementations import load_compiled, reference
 from tests.fast.strategies import RESOURCES, allocatable, pods, tables
 from tests.fast.tables import GI, NodeSpec, make_columns, plain
 from tests.support.seeds import sampled

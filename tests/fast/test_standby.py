@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.testing.kernels import load_compiled
 from tests.fast.class_specs import PROFILES, ClassSpec, specs
-from tests.fast.implementations import load_compiled
 from tests.fast.strategies import RESOURCES
 from tests.fast.tables import GI, plain
 from tests.support.skips import NOT_BUILT

@@ -9,7 +9,7 @@ import pytest
 from perf.compare import WITHIN, Change, main
 from perf.ratios import Spread, ratios_of, write_ratios
 from perf.results import write
-from tests.perf.test_ratios import NAME, results
+from tests.perf.outcomes import NAME, results
 
 
 def change(before: tuple[float, float], after: tuple[float, float], *, more_is_better: bool = True) -> Change:

@@ -6,8 +6,8 @@ from array import array
 
 import pytest
 
+from kscheduler.testing.kernels import load_compiled, reference
 from perf.kernels import CODE, KERNELS, Kernel, Result, Scene, copy_speed, main, measure, time_call
-from tests.fast.implementations import load_compiled, reference
 from tests.support.skips import NOT_BUILT, missing_tool
 
 COMPILED = load_compiled()

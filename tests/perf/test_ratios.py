@@ -13,21 +13,8 @@ from hypothesis import strategies as st
 from perf.ratio_plot import PANELS, to_svg
 from perf.ratios import BARE, OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
 from perf.result_table import ratio_table, whole_table
-from perf.results import CPU, LATENCY, THROUGHPUT, Facts, Record, ResultError, Results
-
-NAME = "Some/5Nodes"
-
-
-def results(
-    ours: Sequence[float], theirs: Sequence[float], partial: bool = False, wanted: int = 2, name: str = NAME
-) -> Results:
-    """Rounds of pods a second; CPU is ten times their inverse."""
-    records = [
-        Record(name, target, number, {"PodsPerSecond": {"Average": rate}, "SchedulerCPU": {"Average": 10 / rate}})
-        for target, rates in ((OURS, ours), (THEIRS, theirs))
-        for number, rate in enumerate(rates, start=1)
-    ]
-    return Results(records, Facts(partial, wanted, (OURS, THEIRS)))
+from perf.results import CPU, LATENCY, THROUGHPUT, Record, ResultError, Results
+from tests.perf.outcomes import NAME, results
 
 
 def test_ratio_is_in_our_favour_whether_more_or_less_is_better() -> None:
