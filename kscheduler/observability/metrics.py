@@ -50,9 +50,6 @@ class Gauge:
     def inc(self, amount: float = 1) -> None:
         self.value += amount
 
-    def dec(self, amount: float = 1) -> None:
-        self.value -= amount
-
 
 class Histogram:
     """Counts of values by bucket; a value on a bound belongs to the bucket below it."""

@@ -251,13 +251,3 @@ class Engine(Protocol):
     def load(self, serialized: bytes) -> Module:
         """What `serialize` gave. It is native code: only bytes that this program wrote and checked by digest."""
         ...
-
-
-def required_function(exports: Mapping[str, ExternType], name: str, params: str, results: str) -> None:
-    """Refuse a module whose export is missing or is of another type; to be asked once, at load."""
-    wanted = FuncType(params, results)
-    found = exports.get(name)
-    if found is None:
-        raise GuestFault(FaultKind.BAD_MODULE, f"the guest exports no function {name}: expected {wanted}")
-    if found != wanted:
-        raise GuestFault(FaultKind.BAD_MODULE, f"the guest's export {name} is {found}: expected {wanted}")

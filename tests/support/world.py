@@ -241,7 +241,7 @@ class World:
         shown = ", ".join(pending[:10])
         return (
             f"At {self.clock.now():g} s {len(pending)} pods pending ({shown}), {len(scheduler.bindings)} binds, "
-            f"{scheduler.queue.counts()}, in flight {[q.key for q in scheduler.queue.in_flight_pods()]}, "
+            f"{scheduler.queue.counts()}, in flight {[q.key for q in scheduler.queue._in_flight]}, "
             f"cache {scheduler.cache.sizes()}, informers {scheduler.pods.last_error} {scheduler.nodes.last_error}, "
             f"violations {self.judge.violations[:5]}"
         )
@@ -276,7 +276,7 @@ class World:
         scheduler = self.scheduler
         scheduler.cache.check()
         scheduler.queue.check()
-        assert not list(scheduler.queue.in_flight_pods()), self.describe()
+        assert not list(scheduler.queue._in_flight), self.describe()
         readable = [node for node in self.cluster.nodes.values() if _is_readable(node)]
         assert not compare_nodes(scheduler.cache, readable)
         pods = [pod for pod in self.unfinished().values() if pod.key not in self.exempt]

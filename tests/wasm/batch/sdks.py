@@ -10,8 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from kscheduler.config.duration import Duration
 from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
@@ -47,14 +45,6 @@ CASES = [
     ("team_nodes", "", (Point.FILTER,)),
     ("team_nodes", SPEED, (Point.FILTER,)),
 ]
-
-
-@pytest.fixture(params=list(sdk_builder.LANGUAGES))
-def language(request: pytest.FixtureRequest) -> str:
-    """One whose tools are here: a MissingTool is a skip (tests/support/skips.py)."""
-    name: str = request.param
-    compiled(name, EXAMPLES[0])
-    return name
 
 
 def wasm_of(language: str, name: str) -> Path:
@@ -115,7 +105,8 @@ def answers_of(made: Made, points: tuple[Point, ...], pods: list[PodInfo], rows:
     asker = made.plugin._asker
     for point in points:
         if point in (Point.FILTER, Point.SCORE):
-            found.append(asker.ask_many(point, pods, states, rows))
+            questions = [asker.question(*each) for each in zip(pods, states, strict=True)]
+            found.append([asker.ask_rows(point, question, rows, keep) for question in questions])
             continue
         said = [asker.ask(point, pod, keep, row=0, node="node-0") for pod in pods]
         states = [answer.state for answer in said]

@@ -15,10 +15,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.batch.points import Point
 from tests.support.skips import package
 from tests.wasm.batch.c_guests import GPU, PLUGINS, load
-from tests.wasm.batch.fake_guest import pack
 from tests.wasm.batch.plugins import Made, filter_all, info, make_table, score_all
 
 package("wasmtime")
@@ -142,14 +140,6 @@ def expected(table: NodeTable, wanted: int) -> dict[str, int]:
         full = wanted + (0 if column is None else node.requested_of(column))
         found[node.name] = 0 if has <= 0 else 100 if full >= has else full * 100 // has
     return found
-
-
-def test_a_batch_of_pods_is_judged_in_one_call() -> None:
-    nodes = [make_node("a").allocatable(**{GPU: 4}), make_node("b")]
-    made = load("gpu_packing", make_table(*nodes))
-    pods = [info(make_pod("p").req(**{GPU: 1})), info(make_pod("q"))]
-    answers = made.plugin._asker.ask_many(Point.SCORE, pods, [None, None], pack("i", 1, 0))
-    assert [answer.scores for answer in answers] == [pack("q", 0, 25), pack("q", 100, 0)]
 
 
 VECTORS = SimpleNamespace(**runpy.run_path(str(PLUGINS / "abi" / "make_vectors.py")))

@@ -18,10 +18,31 @@ from kscheduler.wasm.batch.answers import read_answers
 from kscheduler.wasm.batch.points import Point
 from tests.support.skips import package
 from tests.wasm.batch.plugins import Made, info, make_table
-from tests.wasm.batch.sdks import CASES, EXAMPLES, PLUGINS, SPEED, a_node, decide_alike, load, sdk_builder, wasm_of
+from tests.wasm.batch.sdks import (
+    CASES,
+    EXAMPLES,
+    PLUGINS,
+    SPEED,
+    a_node,
+    compiled,
+    decide_alike,
+    keep,
+    load,
+    sdk_builder,
+    wasm_of,
+)
 
 package("wasmtime")
 package("ziglang")
+
+
+@pytest.fixture(params=list(sdk_builder.LANGUAGES))
+def language(request: pytest.FixtureRequest) -> str:
+    """One whose tools are here: a MissingTool is a skip (tests/support/skips.py)."""
+    name: str = request.param
+    compiled(name, EXAMPLES[0])
+    return name
+
 
 pytestmark = pytest.mark.slow  # compilers run
 
@@ -49,10 +70,10 @@ def test_a_library_hands_on_why_a_configuration_is_refused(language: str) -> Non
 def test_a_guests_memory_does_not_grow_with_the_questions(language: str) -> None:
     chance, table = random.Random(5), make_table(*(make_node(f"node-{number}") for number in range(1000)))
     made = load(language, "nodenumber", table, memory_bytes=8 << 20)
-    pods = [info(make_pod("pod-1"))]
+    pod, asker = info(make_pod("pod-1")), made.plugin._asker
     for _ in range(3000):  # 8 kB of scores each
         table.set_node(a_node(chance, f"node-{chance.randrange(1000)}").obj())
-        made.plugin._asker.ask_many(Point.SCORE, pods, [b"\x01"])
+        asker.ask_rows(Point.SCORE, asker.question(pod, b"\x01"), None, keep)
     assert made.plugin.pool.instances == 1
 
 
