@@ -70,18 +70,18 @@ def load(
 def a_node(chance: random.Random, name: str) -> NodeBuilder:
     node = make_node(name).allocatable(**{GPU: chance.choice((0, 1, 4, 8)), "example.com/fpga": chance.randrange(3)})
     if chance.random() < 0.7:
-        node.label(SPEED, chance.choice(("5", "20", "red", "", "-3", "007", "9" * 18, "9" * 19, "+4", "1_0")))
+        node = node.label(SPEED, chance.choice(("5", "20", "red", "", "-3", "007", "9" * 18, "9" * 19, "+4", "1_0")))
     if chance.random() < 0.7:
-        node.label(TEAM, chance.choice(("red", "blue", "7", "ünlü")))
+        node = node.label(TEAM, chance.choice(("red", "blue", "7", "ünlü")))
     return node
 
 
 def a_pod(chance: random.Random, name: str) -> PodBuilder:
     pod = make_pod(name, chance.choice(("one", "two", "on", "default"))).req(**{GPU: chance.randrange(4)})
     if chance.random() < 0.7:
-        pod.label(TEAM, chance.choice(("red", "blue", "ünlü", "")))
+        pod = pod.label(TEAM, chance.choice(("red", "blue", "ünlü", "")))
     if chance.random() < 0.3:
-        pod.label(SPEED, chance.choice(("5", "20")))
+        pod = pod.label(SPEED, chance.choice(("5", "20")))
     return pod
 
 
