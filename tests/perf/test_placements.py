@@ -16,13 +16,6 @@ def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         assert what in printed
 
 
-@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
-def test_what_a_second_thread_gains_is_printed_for_scans_in_a_row_and_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--threads", "--nodes", "300", "--rounds", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert ["0.0 ms apart" in lines[0], "0.2 ms apart" in lines[1], lines[2].split()[0]] == [True, True, "load"]
-
-
 def test_gains_are_ratios_within_a_round() -> None:
     gain = Gain(10, 0.0, one_s=(4e-6, 2e-6, 9e-6), two_s=(2e-6, 2e-6, 3e-6))
     assert gain.ratios == [1.0, 2.0, pytest.approx(3.0)]

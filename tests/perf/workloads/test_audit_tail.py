@@ -59,14 +59,3 @@ def test_binding_was_asked_for_before_it_was_answered(tmp_path: Path) -> None:
 def test_refused_requests_do_not_count(tmp_path: Path) -> None:
     log = read(tmp_path, entry("a", time.time(), code=409), entry("b", time.time(), "binding", code=409))
     assert (log.created_s("n/a"), log.bound_s("n/b")) == (None, None)
-
-
-def test_line_may_come_in_pieces(tmp_path: Path) -> None:
-    line = entry("a", time.time())
-    assert read(tmp_path, line[:20], line[20:]).created_s("n/a") is not None
-
-
-def test_apiserver_is_told_of_policy_and_log(tmp_path: Path) -> None:
-    flags = AuditTail(tmp_path, PodLog()).flags
-    assert f"--audit-log-path={tmp_path}/audit.log" in flags
-    assert "pods/binding" in (tmp_path / "audit-policy.yaml").read_text()

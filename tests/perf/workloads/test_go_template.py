@@ -42,14 +42,3 @@ def test_actions_are_carried_out(text: str, expected: str) -> None:
 def test_what_is_not_understood_is_named(text: str, message: str) -> None:
     with pytest.raises(BadTemplate, match=message):
         GoTemplate(text)
-
-
-@pytest.mark.parametrize("text", ["{{DivideInt .Index 0}}", "{{Mod .Index 0}}"])
-def test_division_by_zero_is_a_fault_of_the_template(text: str) -> None:
-    with pytest.raises(BadTemplate, match="division by zero"):
-        GoTemplate(text).render(1, 1)
-
-
-def test_only_a_text_with_actions_makes_different_objects() -> None:
-    assert GoTemplate("{{.Index}}").has_actions
-    assert not GoTemplate("{index}").has_actions
