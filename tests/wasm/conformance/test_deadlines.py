@@ -9,45 +9,47 @@ import pytest
 import wasmtime
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, HostFunction, Instance, Limits, patience_s
+from kscheduler.wasm.wasmer.library import bind_library
+from kscheduler.wasm.wasmer.modules import WasmerEngine
 from kscheduler.wasm.wasmtime.modules import TICK_S, WasmtimeEngine
 from tests.support.memory import resident_bytes
+from tests.wasm.conformance.conftest import ENGINES, made_engine
 
-TURNING = bytes(
-    wasmtime.wat2wasm("""
+TURNING = """
 (module
   (import "host" "turn" (func $turn))
   (func (export "turns") (param $n i32)
     (loop (call $turn) (br_if 0 (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))))
-""")
-)
-STARTING = bytes(
-    wasmtime.wat2wasm("""
+"""
+STARTING = """
 (module
   (import "host" "turn" (func $turn))
   (func $start (loop (call $turn) (br 0)))
   (start $start))
-""")
-)
+"""
 
 
 class Scene:
-    """A guest with a deadline of 20 ms; each turn of its loop takes what the test says, and a tick of the epoch."""
+    """A guest with a deadline of 20 ms; each turn of its loop takes what the test says, and a tick of the engine."""
 
-    def __init__(self) -> None:
-        self.engine = WasmtimeEngine()
+    def __init__(self, engine: str) -> None:
+        made_engine(engine)  # or the test is skipped
+        self.engine = WasmtimeEngine() if engine == "wasmtime" else WasmerEngine(bind_library())
+        self.ticks = self.engine.epoch if isinstance(self.engine, WasmtimeEngine) else self.engine.watch
         self.cpu_s = self.wall_s = 1000.0
         self.takes = (0.0, 0.0)  # CPU time and time on the wall, of each turn
         self.turns = 0
         self.functions = [HostFunction("host", "turn", "", "", self._turn)]
-        self.engine.epoch.freeze(self.cpu_s, self.wall_s)
-        self.guest = self.engine.compile(TURNING).instantiate(self.functions, Limits(deadline_s=0.020))
+        self.ticks.freeze(self.cpu_s, self.wall_s)
+        module = self.engine.compile(bytes(wasmtime.wat2wasm(TURNING)))
+        self.guest = module.instantiate(self.functions, Limits(deadline_s=0.020))
 
     def _turn(self, _instance: Instance) -> None:
         self.turns += 1
         self.cpu_s += self.takes[0]
         self.wall_s += self.takes[1]
-        self.engine.epoch.freeze(self.cpu_s, self.wall_s)
-        self.engine.epoch.advance()
+        self.ticks.freeze(self.cpu_s, self.wall_s)
+        self.ticks.advance()
 
     def run(self, turns: int, cpu_s: float, wall_s: float) -> GuestFault | None:
         """How a call ended."""
@@ -59,9 +61,9 @@ class Scene:
         return None
 
 
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    made = Scene()
+@pytest.fixture(params=ENGINES)
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    made = Scene(request.param)
     yield made
     made.guest.close()
 
@@ -103,15 +105,24 @@ def test_each_call_has_the_whole_deadline(scene: Scene) -> None:
     assert scene.run(9, cpu_s=TICK_S, wall_s=TICK_S) is not None
 
 
+@pytest.mark.parametrize("scene", ["wasmer"], indirect=True)
+def test_a_call_that_ends_as_its_time_does_leaves_the_next_one_alone(scene: Scene) -> None:
+    """wasmer's watch ends the call in its last turn, after which the guest asks no more."""
+    assert scene.run(8, cpu_s=0.003, wall_s=0.003) is None  # 21 ms after the first tick, in the last turn
+    assert scene.run(5, cpu_s=0.003, wall_s=0.003) is None
+    assert scene.run(9, cpu_s=0.003, wall_s=0.003) is not None
+
+
 def test_a_start_section_has_a_deadline_of_cpu_time(scene: Scene) -> None:
     scene.takes = (TICK_S, 0.01)
+    module = scene.engine.compile(bytes(wasmtime.wat2wasm(STARTING)))
     with pytest.raises(GuestFault, match="start section: ran longer than 10 ms") as caught:
-        scene.engine.compile(STARTING).instantiate(scene.functions, Limits(start_deadline_s=0.010))
+        module.instantiate(scene.functions, Limits(start_deadline_s=0.010))
     assert caught.value.kind is FaultKind.DEADLINE
 
 
 def test_calls_that_were_stopped_leave_nothing_behind(scene: Scene) -> None:
-    module = scene.engine.compile(TURNING)
+    module = scene.engine.compile(bytes(wasmtime.wat2wasm(TURNING)))
 
     def stop(times: int) -> None:
         for _ in range(times):
