@@ -1,4 +1,4 @@
-"""Files of results: scheduler_perf's schema, what is ours in it, and what is refused."""
+"""Files of results: scheduler_perf's schema, and what is ours in it."""
 
 from __future__ import annotations
 

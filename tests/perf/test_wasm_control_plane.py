@@ -1,4 +1,4 @@
-"""The forms of a policy on a real control plane: its sums are right, and its nodes are those that the forms expect."""
+"""The forms of a policy on a real control plane: ratios are taken within a round."""
 
 from __future__ import annotations
 

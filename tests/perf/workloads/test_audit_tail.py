@@ -54,8 +54,3 @@ def test_binding_was_asked_for_before_it_was_answered(tmp_path: Path) -> None:
     assert asked is not None
     assert bound is not None
     assert bound - asked == pytest.approx(TOOK_S, abs=0.001)
-
-
-def test_refused_requests_do_not_count(tmp_path: Path) -> None:
-    log = read(tmp_path, entry("a", time.time(), code=409), entry("b", time.time(), "binding", code=409))
-    assert (log.created_s("n/a"), log.bound_s("n/b")) == (None, None)

@@ -1,4 +1,4 @@
-"""What goes on beside the measured pods: which objects a step creates and deletes, and how a fault is told."""
+"""What goes on beside the measured pods: which objects a step creates and deletes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import pytest
-
-from kscheduler.testing.controlplane import HarnessError, RequestFailed
+from kscheduler.testing.controlplane import RequestFailed
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.patience import eventually
 from perf.workloads.background import Background, Churning, Deleting, Updating
@@ -95,18 +93,3 @@ def test_steps_are_repeated_until_there_is_no_more() -> None:
         background.end()
         background.check()
     assert len(taken) == 3
-
-
-def test_fault_of_a_step_is_raised_where_the_run_waits() -> None:
-    with Background(connect) as background:
-        failed = threading.Event()
-
-        def step(api: Connection) -> bool:
-            failed.set()
-            raise RequestFailed(500, "InternalError", "no room")
-
-        background.repeat("fails", step, 0.0)
-        eventually(failed.is_set, "it has failed")
-        background.end()
-        with pytest.raises(HarnessError, match="beside the measured pods: HTTP 500 InternalError: no room"):
-            background.check()

@@ -1,4 +1,4 @@
-"""Tiny workloads on a real control plane: all targets in one run, and a server that dies in mid-run."""
+"""Tiny workloads on a real control plane: all targets in one run."""
 
 from __future__ import annotations
 

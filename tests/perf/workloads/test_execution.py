@@ -1,4 +1,4 @@
-"""Whole plans, on the cluster in memory in a process of its own: operations, what is judged, and what goes wrong."""
+"""Whole plans, on the cluster in memory in a process of its own: operations and what is judged."""
 
 from __future__ import annotations
 

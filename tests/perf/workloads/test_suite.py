@@ -1,4 +1,4 @@
-"""Workload files: what is read, what is filled in, and what is refused with the name of file and field."""
+"""Workload files: our own, and what is filled in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from textwrap import indent
 
 import pytest
 
-from perf.workloads.faults import WorkloadError
 from perf.workloads.operations import Barrier, Churn, CreateNodes, CreatePods, DeletePods, Sleep
-from perf.workloads.suite import FOLDER, Plan, Suite, read, seconds
+from perf.workloads.suite import FOLDER, Plan, Suite, seconds
 
 MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
 
@@ -114,53 +113,3 @@ def test_feature_gates_of_the_size_win_over_those_of_the_case(write: Write) -> N
 @pytest.mark.parametrize(("written", "expected"), [("2s", 2.0), ("1m30s", 90.0), ("250ms", 0.25), ("1.5h", 5400.0)])
 def test_durations_are_go_s(written: str, expected: float) -> None:
     assert seconds(written) == pytest.approx(expected)
-
-
-# --- what is refused ---
-
-
-@pytest.mark.parametrize(
-    ("operation", "message"),
-    [
-        ("{opcode: makeTea, count: 1}", "workloadTemplate[0].opcode: 'makeTea' is not known, expected one of createNo"),
-        ("{count: 1}", "missing required field `opcode` - at `$[0].workloadTemplate[0]`"),
-        ("{opcode: createNodes, count: 1, colour: red}", "unknown field `colour` - at `$[0].workloadTemplate[0]`"),
-        ("{opcode: createNodes, count: many}", "Expected `int`, got `str` - at `$[0].workloadTemplate[0].count`"),
-        ("{opcode: createNodes}", "workloadTemplate[0].count: expected at least 1, or countParam, got 0"),
-        ("{opcode: createNodes, countParam: $no}", "countParam: no parameter 'no', the size has some, text"),
-        ("{opcode: createNodes, countParam: some}", "countParam: expected $ and the name of a parameter, got 'some'"),
-        (
-            "{opcode: createNodes, countParam: $text}",
-            "countParam: expected a parameter that is a whole number, got 'x'",
-        ),
-        ("{opcode: createPods, count: 1, collectMetrics: true, skipWaitToCompletion: true}", "collectMetrics: pods th"),
-        ("{opcode: createPods, count: 1, podTemplatePath: no.yaml}", "template {folder}/no.yaml: No such file"),
-        ("{opcode: churn, mode: shuffle, templatePaths: [a]}", "Invalid enum value 'shuffle'"),
-        ("{opcode: churn, mode: create, templatePaths: []}", "templatePaths: expected at least one"),
-        ("{opcode: churn, mode: recreate, templatePaths: [a]}", "number: 0 is too small with mode recreate"),
-        (
-            "{opcode: churn, mode: create, templatePaths: [a], intervalMilliseconds: 0}",
-            "intervalMilliseconds: expected at least 1, got 0",
-        ),
-        ("{opcode: barrier, stageRequirement: Bound}", "Invalid enum value 'Bound'"),
-        ("{opcode: barrier, namespaces: [nowhere]}", "no pods were created in namespace 'nowhere'"),
-        ("{opcode: deletePods, namespace: nowhere}", "no pods were created in namespace 'nowhere'"),
-        ("{opcode: deletePods, namespace: n, deletePodsPerSecond: -1}", "expected no negative number, got -1"),
-        ("{opcode: sleep, duration: 5}", "Expected `str`, got `int`"),
-        ("{opcode: sleep, duration: 5x}", "duration: expected one such as 500ms or 1m30s, got '5x'"),
-        ("{opcode: createAny, templatePath: ''}", "templatePath: expected a path"),
-        ("{opcode: createPodSets, count: 1, createPodsOp: {count: 1}}", "missing required field `namespacePrefix`"),
-        ("{opcode: createPodSets, namespacePrefix: n, count: 1, createPodsOp: {}}", "count: expected at least 1"),
-        ("{opcode: createPods, count: 1, steadyState: true}", "steadyState: pods that are replaced"),
-        ("{opcode: createPods, count: 1, persistentVolumeTemplatePath: a}", "expected with persistentVolumeClaimTem"),
-        ("{opcode: allocResourceClaims}", "allocResourceClaims needs a driver of dynamic resources, which is not ther"),
-        ("{opcode: stopCollectingMetrics}", "measurements overlap, or end before they begin"),
-        ("{opcode: createPods, count: 1, collectMetrics: true}", "expected one measurement"),
-    ],
-)
-def test_what_is_not_understood_names_file_and_field(write: Write, operation: str, message: str) -> None:
-    path = write(operation, MEASURED, params="{some: 1, text: x}")
-    with pytest.raises(WorkloadError) as raised:
-        read(path)
-    assert str(raised.value).startswith(f"{path}: ")
-    assert message.replace("{folder}", str(path.parent)) in str(raised.value)
