@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import uvloop
 
-from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.certificates import CertificateAuthority, KeyPair
 from kscheduler.testing.controlplane.kubeconfig import Credentials, write_kubeconfig
 from kscheduler.testing.controlplane.ports import free_port
 from tests.support.faultproxy.connection import Connection, Side, Stream
@@ -115,6 +115,7 @@ class FaultProxy:
         name: str = "fault-proxy",
         backends: int = 1,
         seed: int = 0,  # of shares and jitter
+        client: KeyPair | None = None,  # shown to the apiserver for all who come: certificates do not pass a proxy
     ) -> None:
         address = urllib.parse.urlsplit(upstream)
         self.upstream = (address.hostname or "", address.port or 443)
@@ -138,6 +139,8 @@ class FaultProxy:
         self.server_tls.set_alpn_protocols(["http/1.1"])
         self.client_tls = ssl.create_default_context(cafile=str(authority.path))
         self.client_tls.set_alpn_protocols(["http/1.1"])
+        if client is not None:
+            self.client_tls.load_cert_chain(client.public, client.key)
         self._loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
 
