@@ -14,6 +14,11 @@ FAULTS ?=
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
+# With CHANGED=1 only the modules that the change can break: there may be none, or none with the marker (exit code 5).
+CHANGED ?=
+run_changed = tests=$$($(BIN)/python -m tests.support.changed) || exit 1; test -z "$$tests" || $(PYTEST) $(1) $$tests || test $$? -eq 5
+run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
+
 # Without it every process compiles its modules again, and pytest rewrites the assertions of 500 modules: 10 s.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -68,15 +73,15 @@ wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 
 
 # The same order of sets in each run; a hunt draws it.
 test test-fast: export PYTHONHASHSEED := 0
-test: dev ## everything: checks, unit tests, and tests on a real control plane (needs Go); WORKERS=2 tests at a time
+test: dev ## everything: checks, unit tests, tests on a real control plane (needs Go); CHANGED=1: what a change can break; WORKERS=2
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check
-	$(PYTEST)
+	$(call run_tests)
 
 hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
-test-fast: dev ## the unit tests alone
-	$(PYTEST) -m "not slow and not controlplane"
+test-fast: dev ## the unit tests alone; CHANGED=1 as for test
+	$(call run_tests,-m "not slow and not controlplane")
 
 check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
 
@@ -108,7 +113,7 @@ profile: dev ## flame graph, event-loop lag and allocations under load, into bui
 	$(BIN)/python -m perf.profile
 
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
-	$(BIN)/python -m tests.controlplane.harness
+	$(BIN)/python -m kscheduler.testing.controlplane
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
 

@@ -15,22 +15,3 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since the Unix epoch, for what other programs read (Lease, Events, conditions). May jump."""
         ...
-
-
-class ManualClock:
-    """A clock that moves only when told to: for tests of the core."""
-
-    def __init__(self, now: float = 0.0, epoch: float = 1_700_000_000.0) -> None:
-        self._now = now
-        self._epoch = epoch
-
-    def now(self) -> float:
-        return self._now
-
-    def wall(self) -> float:
-        return self._epoch + self._now
-
-    def advance(self, seconds: float) -> None:
-        if seconds < 0:
-            raise ValueError(f"a clock advances by zero seconds or more, not {seconds}")
-        self._now += seconds

@@ -31,7 +31,7 @@ from kscheduler.client.informer import Informer
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.errors import APIError
-from tests.controlplane.harness import ControlPlane, Process
+from kscheduler.testing.controlplane import ControlPlane, Process
 
 NAME = "bare client"
 AT_ONCE = 64  # as kscheduler does by default

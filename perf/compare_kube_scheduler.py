@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from kscheduler.testing.controlplane import ControlPlane, HarnessError, KubeScheduler
+from kscheduler.testing.controlplane.kscheduler import KScheduler
 from perf.bare_client import NAME as BARE
 from perf.bare_client import BareClient
 from perf.control_plane_run import Load, Peer, Result, measure
 from perf.pairs import OURS, THEIRS, Measure, table
 from perf.pod_shapes import SHAPES
-from tests.controlplane.harness import ControlPlane, HarnessError, KubeScheduler
-from tests.controlplane.harness.kscheduler import KScheduler
 
 MEASURES: tuple[Measure[Result], ...] = (
     Measure("pods/s", lambda result: result.pods_per_s, True),

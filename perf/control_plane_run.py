@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kscheduler.testing.controlplane import ApiserverOptions, BindWatch, ControlPlane, Process, verify
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.load import create, nodes, pods
 from perf.pod_shapes import SHAPES, zoned_nodes
-from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, Process, verify
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.load import create, nodes, pods
 
 MEBIBYTE = 1024 * 1024
 

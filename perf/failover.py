@@ -18,10 +18,10 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane, verify
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import create, nodes, pods
-from tests.controlplane.harness.replica_pod import ReplicaPod
+from kscheduler.testing.controlplane import ApiserverOptions, BindWatch, ControlPlane, verify
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import create, nodes, pods
+from kscheduler.testing.controlplane.replica_pod import ReplicaPod
 
 TIMEOUT_S = 300.0
 PODS_IN = "default"  # the namespace of the pods that are placed

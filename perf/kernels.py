@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from kscheduler.testing.kernels import load_compiled, reference
 from perf.placements import CALL, GIB, MAX_BYTES, new_table, thread_gains
-from tests.fast.implementations import load_compiled, reference
 
 SIZES = (5_000, 100_000, 1_000_000)
 TWIN_ROWS = 5_000

@@ -29,12 +29,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tests.controlplane.harness import BindWatch, ControlPlane, verify
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import create, nodes, pods
-from tests.controlplane.harness.load_exporter import SERIES, LoadExporter
-from tests.controlplane.harness.prometheus import Prometheus
-from tests.controlplane.harness.workload import node
+from kscheduler.testing.controlplane import BindWatch, ControlPlane, verify
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import create, nodes, pods
+from kscheduler.testing.controlplane.load_exporter import SERIES, LoadExporter
+from kscheduler.testing.controlplane.prometheus import Prometheus
+from kscheduler.testing.controlplane.workload import node
 
 CORES = 32
 MAX_AGE_S = 1.0

@@ -5,8 +5,8 @@ Each kind is a list of templates that take turns.
 
 from __future__ import annotations
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import Object
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES = 10

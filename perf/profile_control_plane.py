@@ -6,12 +6,12 @@ import math
 import re
 import time
 
+from kscheduler.testing.controlplane import ApiserverOptions, BindWatch, ControlPlane
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import create, nodes, pods
 from perf.profile import Lag, Plan, Profile
 from perf.profile_sampler import PySpy
 from perf.profile_stacks import parse
-from tests.controlplane.harness import ApiserverOptions, BindWatch, ControlPlane
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import create, nodes, pods
 
 TIMEOUT_S = 600.0
 _BUCKET = re.compile(r'^kscheduler_event_loop_lag_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.workload import node
 from perf.control_plane_run import Load, measure
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.workload import node
 
 if TYPE_CHECKING:
     from perf.wasm_policies import Form

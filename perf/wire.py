@@ -36,8 +36,8 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.client.wire import LineDecoder
 from kscheduler.errors import APIError
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
 from perf import wire_events
-from tests.client.certificates import Authority
 
 OBJECTS = 500  # the events of a kind are about so many
 
@@ -82,8 +82,8 @@ class Stopwatch:
 def running_server(*options: str) -> Iterator[Endpoint]:
     """The server in a process of its own, and how to reach it."""
     with tempfile.TemporaryDirectory() as directory:
-        authority = Authority()
-        authority.issue(Path(directory), "server")
+        authority = CertificateAuthority(Path(directory))
+        authority.server("server")
         command = [sys.executable, "-m", "perf.wire_server", directory, *options]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -91,8 +91,7 @@ def running_server(*options: str) -> Iterator[Endpoint]:
             if "--plain" in options:
                 yield Endpoint(f"http://127.0.0.1:{port}", None)
             else:
-                context = ssl.create_default_context(cadata=authority.pem)
-                context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+                context = ssl.create_default_context(cafile=authority.path)
                 context.set_alpn_protocols(["http/1.1"])
                 yield Endpoint(f"https://127.0.0.1:{port}", context)
             process.communicate()

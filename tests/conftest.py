@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler.observability import logs
-from tests.order import LongestFirst
-from tests.seeds import load_hypothesis_profile
-from tests.skips import SkipRule
+from tests.support.order import LongestFirst
+from tests.support.seeds import load_hypothesis_profile
+from tests.support.skips import SkipRule
 
 load_hypothesis_profile()
 

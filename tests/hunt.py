@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tests.seeds import HUNTED, KEPT
+from tests.support.seeds import HUNTED, KEPT
 
 SEARCHES = "search or hypothesis"  # markers; Hypothesis sets its own
 # As many processes as `make test` has; a file that ends its process by a crash does not begin again in another.
@@ -29,7 +29,7 @@ FAILED = 1  # pytest's exit code for tests that failed
 
 def run_pass(seed: int) -> bool:
     """Whether all searches passed. RuntimeError if they could not be run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.progress", *SIDE_BY_SIDE, *NO_RESTART]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.progress", *SIDE_BY_SIDE, *NO_RESTART]
     command += ["-m", SEARCHES, f"--hypothesis-seed={seed}"]
     environment = {**os.environ, HUNTED: str(seed), "PYTHONHASHSEED": str(seed % (1 << 32))}
     code = subprocess.run(command, env=environment, check=False).returncode

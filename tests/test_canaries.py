@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.clock import ManualClock
 from kscheduler.command.cli import main
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import decode_config, parse_config
@@ -35,8 +34,9 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
-from tests.canaries import Canaries, planted, replaced_one_by_one, structs_below, text_fields, web_server
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.canaries import Canaries, planted, replaced_one_by_one, structs_below, text_fields, web_server
+from tests.support.clocks import ManualClock
+from tests.support.world import World, in_virtual_time
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 pytestmark = pytest.mark.usefixtures("logging_restored")

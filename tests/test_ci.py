@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.controlplane.harness.binaries import kubernetes_version
+from kscheduler.testing.controlplane.binaries import kubernetes_version
 
 ROOT = Path(__file__).parents[1]
 STAGING = re.compile(r"^\s*(k8s\.io/\S+) v0\.(\S+)$", re.MULTILINE)  # v0.36.3 is that of Kubernetes v1.36.3

@@ -22,7 +22,6 @@ from kscheduler.client.protocol import METRIC_POLICIES, NODES, POD_DOCUMENTS, PO
 from kscheduler.client.reviews import User
 from kscheduler.client.transport import status_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
-from kscheduler.clock import ManualClock
 from kscheduler.config.metric_policy import Endpoint as MetricEndpoint
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import APIError, DecodeError, PluginError
@@ -39,6 +38,7 @@ from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.extension.results import normalized_scores
 from kscheduler.watch.pod_documents import PodDocuments
+from tests.support.clocks import ManualClock
 
 OURS = (APIError, DecodeError, PluginError, SourceError, WatchError, GuestFault)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 import kscheduler
+from tests.support.imports import imported_by_cython
 
 _ROOT = Path(kscheduler.__file__).parent
 _FILES = sorted(path for suffix in ("*.pyx", "*.pxd", "*.pxi") for path in _ROOT.rglob(suffix))
@@ -19,16 +19,6 @@ _OTHERS = {
     _ROOT / "wasm" / "wasmer" / "calls.pyx": _CALLS,
     _ROOT / "wasm" / "wasmer" / "instrumentation.pyx": {"kscheduler.wasm.engine"},
 }
-# "from X import", "from X cimport", "import X, Y", "cimport X"
-_IMPORT = re.compile(r"^\s*(?:from\s+(?P<source>[\w.]+)\s+c?import\b|c?import\s+(?P<names>[^#\n]+))", re.M)
-
-
-def imported_modules(text: str) -> list[str]:
-    found: list[str] = []
-    for match in _IMPORT.finditer(text):
-        names = match["source"] or match["names"]
-        found += [name.split()[0] for name in names.split(",")]
-    return found
 
 
 def test_there_are_cython_files_to_check() -> None:
@@ -42,7 +32,7 @@ def test_kernels_import_nothing_of_kscheduler(path: Path) -> None:
     )
     outside = [
         name
-        for name in imported_modules(path.read_text(encoding="utf-8"))
+        for name in imported_by_cython(path.read_text(encoding="utf-8"))
         if name.startswith(".") or (name.split(".")[0] == "kscheduler" and not name.startswith("kscheduler._fast."))
         if name not in _OTHERS.get(path, ())
     ]
@@ -51,4 +41,4 @@ def test_kernels_import_nothing_of_kscheduler(path: Path) -> None:
 
 def test_every_form_of_import_is_seen() -> None:
     text = "from kscheduler.api cimport x\ncimport kscheduler.cache as c, libc\nimport os\n  from .columns import y\n"
-    assert imported_modules(text) == ["kscheduler.api", "kscheduler.cache", "libc", "os", ".columns"]
+    assert imported_by_cython(text) == ["kscheduler.api", "kscheduler.cache", "libc", "os", ".columns"]

@@ -21,7 +21,7 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 EXTENDER = HEAD + 'extenders: [{urlPrefix: "127.0.0.1:8888", filterVerb: filter}]\n'

@@ -11,7 +11,6 @@ import pytest
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import PODS
-from kscheduler.clock import ManualClock
 from kscheduler.command.cli import main
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
 from kscheduler.config.types import Extender
@@ -25,7 +24,8 @@ from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.wasm.loading.download import download
 from kscheduler.wasm.loading.fetch import Fetcher
 from kscheduler.wasm.loading.source import HTTPSource, SourceError
-from tests.canaries import RAW, Canaries, WebServer, web_server
+from tests.support.canaries import RAW, Canaries, WebServer, web_server
+from tests.support.clocks import ManualClock
 
 Ask = Callable[[str, Canaries, Path], Awaitable[str]]  # an address, ... -> all that the client says of it
 

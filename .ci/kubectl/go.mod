@@ -1,4 +1,4 @@
-// kubectl at the release of Kubernetes that tests/controlplane/go names.
+// kubectl at the release of Kubernetes that kscheduler/testing/controlplane/go names.
 module kscheduler.ci/kubectl
 
 go 1.26.0

@@ -122,7 +122,6 @@ class LeaderElector:
         # Whether the process of this identity has provably ended: its Lease need not run out. None: nobody can know.
         self.has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None
         self.last_renew = clock.now()  # monotonic time of the last success, or of our start
-        self.slow_path_count = 0  # renewals that needed a read first (leader_election_slowpath_total)
 
     # --- what others ask ----------------------------------------------------------------------------------------
 
@@ -136,10 +135,6 @@ class LeaderElector:
     def leader_identity(self) -> str:
         """The holder last seen; "" when there is none, or none was seen."""
         return self._spec.holder_identity or ""
-
-    def healthy(self, tolerance_s: float = 20.0) -> bool:
-        """False for a leader that has outlived its Lease by `tolerance_s`: kube-scheduler's healthz watchdog."""
-        return not self._leading or self._clock.now() - self.last_renew <= self._config.lease_duration_s + tolerance_s
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -274,10 +269,8 @@ class LeaderElector:
         """Raises APIError when the apiserver cannot say; False when it says no."""
         start = self._clock.now()
         # 1. The holder writes without reading: nobody else may have written.
-        if self._is_holder() and start < self._expiry():
-            if await self._renew_fast(start):
-                return True
-            self.slow_path_count += 1
+        if self._is_holder() and start < self._expiry() and await self._renew_fast(start):
+            return True
         # 2. Read, or create.
         try:
             lease = await self._client.get_lease(self._config.namespace, self._config.name)

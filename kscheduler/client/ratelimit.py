@@ -62,10 +62,6 @@ class RateLimiter:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def unlimited(self) -> bool:
-        return self._qps < 0
-
-    @property
     def waiting(self) -> int:
         """Requests held back now (those given up meanwhile included until their turn comes)."""
         return len(self._waiting)

@@ -124,7 +124,6 @@ class EventRecorder:
         self._last_name_ns = 0
         self.dropped = 0  # occurrences lost because the queue was full
         self.failed = 0  # Events given up after the last attempt
-        self.sent = 0
 
     @property
     def queued(self) -> int:
@@ -322,7 +321,6 @@ class EventRecorder:
                 self._give_up(series, error)
             return error
         else:
-            self.sent += 1
             series.failures = 0
             series.keep_until = 0.0
             return None

@@ -116,10 +116,6 @@ class Slots:
         """Requests under way that do not count any more."""
         return sum(self._overdue)
 
-    @property
-    def is_paused(self) -> bool:
-        return self._resume is not None
-
     def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
         """Take a slot if one is free and nobody of this kind waits for it. `waited_s` as for `take`."""
         return not self._waiting[priority] and self._take(priority, asyncio.get_running_loop().time() - waited_s)

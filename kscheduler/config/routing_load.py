@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kscheduler.config.decode import aggregate, decode, describe
-from kscheduler.config.document import parse_document, read_document
+from kscheduler.config.document import read_document
 from kscheduler.config.routing import API_VERSION, KIND, RoutingConfig
 from kscheduler.config.routing_validation import validate_plans_b, validate_routing
 from kscheduler.config.types import Profile
@@ -19,13 +19,6 @@ def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> Routin
     ConfigError names the file and every fault.
     """
     return _checked(read_document(path), path, profiles)
-
-
-def parse_routing(
-    text: str, profiles: Sequence[Profile] | None = None, source: str = "routing configuration"
-) -> RoutingConfig:
-    """As `load_routing`, from text."""
-    return _checked(parse_document(text.encode(), source), source, profiles)
 
 
 def _checked(document: dict[str, Any], source: str, profiles: Sequence[Profile] | None) -> RoutingConfig:

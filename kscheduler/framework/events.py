@@ -118,11 +118,9 @@ BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF_QUEUE = "PopFromBackoffQ"
 
 ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD)
-ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE)
 ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
 UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.ADD)
 UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.UPDATE)
-UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.DELETE)
 NODE_ADD = ClusterEvent(EventResource.NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")

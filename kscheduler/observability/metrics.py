@@ -50,9 +50,6 @@ class Gauge:
     def inc(self, amount: float = 1) -> None:
         self.value += amount
 
-    def dec(self, amount: float = 1) -> None:
-        self.value -= amount
-
 
 class Histogram:
     """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""

@@ -494,10 +494,6 @@ class SchedulingQueue:
         """Pods in all pools, without those in flight."""
         return len(self._pods)
 
-    def contains(self, uid: str) -> bool:
-        """Is the pod in a pool? Pods in flight are in none."""
-        return uid in self._pods
-
     def get(self, uid: str) -> QueuedPodInfo | None:
         return self._pods.get(uid)
 
@@ -520,10 +516,6 @@ class SchedulingQueue:
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """All pods in pools: active, backing off, unschedulable, gated; within a pool in no particular order."""
         return chain(self._active, self._backoff, self._unschedulable)
-
-    def in_flight_pods(self) -> Iterator[QueuedPodInfo]:
-        """Pods that were popped and are not back, longest first."""
-        return iter(self._in_flight)
 
     def in_flight_events(self) -> Counter[str]:
         """Event label -> events kept for pods in flight."""

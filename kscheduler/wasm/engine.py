@@ -251,13 +251,3 @@ class Engine(Protocol):
     def load(self, serialized: bytes) -> Module:
         """Load a result of `serialize`. It is native code: only pass bytes that kscheduler wrote, checked by digest."""
         ...
-
-
-def required_function(exports: Mapping[str, ExternType], name: str, params: str, results: str) -> None:
-    """Raise GuestFault if a module's export is missing or has another type. Called once, at load."""
-    wanted = FuncType(params, results)
-    found = exports.get(name)
-    if found is None:
-        raise GuestFault(FaultKind.BAD_MODULE, f"the guest exports no function {name}: expected {wanted}")
-    if found != wanted:
-        raise GuestFault(FaultKind.BAD_MODULE, f"the guest's export {name} is {found}: expected {wanted}")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from kscheduler.testing.controlplane import HarnessError
 from perf.ratios import ratios_of, write_ratios
 from perf.result_table import whole_table
 from perf.workloads.comparison import Comparison, compare, now, results_of, write_all
@@ -25,7 +26,6 @@ from perf.workloads.execution import TIMEOUT_S
 from perf.workloads.faults import WorkloadError
 from perf.workloads.suite import Plan, Suite
 from perf.workloads.targets import ALL_TARGETS, TARGETS, Run, runner
-from tests.controlplane.harness import HarnessError
 
 INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
 SHOWN_PROBLEMS = 10

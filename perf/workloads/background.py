@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from kscheduler.testing.controlplane import HarnessError, RequestFailed
 from perf.workloads.object_template import Object
 from perf.workloads.operations import Churn
 from perf.workloads.site import Connection
-from tests.controlplane.harness import HarnessError, RequestFailed
 
 
 class Background:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from collections.abc import Collection as Group
 from dataclasses import dataclass, field
 
+from kscheduler.testing.controlplane import HarnessError
+from kscheduler.testing.controlplane.load import Created
 from perf.workloads.site import Site
 from perf.workloads.throughput import samples, summary
-from tests.controlplane.harness import HarnessError
-from tests.controlplane.harness.load import Created
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kscheduler.testing.controlplane import HarnessError
 from perf.ratio_plot import to_svg
 from perf.ratios import BARE, OURS, THEIRS, ratios_of, write_ratios
 from perf.result_table import ratio_table
@@ -22,7 +23,6 @@ from perf.results import Data, Facts, Record, Results, write
 from perf.workloads.execution import Outcome
 from perf.workloads.suite import Plan
 from perf.workloads.targets import Run
-from tests.controlplane.harness import HarnessError
 
 MEBIBYTE = 1024 * 1024
 HALF = "half of the peak"

@@ -12,6 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
+from kscheduler.testing.controlplane.api import KeptApi
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import Batch, Created, create
 from perf.bare_client import BareClient
 from perf.control_plane_run import Peer
 from perf.workloads.audit_tail import AuditTail
@@ -19,10 +23,6 @@ from perf.workloads.object_template import Object
 from perf.workloads.pod_log import PodLog
 from perf.workloads.site import Usage
 from perf.workloads.suite import Plan
-from tests.controlplane.harness import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
-from tests.controlplane.harness.api import KeptApi
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import Batch, Created, create
 
 # Pods say their priority themselves, which the admission of PriorityClasses would refuse; claims come bound to their
 # volumes, which nobody protects; in-tree volumes have no cloud to be labelled by.

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from kscheduler.testing.controlplane import HarnessError, RequestFailed
+from kscheduler.testing.controlplane.load import Batch, Created
 from perf.workloads.embedded_cluster import Reply, Request
 from perf.workloads.object_template import Object
 from perf.workloads.pod_log import PodLog
 from perf.workloads.site import Usage
 from perf.workloads.suite import Plan
-from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.load import Batch, Created
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ANSWER_TIMEOUT_S = 600.0

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from kscheduler.testing.controlplane import HarnessError, RequestFailed, workload
+from kscheduler.testing.controlplane.load import Batch, Created
 from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.collection import Collected, Collection
 from perf.workloads.judge import Ledger, judge
@@ -34,8 +36,6 @@ from perf.workloads.operations import (
 )
 from perf.workloads.site import Site
 from perf.workloads.suite import Plan, seconds
-from tests.controlplane.harness import HarnessError, RequestFailed, workload
-from tests.controlplane.harness.load import Batch, Created
 
 TIMEOUT_S = 600.0  # scheduler_perf's: what is not bound by then is a failure
 ATTEMPT_POLL_S = 1.0

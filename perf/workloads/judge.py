@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.verify import overcommitted, wrong_events
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.verify import overcommitted, wrong_events
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from tests.controlplane.harness import HarnessError
+from kscheduler.testing.controlplane import HarnessError
 
 LOOK_PERIOD_S = 0.05  # how often those who wait look again
 CHECK_PERIOD_S = 1.0  # and how often they ask whether it can still come

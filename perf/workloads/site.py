@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
+from kscheduler.testing.controlplane.load import Batch, Created
 from perf.workloads.object_template import Object
 from perf.workloads.pod_log import PodLog
 from perf.workloads.suite import Plan
-from tests.controlplane.harness.load import Batch, Created
 
 
 class Connection(Protocol):
-    """Requests of one thread, as `harness.api.Api` has them; a refusal is a RequestFailed."""
+    """Requests of one thread, as `kscheduler.testing.controlplane.api.Api` has them; a refusal is a RequestFailed."""
 
     def get(self, path: str) -> Any: ...
 

@@ -16,14 +16,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kscheduler.testing.controlplane import ApiserverOptions, Binaries, ControlPlane
+from kscheduler.testing.controlplane.patience import eventually
 from tests.campaign import judge
+from tests.campaign.history import STORED_AS_JSON, History
 from tests.campaign.judge import Pause, Violation
 from tests.campaign.load import IMPOSSIBLE, NAMESPACE, Load
 from tests.campaign.plan import Planned, plan
 from tests.campaign.replicas import End, Replica, build_clock
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane
-from tests.controlplane.harness.faultproxy import FaultProxy
-from tests.controlplane.harness.history import STORED_AS_JSON, History
+from tests.support.faultproxy import FaultProxy
 
 LOGS = Path("build/campaign")
 REPLICAS = 2
@@ -122,7 +123,7 @@ def run(
         load = Load(control_plane, history, seed)
         ends.callback(load.close)
         load.start()
-        _until_bound(history, 20)
+        eventually(lambda: _bound(history) >= 20, "20 pods are bound", state=lambda: _bound(history))
         return _Campaign(seed, control_plane, history, replicas, load, lease_s).run(
             plan(seed, duration_s, per_minute, REPLICAS, kinds)
         )
@@ -375,9 +376,8 @@ def _leader_at(leaders: Sequence[tuple[float, str]], at_unix_s: float) -> str:
     return next((user for began_s, user in reversed(leaders) if began_s <= at_unix_s), "")
 
 
-def _until_bound(history: History, count: int) -> None:
-    while sum(1 for pod in history.current("pod").values() if pod["spec"].get("nodeName")) < count:
-        time.sleep(SETTLE_POLL_S)
+def _bound(history: History) -> int:
+    return sum("nodeName" in pod["spec"] for pod in history.current("pod").values())
 
 
 def write(report: Report, directory: Path) -> Path:

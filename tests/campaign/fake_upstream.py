@@ -8,7 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
-from tests.controlplane.harness.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
 
 ANSWER = b'{"kind":"Status","status":"Success"}'
 

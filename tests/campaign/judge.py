@@ -1,7 +1,8 @@
 """The outside judge: reads etcd's revisions and the apiserver's audit log, and shares no code with the scheduler.
 
-It counts for itself, as `harness/verify.py` does. What happened to a node behind the schedulers' back (it shrank, was
-created again, or somebody else put a pod onto it) counts against them only after `KNOWN_AFTER_S`.
+It counts for itself, as `kscheduler/testing/controlplane/verify.py` does. What happened to a node behind the
+schedulers' back (it shrank, was created again, or somebody else put a pod onto it) counts against them only after
+`KNOWN_AFTER_S`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tests.controlplane.harness.history import Change
-from tests.controlplane.harness.verify import Amounts, amounts, pod_request
+from kscheduler.testing.controlplane.verify import Amounts, amounts, pod_request
+from tests.campaign.history import Change
 
 KNOWN_AFTER_S = 30.0
 WOKEN_S = 5.0  # a leader that was stopped beyond its lease may send what it was about to send

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from tests.controlplane.harness import ControlPlane, RequestFailed, workload
-from tests.controlplane.harness.api import KeptApi
-from tests.controlplane.harness.history import History
-from tests.controlplane.harness.verify import amounts, pod_request
+from kscheduler.testing.controlplane import ControlPlane, RequestFailed, workload
+from kscheduler.testing.controlplane.api import KeptApi
+from kscheduler.testing.controlplane.verify import amounts, pod_request
+from tests.campaign.history import History
 
 NODES = 16
 ZONES = 4

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.controlplane.harness.faultproxy import (
+from tests.support.faultproxy import (
     Answer,
     Cut,
     Drip,
@@ -19,7 +19,7 @@ from tests.controlplane.harness.faultproxy import (
     Reset,
     Silent,
 )
-from tests.controlplane.harness.faultproxy.faults import GarbleKind
+from tests.support.faultproxy.faults import GarbleKind
 
 BINDING = "pods/binding"
 GARBLES: tuple[GarbleKind, ...] = (

@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.faultproxy import FaultProxy
-from tests.controlplane.harness.faults import MissingTool
-from tests.controlplane.harness.kscheduler import KScheduler
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.faults import MissingTool
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from tests.support.faultproxy import FaultProxy
 
 RESTART_AFTER_S = 0.5
 POLL_S = 0.02

@@ -10,13 +10,13 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.patience import eventually
 from tests.campaign.fake_upstream import ANSWER, FakeUpstream
-from tests.controlplane.harness.certificates import CertificateAuthority
-from tests.controlplane.harness.faultproxy import (
+from tests.support.faultproxy import (
     Answer,
     Cut,
     Drip,
@@ -30,7 +30,7 @@ from tests.controlplane.harness.faultproxy import (
     Reset,
     Silent,
 )
-from tests.controlplane.harness.faultproxy.http1 import Target, target_of
+from tests.support.faultproxy.http1 import Target, target_of
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -195,7 +195,7 @@ def test_a_share_of_the_requests_is_hit(proxy: FaultProxy, client: Client) -> No
     assert 0 < statuses.count(500) < 64
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 429, 500, 503, 504])
+@pytest.mark.parametrize("status", [403, 409, 429, 500])
 @pytest.mark.parametrize("arrived", [False, True])
 def test_an_error_is_answered_whether_or_not_the_request_arrived(
     proxy: FaultProxy, client: Client, upstream: FakeUpstream, status: int, arrived: bool
@@ -244,11 +244,9 @@ def test_a_delayed_request_arrives_although_its_client_has_hung_up(
 ) -> None:
     with proxy.add(Latency(seconds=0.05)):
         client.connection.request("POST", BINDING)
-        while not proxy.journal:
-            pass
+        eventually(lambda: proxy.journal)
         client.connection.close()
-        while not upstream.arrived:
-            pass
+        eventually(lambda: upstream.arrived)
     assert upstream.arrived == [("POST", BINDING)]
 
 
@@ -324,13 +322,6 @@ def test_a_garbled_watch_gets_a_bad_line_and_spoilt_events_and_goes_on(
     assert response.readline() == EVENT
 
 
-def test_invalid_utf8_is_what_it_says() -> None:
-    fault = Garble(kind="invalid_utf8")
-    for line in (fault.line(), fault.spoil(EVENT)):
-        with pytest.raises(UnicodeDecodeError):
-            line.decode()
-
-
 @pytest.mark.parametrize(("kind", "code"), [("error", 500), ("gone", 410)])
 def test_an_error_event_ends_the_watch(proxy: FaultProxy, client: Client, kind: str, code: int) -> None:
     response = client.watch(PODS)
@@ -378,8 +369,7 @@ def test_a_silent_connection_is_accepted_and_never_answered(proxy: FaultProxy) -
     address = ("127.0.0.1", int(proxy.url.rpartition(":")[2]))
     with proxy.add(Silent()) as fault, socket.create_connection(address) as sock:
         sock.sendall(b"\x16\x03\x01")
-        while not fault.hits:
-            pass
+        eventually(lambda: fault.hits)
         assert not select.select([sock], [], [], 0)[0]
 
 
@@ -392,16 +382,6 @@ def test_old_connections_may_be_dead_while_new_ones_work(
         assert is_broken(client)
         assert fresh.ask("GET", PODS)[0] == 200
     fresh.close()
-
-
-def test_a_kubeconfig_leads_through_the_proxy(proxy: FaultProxy, tmp_path: Path) -> None:
-    text = proxy.kubeconfig(tmp_path / "kubeconfig", "secret").read_text()
-    assert proxy.url in text
-    assert "secret" in text
-
-
-def test_a_fault_says_what_it_is() -> None:
-    assert str(Freeze(resource="pods")) == "Freeze(resource='pods')"
 
 
 @pytest.mark.parametrize("clients", [1, 3, 8])

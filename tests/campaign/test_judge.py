@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.campaign import judge
+from tests.campaign.history import Change
 from tests.campaign.judge import BindRequest
-from tests.controlplane.harness.history import Change
 
 Object = dict[str, Any]
 

@@ -16,6 +16,10 @@ from typing import Any
 
 from aiohttp import web
 
+from kscheduler.client.protocol import Binding
+
+BINDING = Binding("default", "web-1", "uid-1", "node-7")
+
 
 @dataclass
 class Fault:

@@ -24,12 +24,11 @@ from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import make_pod
-from tests.client.certificates import Authority
+from kscheduler.testing.controlplane.patience import until
 from tests.client.fake_apiserver import FakeAPIServer, pod
-from tests.client.test_kube import CLOCK
-from tests.client.test_protobuf import decode, unwrap
-from tests.client.test_tls import write_kubeconfig
-from tests.controlplane.harness.patience import until
+from tests.client.protobuf import decode, unwrap
+from tests.support.certificates import Authority, write_kubeconfig
+from tests.support.clocks import CLOCK
 
 LONG_S = 10.0
 

@@ -22,10 +22,10 @@ from kscheduler.client.credentials import (
     in_cluster,
     load_credentials,
 )
-from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
+from tests.support.clocks import ManualClock
 
 CLOCK = ManualClock()
 

@@ -29,7 +29,8 @@ from kscheduler.client.transport import NoObserver, OnAnswer, Transport, status_
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.client.fake_apiserver import pod
-from tests.client.test_protobuf import decode, unwrap
+from tests.client.protobuf import decode, unwrap
+from tests.support.waits import until
 
 ANSWER_S = 0.005
 HANGS_S = 1e9  # longer than any timeout
@@ -157,8 +158,7 @@ class Bench:
     async def submit(self, names: list[str]) -> None:
         """Each when the lane has room, as decisions are made."""
         for name in names:
-            while not self.lane.has_room:  # noqa: ASYNC110 -- virtual time
-                await asyncio.sleep(0.01)
+            await until(lambda: self.lane.has_room, within_s=3600.0)
             self.lane.submit(Binding("default", name, f"uid-{name}", f"node-of-{name}"), self._noting(name))
 
     def _noting(self, name: str) -> Callable[[APIError | None], None]:

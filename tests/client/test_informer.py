@@ -24,35 +24,10 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from tests.support.clocks import ManualClock
+from tests.support.recorder import Recorder
 
 T = TypeVar("T")
-
-
-class Recorder:
-    """A handler that writes down what it is told, and checks that it makes sense."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.known: dict[str, str] = {}  # key -> version
-        self.problems: list[str] = []  # an informer swallows what a handler raises
-
-    def on_add(self, obj: Any) -> None:
-        self._expect(obj.key not in self.known, f"{obj.key} added twice")
-        self.known[obj.key] = obj.metadata.resource_version
-        self.calls.append(f"add {obj.key}")
-
-    def on_update(self, old: Any, new: Any) -> None:
-        self._expect(self.known.get(old.key) == old.metadata.resource_version, f"{old.key}: not the old one")
-        self.known[new.key] = new.metadata.resource_version
-        self.calls.append(f"update {new.key}")
-
-    def on_delete(self, obj: Any) -> None:
-        self._expect(self.known.pop(obj.key, "") == obj.metadata.resource_version, f"{obj.key}: not the last one")
-        self.calls.append(f"delete {obj.key}")
-
-    def _expect(self, condition: bool, problem: str) -> None:
-        if not condition:
-            self.problems.append(problem)
 
 
 class World:
@@ -662,23 +637,12 @@ class SlowHandler(Recorder):
 
     def on_add(self, obj: Any) -> None:
         super().on_add(obj)
-        self._clock.time += 0.0004
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def wall(self) -> float:
-        return self.time
+        self._clock.advance(0.0004)
 
 
 def test_others_get_a_turn_while_a_page_is_handled() -> None:
     async def main() -> None:
-        clock = HandClock()
+        clock = ManualClock()
         pages: list[Page[Any] | APIError] = [Page([pod_at(5, f"p{i}") for i in range(100)], "5", "")]
         handler = SlowHandler(clock)
         informer = Informer(ScriptedClient(pages, []), PODS, handler, clock=clock, rng=random.Random(0))  # type: ignore[arg-type]

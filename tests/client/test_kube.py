@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,41 +15,13 @@ from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodConditi
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, status_patch_body
-from kscheduler.client.protocol import (
-    PODS,
-    UNFINISHED_PODS,
-    Binding,
-    Event,
-    EventType,
-    Page,
-    PodStatusPatch,
-    WatchEvent,
-)
+from kscheduler.client.protocol import PODS, UNFINISHED_PODS, Event, EventType, Page, PodStatusPatch, WatchEvent
 from kscheduler.client.reviews import AccessReview, User
-from kscheduler.errors import (
-    APIError,
-    Conflict,
-    Forbidden,
-    Gone,
-    NotFound,
-    TooManyRequests,
-    Unreachable,
-)
-from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
-from tests.client.test_protobuf import decode
-from tests.controlplane.harness.patience import ended
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
-
-
-CLOCK = RealClock()
-BINDING = Binding("default", "web-1", "uid-1", "node-7")
+from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+from kscheduler.testing.controlplane.patience import ended
+from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
+from tests.client.protobuf import decode
+from tests.support.clocks import CLOCK
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from kscheduler.client.protocol import PODS
 from kscheduler.client.transport import Transport
 from kscheduler.errors import Gone, Unreachable
 from kscheduler.input.redaction import SecretURL
-from tests.client.certificates import Authority
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
-from tests.client.test_connections import Script, Server
-from tests.client.test_kube import CLOCK
-from tests.client.test_tls import write_kubeconfig
+from tests.client.scripted_server import Script, Server
+from tests.support.certificates import Authority, write_kubeconfig
+from tests.support.clocks import CLOCK
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"

@@ -1,30 +1,14 @@
 from __future__ import annotations
 
-import base64
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.errors import ConfigError, Unreachable
-from tests.client.certificates import Authority
-from tests.client.fake_apiserver import FakeAPIServer
-from tests.client.test_kube import BINDING, CLOCK
-
-
-def write_kubeconfig(directory: Path, server: str, authority: Authority, user: dict[str, Any]) -> str:
-    ca = base64.b64encode(authority.pem.encode()).decode()
-    path = directory / "config"
-    document = {
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": server, "certificate-authority-data": ca}}],
-        "users": [{"name": "x", "user": user}],
-    }
-    path.write_text(yaml.safe_dump(document))
-    return str(path)
+from tests.client.fake_apiserver import BINDING, FakeAPIServer
+from tests.support.certificates import Authority, write_kubeconfig
+from tests.support.clocks import CLOCK
 
 
 async def test_a_client_certificate_beside_the_kubeconfig_is_presented(tmp_path: Path) -> None:

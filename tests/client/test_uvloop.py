@@ -7,8 +7,8 @@ import uvloop
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import PODS
-from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
-from tests.client.test_kube import BINDING, CLOCK
+from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
+from tests.support.clocks import CLOCK
 
 
 def test_list_watch_and_bind_work_on_uvloop() -> None:

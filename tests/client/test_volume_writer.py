@@ -10,9 +10,9 @@ from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.client.volume_writer import VolumeWriter
-from kscheduler.clock import ManualClock
 from kscheduler.errors import Conflict, NotLeading
 from kscheduler.simulator.cluster import Cluster
+from tests.support.clocks import ManualClock
 
 PATCH: dict[str, object] = {"metadata": {"annotations": {"a": "b"}}}
 

@@ -21,8 +21,8 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.command.cli import main
-from tests.controlplane.harness import ports
-from tests.controlplane.harness.patience import Patience, eventually
+from kscheduler.testing.controlplane import ports
+from kscheduler.testing.controlplane.patience import Patience, eventually
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ALONE = HEAD + "leaderElection: {leaderElect: false}\n"

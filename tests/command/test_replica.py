@@ -26,6 +26,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.testing import make_node, make_pod
 from tests.scenarios.judge import Judge
+from tests.support.waits import until
 
 LEASE = "kube-system/kube-scheduler"
 
@@ -117,11 +118,7 @@ class World:
 
     async def until(self, condition: Callable[[], bool], within_s: float = 60.0) -> float:
         """Seconds until the condition held."""
-        started = self.clock.now()
-        while not condition():
-            assert self.clock.now() < started + within_s
-            await asyncio.sleep(0.01)
-        return self.clock.now() - started
+        return await until(condition, within_s)
 
     async def end(self) -> None:
         for process in self.processes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,7 @@ from kscheduler.command.running import connect_reviewers
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
+from tests.support.clocks import RealClock
 
 
 def kubeconfig(directory: Path, name: str, url: str) -> str:

@@ -25,3 +25,9 @@ def refusal(body: str, *, head: str = HEAD) -> str:
     assert source == SOURCE
     assert "\n" not in message
     return message
+
+
+def config_of(args: str, plugin: str = "MetricPolicy") -> str:
+    return f"profiles:\n- pluginConfig:\n  - name: {plugin}\n    args:\n" + textwrap.indent(
+        textwrap.dedent(args), " " * 6
+    )

@@ -13,7 +13,7 @@ from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Endpoint, MetricPolicyArgs, Range
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.input.redaction import SecretURL
-from tests.config.documents import read, refusal
+from tests.config.documents import config_of, read, refusal
 
 ARGS = "profiles[0].pluginConfig[0].args"
 VALID = """
@@ -52,12 +52,6 @@ policies:
 defaultPolicy: gentle
 policyObjects: true
 """
-
-
-def config_of(args: str, plugin: str = "MetricPolicy") -> str:
-    return f"profiles:\n- pluginConfig:\n  - name: {plugin}\n    args:\n" + textwrap.indent(
-        textwrap.dedent(args), " " * 6
-    )
 
 
 def metric_args(args: str) -> MetricPolicyArgs:

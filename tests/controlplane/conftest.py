@@ -1,6 +1,6 @@
 """Fixtures for tests on a real control plane; each test of this folder carries the marker `controlplane`.
 
-Without Go the tests are skipped and say why; in CI they fail instead (tests/skips.py).
+Without Go the tests are skipped and say why; in CI they fail instead (tests/support/skips.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane, ensure
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ApiserverOptions, Binaries, ControlPlane, ensure
+from kscheduler.testing.controlplane.workspace import Workspace
 
 FOLDER = Path(__file__).parent
 

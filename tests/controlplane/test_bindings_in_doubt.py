@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from kscheduler.testing.controlplane import ApiserverOptions, Binaries, ControlPlane
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
+from kscheduler.testing.controlplane.load import create, pods
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.verify import verify
+from kscheduler.testing.controlplane.workload import pod
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.campaign import judge
-from tests.controlplane.harness import ApiserverOptions, Binaries, ControlPlane
-from tests.controlplane.harness.faultproxy import Answer, Exchange, FaultProxy, Hang, Reset
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubescheduler import KubeScheduler
-from tests.controlplane.harness.load import create, pods
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.verify import verify
-from tests.controlplane.harness.workload import pod
-from tests.controlplane.harness.workspace import Workspace
+from tests.support.faultproxy import Answer, Exchange, FaultProxy, Hang, Reset
 
 pytestmark = pytest.mark.slow
 

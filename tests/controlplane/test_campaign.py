@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from kscheduler.testing.controlplane import Binaries
 from tests.campaign.campaign import run
-from tests.controlplane.harness import Binaries
 
 pytestmark = pytest.mark.slow
 

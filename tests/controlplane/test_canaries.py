@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.canaries import MARK, Canaries, web_server
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.process import Process
-from tests.controlplane.harness.workspace import Workspace
-from tests.input.test_wrong_urls import WAYS, is_valid, written
-from tests.wasm.test_hostile import TRAP, batch_guest, scores
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.process import Process
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.input.wrong_urls import WAYS, is_valid, written
+from tests.support.canaries import MARK, Canaries, web_server
+from tests.wasm.hostile_guests import TRAP, batch_guest, scores
 
 PAGES = ("/configz", "/metrics", "/healthz?verbose", "/readyz?verbose")
 METRICS = ("m", "second", "watched", "custom", "external")

@@ -17,11 +17,11 @@ from kscheduler.client.protocol import NODES, PODS, Binding, EventType, PodStatu
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.errors import Conflict, Forbidden, Gone, NotFound, Unreachable
-from tests.client.test_informer import Recorder
-from tests.client.test_kube import CLOCK
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.patience import CEILING_S, ended, until
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.patience import CEILING_S, ended, until
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.support.clocks import CLOCK
+from tests.support.recorder import Recorder
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.harness import BindWatch, ControlPlane, KubeScheduler, verify, workload
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import create, pods
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.scheduler_process import SchedulerProcess
-from tests.seeds import sampled
+from kscheduler.testing.controlplane import BindWatch, ControlPlane, KubeScheduler, verify, workload
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import create, pods
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
+from tests.support.seeds import sampled
 
 PODS = 10_000  # waiting for ours; kube-scheduler, which takes twice as long, has so many in a hunt
 FIRST_SHARE = 0.4  # of them has room on the first large node

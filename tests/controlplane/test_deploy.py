@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane.harness import (
+from kscheduler.testing.controlplane import (
     ApiserverOptions,
     Binaries,
     ControlPlane,
@@ -26,12 +26,11 @@ from tests.controlplane.harness import (
     verify,
     workload,
 )
-from tests.controlplane.harness.kubeconfig import write_kubeconfig
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.test_metric_policies import TAS_CRD, serves_policies
+from kscheduler.testing.controlplane.certificates import KeyPair
+from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.patience import eventually
+from tests.controlplane.policy_kinds import TAS_CRD, serves_policies
 from tests.deploy.audit import AuditLog
-from tests.deploy.lossy_proxy import LossyProxy
 from tests.deploy.manifests import (
     KUSTOMIZATIONS,
     Object,
@@ -44,6 +43,7 @@ from tests.deploy.manifests import (
 from tests.deploy.replica import Replica, is_ours
 from tests.deploy.rules import Right, bound_roles, rights, without
 from tests.deploy.trial import LOST, STUCK, Account, LeaseName, Trial, asked_for
+from tests.support.faultproxy import FaultProxy, Reset
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ class Stage:
         self.api = control_plane.api
         self.audit = AuditLog(control_plane.directory / "audit.log")
         self._ends = ends
-        self._proxy = self._new_proxy(Credentials(control_plane.url, control_plane.authority.path))
+        self._proxy = self._new_proxy()
         self.api.apply(*BASE)
         for index in range(NODES):
             self.api.create("/api/v1/nodes", workload.node(f"node-{index}"))
@@ -83,7 +83,7 @@ class Stage:
     def user(self, name: str) -> Account:
         """A user with a client certificate. Certificates do not pass a proxy, so it has one that shows his."""
         authority = self.control_plane.authority
-        proxy = self._new_proxy(Credentials(self.control_plane.url, authority.path, client=authority.client(name)))
+        proxy = self._new_proxy(authority.client(name))
         return Account(name, self._kubeconfig(Credentials(proxy.url, authority.path)))
 
     def trial(self, name: str, case: Case, *, pods: int = 3) -> Trial:
@@ -112,10 +112,12 @@ class Stage:
         path.write_text(config)
         return f"--config={path}"
 
-    def _new_proxy(self, upstream: Credentials) -> LossyProxy:
-        return self._ends.enter_context(
-            LossyProxy(upstream, self.control_plane.authority.server("proxy"), free_port(), LOST)
-        )
+    def _new_proxy(self, client: KeyPair | None = None) -> FaultProxy:
+        """One that loses the answer to the first binding of each pod LOST."""
+        name, authority = f"proxy-{next(_numbers)}", self.control_plane.authority
+        proxy = self._ends.enter_context(FaultProxy(self.control_plane.url, authority, name=name, client=client))
+        proxy.add(Reset(verb="create", resource="pods/binding", name=LOST, arrived=True, end=1))
+        return proxy
 
     def _kubeconfig(self, credentials: Credentials) -> Path:
         return write_kubeconfig(self._file("kubeconfig"), credentials)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.replica_pod import ReplicaPod
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.replica_pod import ReplicaPod
+from kscheduler.testing.controlplane.workspace import Workspace
 
 LEASE_S = 120  # far longer than the test takes
 LOOKS = 5  # of the standby at a Lease and its holder, a second apart
@@ -69,7 +69,7 @@ def test_the_lease_of_a_pod_that_has_ended_is_taken_at_once(workspace: Workspace
     # 2. Its end is reported: the Lease changes hands while it has still long to run.
     pod.report_end()
     eventually(lambda: holder(workspace) == "second", "the standby takes the Lease")
-    assert datetime.now(timezone.utc) < until
+    assert datetime.now(UTC) < until
     eventually(lambda: "after" in workspace.bindings(), "the standby leads")
 
 
@@ -113,4 +113,4 @@ def test_the_lease_of_a_pod_that_was_deleted_by_force_is_respected_while_its_pro
     already = looks_in_vain()
     eventually(lambda: looks_in_vain() >= already + LOOKS, "the standby looks for the Pod", state=looks_in_vain)
     check_there_is_one_leader()
-    assert datetime.now(timezone.utc) < until
+    assert datetime.now(UTC) < until

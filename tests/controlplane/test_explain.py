@@ -11,34 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import Credentials
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubeconfig import write_kubeconfig
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.workspace import Workspace
-
-PATH = "/debug/kscheduler/explain"
-READER = "kscheduler-explain-reader"
-
-
-def may_explain(workspace: Workspace, account: str) -> str:
-    """The token of a ServiceAccount that may read explanations."""
-    role = {"nonResourceURLs": [PATH], "verbs": ["get"]}
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": workspace.namespace}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
-    workspace.api.apply(
-        {**head, "kind": "ClusterRole", "metadata": {"name": READER}, "rules": [role]},
-        {
-            **head,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": READER},
-            "roleRef": reference,
-            "subjects": [subject],
-        },
-    )
-    return workspace.control_plane.service_account_token(workspace.namespace, account)
+from kscheduler.testing.controlplane import Credentials
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.explain_reader import PATH, may_explain
 
 
 def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:

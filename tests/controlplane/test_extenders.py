@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import ControlPlane, KubeScheduler
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.scheduler_process import SchedulerProcess
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane, KubeScheduler
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.parity.sides import missing_plugins
 
 GPU = "example.com/gpu"

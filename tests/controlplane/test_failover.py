@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import BindWatch, ControlPlane, verify
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import create, nodes, pods
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import BindWatch, ControlPlane, verify
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import create, nodes, pods
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 

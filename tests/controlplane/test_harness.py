@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.harness import (
+from kscheduler.testing.controlplane import (
     Api,
     BindWatch,
     ControlPlane,
@@ -27,11 +27,11 @@ from tests.controlplane.harness import (
     ensure,
     verify,
 )
-from tests.controlplane.harness.binaries import kubernetes_version
-from tests.controlplane.harness.kwok import ANNOTATION
-from tests.controlplane.harness.load import create, nodes, pods
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.binaries import kubernetes_version
+from kscheduler.testing.controlplane.kwok import ANNOTATION
+from kscheduler.testing.controlplane.load import create, nodes, pods
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -191,7 +191,7 @@ def test_nothing_runs_after_stop(fresh_control_plane: Callable[..., ControlPlane
 
 def test_children_die_with_a_killed_parent(tmp_path: Path, binaries: object) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.controlplane.harness"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kscheduler.testing.controlplane"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
         directory = next(line for line in parent.stdout if line.startswith("logs:")).split()[1]
@@ -205,7 +205,7 @@ def test_children_die_with_a_killed_parent(tmp_path: Path, binaries: object) -> 
 
 def test_foreground_control_plane_ends_in_order_on_sigterm(binaries: object) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.controlplane.harness"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kscheduler.testing.controlplane"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
         directory = next(line for line in parent.stdout if line.startswith("logs:")).split()[1]
@@ -219,7 +219,7 @@ def test_foreground_control_plane_ends_in_order_on_sigterm(binaries: object) -> 
 def test_signals_that_arrive_at_any_step_of_a_wait_leave_it_going() -> None:
     waiting = """
 import sys, select
-from tests.controlplane.harness.stop_signal import StopSignal
+from kscheduler.testing.controlplane.stop_signal import StopSignal
 stopped, received = StopSignal(), 0
 print("waiting", flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:

@@ -13,10 +13,10 @@ import pytest
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
-from tests.client.test_kube import CLOCK
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.patience import ended
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.patience import ended
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.support.clocks import CLOCK
 
 # Under a namespaced Role only: what deploy/ gives.
 RULES = [

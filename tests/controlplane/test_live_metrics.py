@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import Kwok
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kwok import ANNOTATION
-from tests.controlplane.harness.load_exporter import SERIES, Fault, LoadExporter
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.prometheus import Prometheus
-from tests.controlplane.harness.workspace import Workspace
-from tests.controlplane.test_explain import may_explain
+from kscheduler.testing.controlplane import Kwok
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kwok import ANNOTATION
+from kscheduler.testing.controlplane.load_exporter import SERIES, Fault, LoadExporter
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.prometheus import Prometheus
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.explain_reader import may_explain
 
 MAX_AGE_S = 5  # of samples; some scrapes, and ample for placing a few pods on a busy machine
 RECENT_S = 2

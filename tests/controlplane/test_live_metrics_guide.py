@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from kscheduler.config.load import parse_config
-from tests.controlplane.harness.faults import MissingTool
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.prometheus import Prometheus
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.faults import MissingTool
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.prometheus import Prometheus
+from kscheduler.testing.controlplane.workspace import Workspace
 
 GUIDE = Path(__file__).parents[2] / "LIVE_METRICS.md"
 BLOCKS = re.findall(r"```(yaml|python)\n(.*?)```", GUIDE.read_text(), re.DOTALL)

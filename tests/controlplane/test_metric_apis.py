@@ -15,10 +15,10 @@ from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.source import SourceError
-from tests.client.test_kube import CLOCK
-from tests.controlplane.harness.patience import Patience
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.patience import Patience
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.deploy.manifests import DEPLOY, Object, documents
+from tests.support.clocks import CLOCK
 
 ACCOUNT = "asks-for-metrics"
 SOURCES = {

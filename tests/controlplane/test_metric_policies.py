@@ -14,35 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.telemetry.policy_book import read_policy
-from tests.controlplane.harness import ControlPlane, RequestFailed
-from tests.controlplane.harness.api import Api, KeptApi, Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane, RequestFailed
+from kscheduler.testing.controlplane.api import KeptApi, Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.policy_kinds import GROUP_VERSION, TAS_CRD, serves_policies
 from tests.deploy.manifests import DEPLOY, documents
 
-GROUP_VERSION = "kscheduler.io/v1alpha1"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/metricpolicies.kscheduler.io"
 METRICS = ["a", "b", "c"]
-# Telemetry-aware scheduling's own, as far as a scheduler is concerned.
-TAS_CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: taspolicies.telemetry.intel.com}
-spec:
-  group: telemetry.intel.com
-  scope: Namespaced
-  names: {kind: TASPolicy, listKind: TASPolicyList, plural: taspolicies, singular: taspolicy}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-"""
 ARGS: dict[str, Any] = {
     "sources": [{"name": "fields", "nodeFields": {}}, {"name": "custom", "customMetrics": {}}],
     "metrics": [{"name": name, "source": "fields", "annotation": f"example.com/{name}"} for name in METRICS],
@@ -71,16 +52,6 @@ def policies(control_plane: ControlPlane) -> Iterator[Policies]:
         made.api.close()
         control_plane.api.delete(CRD_PATH)
         control_plane.api.delete(f"{CRD_PATH.rpartition('/')[0]}/taspolicies.telemetry.intel.com")
-
-
-def serves_policies(api: Api) -> bool:
-    """Whether the kinds that were applied can be used yet."""
-    try:
-        api.get(f"/apis/{GROUP_VERSION}/metricpolicies")
-        api.get("/apis/telemetry.intel.com/v1alpha1/taspolicies")
-    except RequestFailed:
-        return False
-    return True
 
 
 class Policies:

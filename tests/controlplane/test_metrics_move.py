@@ -9,13 +9,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.workspace import Workspace
-from tests.moving_families import OF_A_PROCESS, moved
-from tests.serving.routing.test_admission import review
-from tests.wasm.test_hostile import TRAP, batch_guest, scores
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.support.moving_families import OF_A_PROCESS, moved
+from tests.support.routing import review
+from tests.wasm.hostile_guests import TRAP, batch_guest, scores
 
 GUEST = "Policy"
 

@@ -26,14 +26,14 @@ from kscheduler.config.load import default_config
 from kscheduler.errors import APIError
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
-from tests.client.test_kube import CLOCK
-from tests.controlplane.harness import ControlPlane, RequestFailed, verify, workload
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.load import Loading, create, nodes, pods
-from tests.controlplane.harness.patience import Patience, eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane, RequestFailed, verify, workload
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.load import Loading, create, nodes, pods
+from kscheduler.testing.controlplane.patience import Patience, eventually
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.parity.manifests import priority_class
+from tests.support.clocks import CLOCK
 
 NODE = "node-0"  # of 4 cpu
 PRIORITIES = {"low": 10, "middling": 100, "important": 1000}

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.certificates import CertificateAuthority
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.ports import free_port
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.deploy.manifests import DEPLOY, Object, documents
 
 LABEL = "kscheduler.io/routed"

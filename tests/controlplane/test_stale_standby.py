@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import ControlPlane
-from tests.controlplane.harness.faultproxy import Answer, Cut, Fault, FaultProxy, Freeze
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubescheduler import KubeScheduler
-from tests.controlplane.harness.load import create, nodes, pods
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workload import node, pod
+from kscheduler.testing.controlplane import ControlPlane
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
+from kscheduler.testing.controlplane.load import create, nodes, pods
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workload import node, pod
+from tests.support.faultproxy import Answer, Cut, Fault, FaultProxy, Freeze
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.verify import overcommitted, pod_request, quantity, wrong_events
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.verify import overcommitted, pod_request, quantity, wrong_events
 
 GI = Fraction(1024**3)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
-from tests.wasm.test_hostile import TRAP, batch_guest, extension_guest, scores
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.wasm.hostile_guests import TRAP, batch_guest, extension_guest, scores
 
 PLUGIN, OURS = "GpuPolicy", "with-guest"
 FAIL, IGNORE = "fail", "ignore"

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import Binaries, ControlPlane
-from tests.controlplane.harness.apiserver import ApiserverOptions
-from tests.controlplane.harness.certificates import CertificateAuthority, KeyPair
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubescheduler import USER, KubeScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.scheduler_process import SchedulerProcess
+from kscheduler.testing.controlplane import Binaries, ControlPlane
+from kscheduler.testing.controlplane.apiserver import ApiserverOptions
+from kscheduler.testing.controlplane.certificates import CertificateAuthority, KeyPair
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubescheduler import USER, KubeScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from tests.serving.authority import DAY, SERVER, Authority
 
 SCRAPER, PROXY = "kubelet-client", "front-proxy-client"

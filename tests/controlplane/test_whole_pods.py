@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.patience import eventually
-from tests.controlplane.harness.workspace import Workspace
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
 from tests.wasm.extension.encoding.samples import POD
 from tests.wasm.extension.kit import module
 

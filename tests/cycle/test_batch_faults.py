@@ -28,8 +28,8 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.cycle.test_schedule_one import NAME, Bench, Steps
-from tests.framework.plugins.podtopologyspread.spreads import spread
+from tests.cycle.bench import NAME, Bench, Steps
+from tests.support.spreads import spread
 
 OURS = str(Path(kscheduler.__file__).parent)
 PODS = 3
@@ -142,7 +142,7 @@ class World(Bench):
         assert len(handed_over) == len(self.bound_to), "a binding was handed over twice"
         assert {state.pod.uid: state.node_name for state in self.cache.pods()} == handed_over
         for uid in self.uids:
-            assert self.queue.contains(uid) != (uid in handed_over), f"{uid} is lost, or queued and bound"
+            assert (self.queue.get(uid) is not None) != (uid in handed_over), f"{uid} is lost, or queued and bound"
             assert self.queue.is_in_flight(uid) == (uid in handed_over)
 
 
@@ -223,7 +223,7 @@ def test_a_fault_after_the_answer_to_a_binding_leaves_the_pod_bound_or_queued(
         world.cache.check()
         world.queue.check()
         uid = queued.uid
-        is_held, is_waiting = world.cache.is_assumed(uid), world.queue.contains(uid)
+        is_held, is_waiting = world.cache.is_assumed(uid), world.queue.get(uid) is not None
         assert is_held != is_waiting, f"after a fault in call {at}, {hook.where}: held {is_held}, queued {is_waiting}"
         if error is not None:
             assert is_waiting

@@ -17,7 +17,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import in_virtual_time
+from tests.support.world import in_virtual_time
 
 PODS = 40
 SUCCESS_EVERY_S = 1.0  # of other requests, such as renewals of the Lease

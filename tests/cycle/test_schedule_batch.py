@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.cycle.schedule_batch import MOST_PODS, ScheduleBatch
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.explain.decisions import DecisionLog
@@ -22,7 +21,8 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.cycle.test_schedule_one import NAME, Bench
+from tests.cycle.bench import NAME, Bench
+from tests.support.clocks import ManualClock
 
 
 class TamedLane(CompiledLane):

@@ -10,8 +10,8 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.controlplane.harness import ControlPlane, Process
-from tests.controlplane.harness.ports import free_port
+from kscheduler.testing.controlplane import ControlPlane, Process
+from kscheduler.testing.controlplane.ports import free_port
 
 
 class Replica:

@@ -35,7 +35,7 @@ from tests.deploy.manifests import (
     scheduler_config,
 )
 from tests.deploy.rules import bound_roles, rights
-from tests.skips import program
+from tests.support.skips import program
 
 
 @pytest.fixture(params=KUSTOMIZATIONS)

@@ -14,7 +14,7 @@ import yaml
 
 from kscheduler.observability.metrics import HistogramFamily, Metrics
 from tests.deploy.manifests import DEPLOY
-from tests.skips import program
+from tests.support.skips import program
 
 MONITORING = DEPLOY / "monitoring"
 ALERT_TESTS = Path(__file__).with_name("alerts.yaml")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tests.controlplane.harness import ControlPlane, workload
-from tests.controlplane.harness.patience import Patience
+from kscheduler.testing.controlplane import ControlPlane, workload
+from kscheduler.testing.controlplane.patience import Patience
 from tests.deploy.audit import AuditLog, Request
 from tests.deploy.manifests import Object
 from tests.deploy.replica import Replica
@@ -189,7 +189,7 @@ class Trial:
     # --- the scene ----------------------------------------------------------------------------------------------
 
     def _create_lease(self) -> None:
-        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": OTHER, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
         self._api.create(self._leases_path, {"metadata": {"name": self._lease.name}, "spec": spec})
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Api, Object
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import Api, Object
 
 THERE, MADE = "volume-is-there", "volume-is-made"  # the pods, their claims, and with the namespace their volumes
 PODS = (THERE, MADE)

@@ -19,7 +19,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import make_node, make_pod
 from tests.explain.records import make_details, make_record
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 
 def plain(annotations: Mapping[str, str]) -> dict[str, object]:

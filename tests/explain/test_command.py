@@ -26,8 +26,8 @@ from kscheduler.serving.health import Health
 from kscheduler.serving.server import Listen, Server
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import World
 from tests.serving.named_by_token import NamedByToken
+from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 

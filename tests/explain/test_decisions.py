@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-from kscheduler.clock import ManualClock
 from kscheduler.explain.decisions import ANNOTATION, ASKED_SAVED_S, DETAILS, SAVED_S, SHARE, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.algorithm import Decision, Rejection
@@ -12,7 +11,8 @@ from kscheduler.framework.plugins.nodename import NodeName
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.clocks import ManualClock
+from tests.support.framework_bench import Bench
 
 
 def decide(

@@ -15,7 +15,7 @@ from kscheduler.scheduler import Options
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 LEADS = Leadership("here_1", True, "here_1")
 STANDS_BY = Leadership("here_1", False, "there_2")

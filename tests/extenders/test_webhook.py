@@ -18,7 +18,7 @@ from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.extenders.webhook import MIN_ANSWER_LIMIT, Webhook
 from kscheduler.input.redaction import Secret, SecretURL
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

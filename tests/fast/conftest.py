@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.fast.implementations import load_compiled, reference
-from tests.skips import NOT_BUILT, missing_tool
+from kscheduler.testing.kernels import load_compiled, reference
+from tests.support.skips import NOT_BUILT, missing_tool
 
 
 @pytest.fixture(params=["reference", "compiled"], scope="session")

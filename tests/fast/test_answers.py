@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 ROOMY, FULL, DEAD = NodeSpec(), NodeSpec((500, GI, 0)), NodeSpec(alive=False)
 POD = plain(10, 0)

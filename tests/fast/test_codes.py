@@ -9,7 +9,7 @@ import pytest
 
 import kscheduler._fast as package
 from kscheduler._fast import codes
-from tests.fast.implementations import reference
+from kscheduler.testing.kernels import reference
 
 _PXD = Path(codes.__file__).with_name("codes.pxd")
 

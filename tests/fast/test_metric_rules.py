@@ -27,11 +27,11 @@ from kscheduler._fast.metric_formulas import (
     MetricGoal,
     MetricTest,
 )
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
+from tests.fast.strategies import RESOURCES, allocatable, nodes, pods
 from tests.fast.tables import GI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
-from tests.fast.test_agreement import RESOURCES, allocatable, nodes, pods
-from tests.seeds import sampled
-from tests.skips import NOT_BUILT
+from tests.support.seeds import sampled
+from tests.support.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()

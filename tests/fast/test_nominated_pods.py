@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, make_columns, plain, start
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 CODE, LAST = 5, 9
 

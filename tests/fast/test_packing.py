@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import GI, MI, NodeSpec, codes, each_raises, make_columns, plain, raws, start
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 DEAD = NodeSpec(alive=False)
 SMALL = NodeSpec((1000, GI, 7), 11, profile=0)

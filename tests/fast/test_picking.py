@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tests.fast.implementations import load_compiled
-from tests.skips import NOT_BUILT
+from kscheduler.testing.kernels import load_compiled
+from tests.support.skips import NOT_BUILT
 
 _SAY = "import kscheduler._fast as f; print(f.COMPILED, f.NodeColumns.__module__, f.select_host.__module__)"
 

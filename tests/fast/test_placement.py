@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.fast.implementations import load_compiled
+from kscheduler.testing.kernels import load_compiled
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
-from tests.skips import NOT_BUILT, missing_tool
+from tests.support.skips import NOT_BUILT, missing_tool
 
 PLENTY = 1 << 30  # bytes
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import NodeSpec, make_columns
-from tests.seeds import sampled
-from tests.skips import NOT_BUILT
+from tests.support.seeds import sampled
+from tests.support.skips import NOT_BUILT
 
 COMPILED = load_compiled()
 HIGH = 100

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled
+from kscheduler.testing.kernels import load_compiled
+from tests.fast.class_specs import PROFILES, ClassSpec, specs
+from tests.fast.strategies import RESOURCES
 from tests.fast.tables import GI, plain
-from tests.fast.test_agreement import RESOURCES
-from tests.fast.test_placement_agreement import PROFILES, ClassSpec, specs
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 COMPILED: Any = load_compiled()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, codes, make_columns, plain
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 COMPILED = load_compiled()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import NodeSpec, codes, make_columns, raws, start
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 CODE = 9
 MISSING, SKEWED = 1, 2

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.implementations import load_compiled, reference
+from kscheduler.testing.kernels import load_compiled, reference
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, raws, start
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()

@@ -20,9 +20,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench, Only
-
-NO = unschedulable("no")
+from tests.support.framework_bench import NO, Bench, Only, Table
 
 
 class Names:
@@ -37,19 +35,6 @@ class Names:
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         self.calls += 1
         return (None if self._status else PreFilterResult(self._names)), self._status
-
-
-class Table:
-    """Score: as the table says, 0 for others; normalised if told so."""
-
-    def __init__(self, scores: Mapping[str, int], name: str = "Table") -> None:
-        self.name = name
-        self._scores = scores
-        self.asked: list[str] = []
-
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        self.asked.append(node.name)
-        return self._scores.get(node.name, 0), None
 
 
 class Halved(Table):

@@ -24,7 +24,7 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.lanes import Side, TwoLanes
+from tests.support.lanes import Side, TwoLanes
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -245,7 +245,7 @@ async def test_an_asynchronous_plugin_is_cancelled_at_its_limit() -> None:
 
 async def test_a_timeout_of_the_plugins_own_is_not_taken_for_the_limit() -> None:
     async def fail() -> None:
-        raise asyncio.TimeoutError
+        raise TimeoutError
 
     with pytest.raises(asyncio.TimeoutError):
         await coroutine(fail).bind(CycleState(), POD, "n")

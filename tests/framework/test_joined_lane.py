@@ -15,9 +15,9 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.snapshot import pod_counters
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from kscheduler.testing.wrappers import Selector
-from tests.framework.lanes import TwoLanes
-from tests.framework.plugins.interpodaffinity.affinities import NAMESPACES, with_pod_affinity
-from tests.framework.plugins.podtopologyspread.spreads import spread, with_spread
+from tests.support.affinities import NAMESPACES, with_pod_affinity
+from tests.support.lanes import TwoLanes
+from tests.support.spreads import spread, with_spread
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"

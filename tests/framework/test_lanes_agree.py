@@ -12,8 +12,8 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.config import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.lanes import TwoLanes
-from tests.framework.plugins.podtopologyspread.spreads import with_spread
+from tests.support.lanes import TwoLanes
+from tests.support.spreads import with_spread
 
 ZONES = ("a", "b")
 EFFECTS = ("NoSchedule", "PreferNoSchedule")

@@ -22,7 +22,7 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 NODES = ("n0", "n1", "n2", "n3")
 

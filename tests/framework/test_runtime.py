@@ -13,7 +13,7 @@ from kscheduler.framework.runtime import MAX_PERMIT_WAIT_S
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 POD = PodInfo(make_pod("p").obj())
 NO = unschedulable("no")

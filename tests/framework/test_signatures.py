@@ -12,7 +12,7 @@ from kscheduler.framework import signatures
 from kscheduler.framework.signatures import Signature, Signer
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.framework.lanes import Side
+from tests.support.lanes import Side
 
 Change = Callable[[PodBuilder], PodBuilder]
 

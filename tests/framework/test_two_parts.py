@@ -13,8 +13,7 @@ from kscheduler.framework.interface import PostFilterResult, PostFilterSteps
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.framework.bench import Bench, Only
-from tests.framework.test_algorithm import NO, Table
+from tests.support.framework_bench import NO, Bench, Only, Table
 
 
 class Evictor:

@@ -23,9 +23,9 @@ from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.test_both_forms import clusters, pods
-from tests.seeds import sampled
+from tests.framework.plugins.both_forms import clusters, pods
+from tests.support.framework_bench import Bench
+from tests.support.seeds import sampled
 
 NO = unschedulable("no")
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.clock import ManualClock
 from kscheduler.command.cli import main
 from kscheduler.command.flags import _parser
 from kscheduler.config.load import parse_config
@@ -37,75 +36,14 @@ from kscheduler.telemetry.tas_policies import TASSpec
 from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.fetch import Fetcher
-from tests.canaries import Canaries, planted
-from tests.scenarios.harness import World, in_virtual_time
+from tests.input.wrong_urls import FIELDS, HEAD, WAYS, is_valid, written
+from tests.support.canaries import Canaries, planted
+from tests.support.clocks import ManualClock
+from tests.support.world import World, in_virtual_time
 
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 pytestmark = pytest.mark.usefixtures("logging_restored")
 
-WAYS = {  # in which a URL is wrong, beside the credentials in it
-    "no scheme": "{user}:{password}@127.0.0.1:1",
-    "no scheme, and a query": "127.0.0.1:1/?token={token}",
-    "a token in the query": "http://127.0.0.1:1/?token={token}",
-    "a token in the fragment": "http://127.0.0.1:1/#{token}",
-    "a user alone": "http://{user}@127.0.0.1:1",
-    "a port beyond 65535": "http://{user}:{password}@127.0.0.1:99999/?sig={token}",
-    "a port that is a password": "http://127.0.0.1:{password}/",
-    "a scheme nobody knows": "htp://{user}:{password}@127.0.0.1:1/?sig={token}",
-    "a scheme that is a token": "ghp0{token}://127.0.0.1:1/",
-    "a file": "file://{user}:{password}@127.0.0.1/x?sig={token}",
-    "no host": "https://{user}:{password}@/?sig={token}",
-    "no host, and a query": "https:///?sig={token}",
-    "a wrong escape": "http://{user}:%zz{password}@127.0.0.1:1/%zz?sig=%g{token}",
-    "a space": "http://{user}:{password} {token}@127.0.0.1:1/",
-    "a line end": "http://{user}:{password}@127.0.0.1:1/\n?sig={token}",
-    "a slash in the password": "http://{user}:{password}/{token}@127.0.0.1:1/",
-    "a question mark in the password": "http://{user}:{password}?{token}@127.0.0.1:1/",
-    "one slash": "http:/{user}:{password}@127.0.0.1:1/",
-    "no slashes": "http:{user}:{password}@127.0.0.1:1/",
-    "half an IPv6 address": "http://{user}:{password}@[::1/?sig={token}",
-    "half an IPv6 address, no scheme": "//{user}:{password}@[::1/?sig={token}",
-    "nothing but a token": "ghp_{token}",
-    "nothing but a token in base64": "{token}/x+{password}==",
-}
-
-
-def written(way: str, canaries: Canaries) -> str:
-    return WAYS[way].format(**{part: canaries.new(part) for part in ("user", "password", "token")})
-
-
 # --- every field ----------------------------------------------------------------------------------------------------
-
-
-def profile(name: str, args: dict[str, Any]) -> dict[str, Any]:
-    plugins = {"multiPoint": {"enabled": [{"name": name}]}}
-    config = [{"name": name, "args": args}]
-    return {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": config}]}
-
-
-def source(kind: str) -> Callable[[str], dict[str, Any]]:
-    return lambda url: profile("MetricPolicy", {"sources": [{"name": "s", kind: {"url": url}}]})
-
-
-def trimaran(plugin: str) -> Mapping[str, Callable[[str], dict[str, Any]]]:
-    return {
-        f"{plugin}.metricProvider.address": lambda url: profile(
-            plugin, {"metricProvider": {"type": "Prometheus", "address": url}}
-        ),
-        f"{plugin}.watcherAddress": lambda url: profile(plugin, {"watcherAddress": url}),
-    }
-
-
-FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {  # -> a configuration that is right but for this URL
-    "config.extenders[].urlPrefix": lambda url: {
-        "extenders": [{"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "2s"}]
-    },
-    "MetricPolicy.sources[].prometheus.url": source("prometheus"),
-    "MetricPolicy.sources[].loadWatcher.url": source("loadWatcher"),
-    **trimaran("TargetLoadPacking"),
-    **trimaran("LoadVariationRiskBalancing"),
-    "wasm.guest_url": lambda url: profile("Guest", {"guestURL": url}),
-}
 
 
 def url_fields() -> set[str]:
@@ -150,16 +88,6 @@ def test_no_command_shows_the_credentials_of_a_url_that_is_wrong(
         assert not canaries.seen_in(text), (arguments, text)
         assert "<hidden><hidden>" not in text
     assert status == 2  # of `run`: the URL, or the kubeconfig
-
-
-def is_valid(field: str, way: str) -> bool:
-    try:
-        config = parse_config(json.dumps({**HEAD, **FIELDS[field](written(way, Canaries()))}))
-        for index, extender in enumerate(config.extenders):
-            Webhook(extender, f"extenders[{index}]")
-    except KSchedulerError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if is_valid("config.extenders[].urlPrefix", way)])

@@ -101,4 +101,5 @@ def test_what_is_written_is_read_back_by_go_too() -> None:
 def test_nobody_else_reads_yaml() -> None:
     root = Path(kscheduler.__file__).parent
     sources = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
-    assert [name for name, text in sources.items() if "import yaml" in text] == ["input/yaml_documents.py"]
+    readers = [name for name, text in sources.items() if "import yaml" in text and not name.startswith("testing/")]
+    assert readers == ["input/yaml_documents.py"]

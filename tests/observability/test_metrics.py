@@ -102,8 +102,7 @@ def test_all_other_families_are_ours_and_say_so() -> None:
 def test_counters_gauges_and_histograms_reach_prometheus() -> None:
     metrics = Metrics(process=False)
     metrics.schedule_attempts_total.labels("scheduled", "default-scheduler").inc()
-    metrics.pending_pods.labels("active").set(5)
-    metrics.pending_pods.labels("active").dec(2)
+    metrics.pending_pods.labels("active").set(3)
     metrics.pod_scheduling_attempts.observe(2)
     metrics.pod_scheduling_attempts.observe_many(3, 10)
     found = samples(metrics)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.harness import ensure
+from kscheduler.testing.controlplane import ensure
 from tests.parity.oracle import Oracle
 
 

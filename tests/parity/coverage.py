@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.config.extension_points import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
-from tests.controlplane.harness import ensure
+from kscheduler.testing.controlplane import ensure
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.compare import all_differences
 from tests.parity.generate import generate

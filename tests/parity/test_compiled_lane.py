@@ -20,7 +20,7 @@ from tests.parity.detours import read_pod
 from tests.parity.generate import generate
 from tests.parity.oracle import Answer, Oracle
 from tests.parity.ours import BY_TABLE, World, read_config
-from tests.seeds import kept_seeds, search_seeds
+from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

@@ -20,9 +20,9 @@ import yaml
 from kscheduler.config import KUBE_PLUGINS, ExtensionPoint, default_config, effective_plugins, parse_config, to_v1
 from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
+from kscheduler.testing.controlplane import ensure
 from tests.config.documents import HEAD
-from tests.config.test_validation import ARGS, FIT, GENERAL
-from tests.controlplane.harness import ensure
+from tests.config.faulty_documents import ARGS, FIT, GENERAL
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

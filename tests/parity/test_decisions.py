@@ -15,7 +15,7 @@ from tests.parity.coverage import Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
 from tests.parity.trial import try_all
-from tests.seeds import kept_seeds, search_seeds
+from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

@@ -11,28 +11,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any
 
 import pytest
 
-from kscheduler.api import storage as api
-from kscheduler.api.decode import convert_object
-from kscheduler.api.node_change import NodeChange
-from kscheduler.api.objects import Node, Pod
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import Resources, pod_resources
 from kscheduler.config import parse_config
-from kscheduler.framework.events import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    NODE_DELETE,
-    Action,
-    ClusterEvent,
-    EventResource,
-    node_events,
-    pod_events,
-)
+from kscheduler.framework.events import ClusterEvent, pod_events
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
@@ -40,11 +25,12 @@ from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Object
-from tests.parity.detours import read_node, read_pod
+from tests.parity.detours import read_pod
 from tests.parity.generate_hints import Change, HintCase, generate_hints
+from tests.parity.hint_samples import read
 from tests.parity.oracle import Happened, Oracle
 from tests.parity.ours import BY_TABLE, World
-from tests.seeds import kept_seeds, search_seeds
+from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
@@ -53,15 +39,6 @@ FIXED_SEEDS = [*range(10), *kept_seeds("hints")]
 ENOUGH = 2_000  # answers of a run
 
 # What RATIONALE.md says of each: we look at more of what may help.
-STORED: dict[str, tuple[type[Any], EventResource]] = {
-    "PersistentVolume": (api.PersistentVolume, EventResource.PERSISTENT_VOLUME),
-    "PersistentVolumeClaim": (api.PersistentVolumeClaim, EventResource.PERSISTENT_VOLUME_CLAIM),
-    "StorageClass": (api.StorageClass, EventResource.STORAGE_CLASS),
-    "CSINode": (api.CSINode, EventResource.CSI_NODE),
-    "CSIDriver": (api.CSIDriver, EventResource.CSI_DRIVER),
-    "CSIStorageCapacity": (api.CSIStorageCapacity, EventResource.CSI_STORAGE_CAPACITY),
-    "VolumeAttachment": (api.VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
-}
 WAKES_MORE = frozenset({"InterPodAffinity", "NodeAffinity", "NodeResourcesFit"})
 # A driver that no longer tracks its capacity: kube-scheduler's hint looks at inline volumes, which have no claims.
 WAKES_MORE_AFTER = frozenset({("VolumeBinding", "storage.k8s.io/CSIDriverUpdate")})
@@ -208,31 +185,3 @@ class OurQueue:
                 woken.append(position)
             self._queue.delete(pod.uid)
         return woken
-
-
-def read(change: Change) -> tuple[object, object, list[ClusterEvent]]:
-    if change.kind == "Node":
-        before = None if change.old is None else read_node(change.old)
-        after = None if change.new is None else read_node(change.new)
-        return before, after, _events_of_node(before, after)
-    if change.kind in STORED:
-        kind, resource = STORED[change.kind]
-        old = None if change.old is None else convert_object(change.old, kind)
-        new = None if change.new is None else convert_object(change.new, kind)
-        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-        return old, new, [ClusterEvent(resource, action)]
-    was = None if change.old is None else read_pod(change.old).pod
-    now = None if change.new is None else read_pod(change.new).pod
-    return was, now, _events_of_pod(was, now)
-
-
-def _events_of_node(before: Node | None, after: Node | None) -> list[ClusterEvent]:
-    if before is None:
-        return [NODE_ADD]
-    return [NODE_DELETE] if after is None else node_events(NodeChange.between(before, after))
-
-
-def _events_of_pod(before: Pod | None, after: Pod | None) -> list[ClusterEvent]:
-    if before is None:
-        return [ASSIGNED_POD_ADD]
-    return [ASSIGNED_POD_DELETE] if after is None else pod_events(before, after)

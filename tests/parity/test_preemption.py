@@ -15,7 +15,7 @@ from tests.parity.coverage_preemption import PreemptionCoverage
 from tests.parity.generate_preemption import generate_preemption
 from tests.parity.oracle import Oracle
 from tests.parity.trial import try_all
-from tests.seeds import kept_seeds, search_seeds
+from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 

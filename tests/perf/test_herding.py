@@ -7,17 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.herding import BEST, CORES, RULES, Burst, Result, best_by_mean_use, main, measure, table
-from perf.herding_plot import to_svg
-
-SMALL = Burst.draw(nodes=6, pods=40, seed=1)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_every_rule_places_the_whole_burst_and_a_seed_gives_the_same_each_time(rule: str) -> None:
-    found = measure(rule, SMALL, 1)
-    assert sum(found.loads) / 6 == pytest.approx(100 * SMALL.mean_load)
-    assert measure(rule, SMALL, 1) == found
+from perf.herding import BEST, CORES, Burst, Result, main, measure, table
 
 
 def test_self_load_evens_out_what_goes_to_one_node_without_it() -> None:
@@ -35,12 +25,6 @@ def test_figures_are_of_the_loads() -> None:
     assert "43.2 (43.2 .. 43.2)" in table([result])
 
 
-def test_the_bound_is_even_but_for_chance() -> None:
-    bound = best_by_mean_use(SMALL, 1)
-    assert bound.rule == BEST
-    assert bound.deviation < measure("requests only", SMALL, 1).deviation
-
-
 def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "herding.svg"
     rules = ["requests only", "load, self-load"]
@@ -49,7 +33,3 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
     assert all(rule in printed for rule in [*rules, BEST])
     bars = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}rect")
     assert sum(1 for _ in bars) == 1 + 3 * 4
-
-
-def test_a_picture_of_nothing_is_a_picture() -> None:
-    ElementTree.fromstring(to_svg("nothing", {"rule": []}))

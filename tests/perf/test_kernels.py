@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
-
 import pytest
 
-from perf.kernels import CODE, KERNELS, Kernel, Result, Scene, copy_speed, main, measure, time_call
-from tests.fast.implementations import load_compiled, reference
-from tests.skips import NOT_BUILT, missing_tool
+from kscheduler.testing.kernels import load_compiled, reference
+from perf.kernels import CODE, KERNELS, Kernel, Result, Scene, main, measure
+from tests.support.skips import NOT_BUILT, missing_tool
 
 COMPILED = load_compiled()
 needs_compiled = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
@@ -32,13 +30,6 @@ def test_every_kernel_has_a_line_for_each_size_and_what_has_a_twin_its_ratio(
     assert sum("all rows, 1 thread" in line for line in lines) == 2 * len(sizes[1:3])
 
 
-@needs_compiled
-def test_only_those_asked_for_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rows", "50", "--twin-rows", "0", "--rounds", "1", "--seconds", "0", "--only", "filter_s"]) == 0
-    names = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert names == ["filter_skew,", "filter_skew,"]
-
-
 @pytest.mark.parametrize("fast", [reference, COMPILED], ids=["reference", "compiled"])
 def test_all_rows_of_the_scene_stay_feasible(fast: object) -> None:
     """Else the bytes of a row would not be what every row costs."""
@@ -57,21 +48,3 @@ def test_result_tells_speed_share_of_a_copy_and_ratio_to_the_twin() -> None:
     assert str(Result(kernel, 5_000, 4.0, 20.0, 800.0)).split() == [
         "5,000", "k", "4.00", "40", "10.0", "0.50", "800", "200x",
     ]  # fmt: skip
-
-
-def test_kernel_that_touches_no_bytes_to_speak_of_has_no_speed() -> None:
-    assert str(Result(Kernel("k", 0, lambda scene: noop), 100, 4.0, 20.0, None)).split() == ["100", "k", "4.00"]
-
-
-def test_what_comes_before_a_call_comes_once_for_each() -> None:
-    calls = array("i", [0, 0])
-
-    def count(position: int) -> None:
-        calls[position] += 1
-
-    time_call(lambda: count(1), lambda: count(0), 5, 1.0)
-    assert calls.tolist() == [5, 5]
-
-
-def test_copy_has_a_speed() -> None:
-    assert copy_speed(1, 1) > 0

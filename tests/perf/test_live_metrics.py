@@ -7,7 +7,7 @@ import yaml
 
 from kscheduler.config import parse_config
 from kscheduler.framework.plugins.registry import known_plugins
-from perf.live_metrics import ALIVE, Half, Mark, Result, configuration, half, longest_pause, stale_nodes, table
+from perf.live_metrics import ALIVE, Half, Mark, Result, configuration, half, longest_pause, table
 
 
 def test_a_half_is_what_happened_between_two_marks() -> None:
@@ -17,13 +17,6 @@ def test_a_half_is_what_happened_between_two_marks() -> None:
 def test_a_pause_before_the_fault_does_not_count() -> None:
     assert longest_pause([0.0, 5.0, 5.1, 6.1, 6.2], since=5.0) == pytest.approx(1.0)
     assert longest_pause([0.0], since=5.0) == 0.0
-
-
-def test_nodes_with_old_values_are_read_from_the_schedulers_metrics() -> None:
-    page = (
-        'kscheduler_metric_nodes{metric="cpu",state="fresh"} 3\nkscheduler_metric_nodes{metric="cpu",state="stale"} 7\n'
-    )
-    assert stale_nodes(page) == 7
 
 
 def test_ratios_are_compared_to_those_of_the_run_of_the_same_round_in_which_nothing_happened() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from perf.pairs import OURS, THEIRS, Measure, ratios, table
 
 SPEED: Measure[float] = Measure("pods/s", lambda result: result, True)
-COST: Measure[float] = Measure("CPU", lambda result: result, False)
 
 
 def test_more_is_ahead_where_more_is_better() -> None:
@@ -26,12 +23,3 @@ def test_ratio_is_the_median_of_the_rounds_and_not_of_the_medians() -> None:
     rounds = [{OURS: 10.0, THEIRS: 1.0}, {OURS: 40.0, THEIRS: 20.0}, {OURS: 30.0, THEIRS: 10.0}]
     line = table(rounds, [SPEED], "title").splitlines()[-1]
     assert line.split() == ["pods/s", "30.00", "10.00", "3.00", "(2.00", "..", "10.00)"]
-
-
-def test_measure_that_has_no_ratio_in_any_round_shows_none() -> None:
-    assert table([{OURS: 0.0, THEIRS: 0.0}], [COST], "title").splitlines()[-1].endswith(" -")
-
-
-@pytest.mark.parametrize("title", ["one", "PARTIAL: two"])
-def test_title_comes_first(title: str) -> None:
-    assert table([{OURS: 1.0, THEIRS: 1.0}], [SPEED], title).splitlines()[0] == title

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler._fast import COMPILED
 from perf.placements import Gain, main
-from tests.skips import NOT_BUILT
+from tests.support.skips import NOT_BUILT
 
 
 @pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
@@ -14,13 +14,6 @@ def test_every_number_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for what in ("1 class", "3 classes", "full scan, 1 thread", "full scan, 2 threads", "full scan reads and writes"):
         assert what in printed
-
-
-@pytest.mark.skipif(not COMPILED, reason=NOT_BUILT)
-def test_what_a_second_thread_gains_is_printed_for_scans_in_a_row_and_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--threads", "--nodes", "300", "--rounds", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert ["0.0 ms apart" in lines[0], "0.2 ms apart" in lines[1], lines[2].split()[0]] == [True, True, "load"]
 
 
 def test_gains_are_ratios_within_a_round() -> None:

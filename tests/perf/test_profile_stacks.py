@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,16 +16,6 @@ SCHEDULE = "ScheduleOne.schedule (kscheduler/cycle/schedule_one.py:107)"
 ASSUME = "Cache.assume (kscheduler/cache/cache.py:51)"
 COUNT = "NodeColumns.add_pod (kscheduler/_fast/columns.pyx:240)"
 MALLOC = "malloc (libc.so.6)"
-
-
-def test_lines_that_are_equal_are_counted_together() -> None:
-    assert parse(["a;b 2", "", "a;b 3", "a 1"]) == Counter({("a", "b"): 5, ("a",): 1})
-
-
-@pytest.mark.parametrize("line", ["a;b", "a;b x", "7"])
-def test_line_that_is_not_folded_is_named(line: str) -> None:
-    with pytest.raises(ValueError, match=r"line 2: expected `frame;frame count`"):
-        parse(["a 1", line])
 
 
 def test_stacks_that_wait_are_left_out() -> None:
@@ -56,10 +44,6 @@ def test_line_numbers_addresses_and_the_way_to_the_loop_are_left_out() -> None:
     }
     expected = (EVENT_LOOP, "Informer._put (kscheduler/client/informer.py)", "? (libc.so.6)")
     assert functions(seen) == {expected: 3}
-
-
-def test_loop_at_its_own_work_is_a_frame() -> None:
-    assert functions({LOOP: 4}) == {(EVENT_LOOP,): 4}
 
 
 def test_recursion_counts_once_for_each_sample() -> None:

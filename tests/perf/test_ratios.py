@@ -12,22 +12,9 @@ from hypothesis import strategies as st
 
 from perf.ratio_plot import PANELS, to_svg
 from perf.ratios import BARE, OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
-from perf.result_table import ratio_table, whole_table
-from perf.results import CPU, LATENCY, THROUGHPUT, Facts, Record, ResultError, Results
-
-NAME = "Some/5Nodes"
-
-
-def results(
-    ours: Sequence[float], theirs: Sequence[float], partial: bool = False, wanted: int = 2, name: str = NAME
-) -> Results:
-    """Rounds of pods a second; CPU is ten times their inverse."""
-    records = [
-        Record(name, target, number, {"PodsPerSecond": {"Average": rate}, "SchedulerCPU": {"Average": 10 / rate}})
-        for target, rates in ((OURS, ours), (THEIRS, theirs))
-        for number, rate in enumerate(rates, start=1)
-    ]
-    return Results(records, Facts(partial, wanted, (OURS, THEIRS)))
+from perf.result_table import whole_table
+from perf.results import CPU, LATENCY, THROUGHPUT, Record, Results
+from tests.perf.outcomes import NAME, results
 
 
 def test_ratio_is_in_our_favour_whether_more_or_less_is_better() -> None:
@@ -59,25 +46,10 @@ def test_ratios_are_read_as_written_and_made_of_results(tmp_path: Path) -> None:
     assert read_ratios(tmp_path / "ratios.json") == ratios
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "malformed|truncated"), ('{"kind": "soup"}', "soup"), ("[]", "Exp")]
-)
-def test_file_that_is_neither_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "ratios.json"
-    path.write_text(text)
-    with pytest.raises(ResultError, match=message) as raised:
-        read_ratios(path)
-    assert str(raised.value).startswith(f"{path}: ")
-
-
 def test_table_has_both_and_the_ratio() -> None:
     shown = whole_table(results([20.0, 30.0], [10.0, 10.0]))
     line = next(text for text in shown.splitlines() if text.startswith("pods bound a second"))
     assert line.split() == ["pods", "bound", "a", "second", "25.0", "10.0", "2.50", "(2.00", "..", "3.00)"]
-
-
-def test_table_marks_a_part() -> None:
-    assert "PARTIAL, Some/5Nodes; median of 1 of 2" in whole_table(results([20.0], [10.0]))
 
 
 def latencies(p50: Sequence[float], p99: Sequence[float], target: str) -> list[Record]:
@@ -102,11 +74,6 @@ def test_table_says_what_of_the_longest_waits_is_the_control_planes() -> None:
     assert "beyond" not in without
 
 
-def test_table_of_ratios_has_a_line_for_each_workload() -> None:
-    lines = ratio_table(ratios_of(results([20.0], [10.0]))).splitlines()
-    assert lines[2].startswith("Some/5Nodes  2.00 (2.00 .. 2.00)")
-
-
 # --- the picture ---
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -129,20 +96,9 @@ def test_twice_and_half_are_equally_far_from_one() -> None:
     assert twice - one == pytest.approx(one - half, abs=0.2)
 
 
-@given(st.lists(st.floats(0.02, 900.0), min_size=2, max_size=5, unique=True))
-def test_further_ahead_is_further_right(ratios: list[float]) -> None:
-    ordered = sorted(ratios)
-    found = places(*ordered)
-    assert found == sorted(found)
-
-
 def test_picture_names_each_workload_and_marks_a_part() -> None:
     picture = to_svg(ratios_of(results([20.0], [10.0], partial=True)))
     texts = [text.text for text in ElementTree.fromstring(picture).iter(f"{SVG}text")]
     assert NAME in texts
     assert any(text is not None and text.startswith("PARTIAL") for text in texts)
     assert len(PANELS) == 4
-
-
-def test_picture_of_nothing_is_a_picture() -> None:
-    assert ElementTree.fromstring(to_svg(ratios_of(Results([])))).tag == f"{SVG}svg"

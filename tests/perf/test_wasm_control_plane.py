@@ -1,11 +1,11 @@
-"""The forms of a policy on a real control plane: its sums are right, and its nodes are those that the forms expect."""
+"""The forms of a policy on a real control plane: ratios are taken within a round."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from perf.wasm_control_plane import RealResult, costs, node_templates, problems, speeds, table
-from tests.skips import package
+from perf.wasm_control_plane import RealResult, costs, speeds, table
+from tests.support.skips import package
 
 package("wasmtime")
 
@@ -19,15 +19,3 @@ def test_ratios_are_taken_within_a_round_and_an_extenders_cpu_counts() -> None:
     assert costs(rounds, "label", "http") == [0.5, 0.5]
     assert speeds(rounds, "packing", "http") == []
     assert "http" in table(rounds)
-
-
-def test_problems_name_their_form() -> None:
-    assert problems([[SOME, replace(SOME, form="http", problems=("1 pods are not bound",))]]) == [
-        "label http: 1 pods are not bound"
-    ]
-
-
-def test_nodes_take_turns_in_their_numbers() -> None:
-    made = node_templates("speed", 3, 8, 2)
-    assert [each["metadata"]["labels"]["speed"] for each in made] == ["0", "1", "2"]
-    assert len(made[0]["status"]["images"]) == 2

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from perf.wasm_policies import (
-    FORMS,
-    LABEL_POLICY,
-    NUMBERS,
-    Form,
-    MissingTool,
-    Result,
-    extender,
-    goals,
-    prioritize,
-    ratios,
-    run,
-    table,
-)
-from tests.skips import missing_tool, package
+from perf.wasm_policies import FORMS, LABEL_POLICY, Form, MissingTool, Result, extender, goals, ratios, run, table
+from tests.support.skips import missing_tool, package
 
 package("wasmtime")
 package("ziglang")
@@ -54,22 +39,6 @@ def test_all_forms_of_a_policy_place_pods_as_well(policy: str) -> None:
         assert (result.guest_calls > 0) is name.startswith(("batch", "ext"))
     if missing:
         missing_tool("; ".join(missing))  # the other forms have passed
-
-
-@pytest.mark.slow
-def test_a_pure_guest_is_asked_once_for_all_pods_that_look_alike_and_one_that_reads_usage_once_a_pod() -> None:
-    label, packing = (next(f for f in forms(policy) if f.name == "batch-c") for policy in ("label", "packing"))
-    assert asyncio.run(run(label, NODES, PODS, 0, 0)).guest_calls == 1
-    assert asyncio.run(run(packing, NODES, PODS, 0, 0)).guest_calls == PODS
-    pure = next(form for form in forms("label") if form.name == "ext-pure")
-    assert asyncio.run(run(pure, NODES, PODS, 0, 0)).guest_calls == 1
-
-
-def test_an_extender_scores_the_nodes_it_is_sent_or_named() -> None:
-    nodes = [{"metadata": {"name": f"n{i}", "labels": {"example.com/performance": str(i % NUMBERS)}}} for i in (7, 55)]
-    whole: Mapping[str, Any] = {"Nodes": {"items": nodes}, "NodeNames": None}
-    assert prioritize(whole) == prioritize({"NodeNames": ["n7", "n55"]})
-    assert prioritize(whole) == [{"Host": "n7", "Score": 0}, {"Host": "n55", "Score": 5}]
 
 
 def test_ratios_are_taken_within_a_round_and_above_one_is_cheaper() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-
 import pytest
 
 from perf.wasm_soak import Report, soak
-from tests.skips import package
+from tests.support.skips import package
 
 package("wasmtime")
 package("ziglang")
@@ -48,13 +45,3 @@ def test_slopes_leave_the_warming_up_out() -> None:
     assert report.slope([0, 100, 100, 100, 100]) == 0.0
     assert report.slope([50, *range(9)]) == pytest.approx(120.0)  # one a sample, of which two are a second
     assert report.slope([1]) == 0.0
-
-
-def test_a_report_names_what_must_not_have_happened() -> None:
-    report = Report(
-        seconds=60, pods=7, reloads=Counter(replaced=3), resident_mib=[50.0], instances=[2], threads=[3],
-        descriptors=[9], latencies_s=array("d", [0.1]),
-        faults=["1 of 7 pods were not bound"],
-    )  # fmt: skip
-    assert report.text().endswith("FAULT: 1 of 7 pods were not bound")
-    assert "3 replaced" in report.text()

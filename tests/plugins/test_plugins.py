@@ -12,7 +12,7 @@ import yaml
 
 from kscheduler.wasm.arguments import KNOWN_KEYS
 from tests.plugins.documents import PLUGINS, ROOT, blocks, run
-from tests.skips import package
+from tests.support.skips import package
 
 EXAMPLE = PLUGINS / "cheapest_node"
 

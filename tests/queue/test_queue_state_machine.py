@@ -228,7 +228,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.check()
         held = {qpi.uid for qpi in self.queue.pending_pods()}
         assert held == set(self.alive) - set(self.missed)
-        assert {qpi.uid for qpi in self.queue.in_flight_pods()} == set(self.missed)
+        assert {qpi.uid for qpi in self.queue._in_flight} == set(self.missed)
 
     def teardown(self) -> None:
         """Whoever is awake is tried, and unschedulable pods are too once their time is up."""

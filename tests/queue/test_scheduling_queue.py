@@ -101,7 +101,7 @@ def test_popping_counts_the_attempt_and_keeps_the_first_times() -> None:
     assert (qpi.attempts, qpi.timestamp, qpi.initial_attempt_timestamp) == (1, 3.0, 3.0)
     assert pool_of(qpi) is Pool.IN_FLIGHT
     assert queue.is_in_flight(qpi.uid)
-    assert not queue.contains(qpi.uid)
+    assert queue.get(qpi.uid) is None
 
 
 def test_adding_a_pod_twice_leaves_one() -> None:
@@ -776,7 +776,7 @@ def test_pending_pods_lists_every_pool() -> None:
     queue.add(make_pod("active"), 0.0)
     assert {qpi.pod_info.pod.metadata.name for qpi in queue.pending_pods()} == {"active", "gated", "unschedulable"}
     qpi = pop(queue, 0.0)
-    assert [flying.uid for flying in queue.in_flight_pods()] == [qpi.uid]
+    assert [flying.uid for flying in queue._in_flight] == [qpi.uid]
 
 
 def test_check_notices_a_pod_in_two_pools() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.scheduler import Options
-from tests.scenarios.harness import World
+from tests.support.world import World
 
 # Modules whose scenarios are about decisions, and quick.
 IN_BOTH_LANES = ("test_placement", "test_nominations", "test_pod_affinity", "test_other_hands")

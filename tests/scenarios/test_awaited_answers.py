@@ -10,7 +10,7 @@ from kscheduler.framework.status import Status, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 ANSWER_S = 2.0
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from kscheduler.api.objects import NodeSelectorTerm, SelectorRequirement
 from kscheduler.client.protocol import Binding
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.changes import resize
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import resize
+from tests.support.world import World, in_virtual_time
 
 ABSURD = "1" + 30 * "0"
 

@@ -9,7 +9,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 REFUSALS = [
     FaultKind.CONFLICT,

@@ -27,7 +27,7 @@ from tests.scenarios.fake_extenders import (
     only,
     scores,
 )
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 GPU = "example.com/gpu"
 FOR_GPUS = {"managedResources": [{"name": GPU}]}
@@ -344,7 +344,7 @@ async def test_a_pod_that_goes_or_is_bound_meanwhile_is_let_go() -> None:
         await world.until(lambda: len(one.asked) == 2)
         world.bind_elsewhere("theirs", "n1")
         await world.sleep(3.0)
-        assert not list(world.scheduler.queue.in_flight_pods())
+        assert not list(world.scheduler.queue._in_flight)
         assert not world.events("theirs")
         assert not world.events("gone")
 
@@ -640,7 +640,7 @@ async def test_losing_the_lease_stops_asking_at_once_and_loses_no_pod() -> None:
         assert not world.scheduler.lanes
         assert one.is_closed
         assert requests(world, "filter", "canceled") == 1
-        assert world.scheduler.queue.contains(world.pod("p").metadata.uid)
+        assert world.scheduler.queue.get(world.pod("p").metadata.uid) is not None
         world._tasks = [observe]
 
 

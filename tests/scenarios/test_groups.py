@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscheduler.api.objects import Namespace, ObjectMeta, Service, ServiceSpec
 from kscheduler.client.protocol import NAMESPACES, SERVICES
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 
 async def place_six(world: World) -> tuple[int, int]:

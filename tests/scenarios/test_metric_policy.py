@@ -6,55 +6,13 @@ from collections import Counter
 
 import pytest
 
-from kscheduler.config import parse_config
-from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework.plugins.registry import known_plugins
-from kscheduler.testing import PodBuilder, make_pod
-from tests.scenarios.harness import World, in_virtual_time
-from tests.telemetry.fakes import FakeSource
+from tests.scenarios.policies import BELOW_HALF, pod, source_of, world_of
+from tests.support.world import World, in_virtual_time
 
 INTERVAL_S = 10.0
 
 
-def config(policy: str, *, further: str = "") -> SchedulerConfig:
-    """One default policy over the metric `load`, whose source is asked each ten seconds."""
-    return parse_config(
-        f"""
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins: {{multiPoint: {{enabled: [{{name: MetricPolicy, weight: 10}}]}}}}
-  pluginConfig:
-  - name: MetricPolicy
-    args:
-      sources: [{{name: fake, prometheus: {{url: "http://127.0.0.1:9"}}, interval: 10s, timeout: 2s}}]
-      metrics: [{{name: load, source: fake, query: load}}]
-      defaultPolicy: default
-      policies:
-      - {{name: default, {policy}}}
-{further}
-""",
-        find_plugins=known_plugins,
-    )
-
-
 BALANCE = "score: [{metric: load, goal: Minimize, range: {min: 0, max: 1}, selfLoad: {resource: cpu}}]"
-BELOW_HALF = "filter: [{metric: load, operator: LessThan, value: 0.5}]"
-
-
-def world_of(policy: str, source: FakeSource, **told: str) -> World:
-    return World(config=config(policy, **told), metric_source=lambda config: source)
-
-
-def source_of(*loads: float) -> FakeSource:
-    source = FakeSource()
-    source.values["load"] = {f"n{number}": load for number, load in enumerate(loads)}
-    return source
-
-
-def pod(name: str) -> PodBuilder:
-    return make_pod(name).req(cpu="1")
 
 
 def placed(world: World) -> dict[str, str]:

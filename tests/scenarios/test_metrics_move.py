@@ -13,11 +13,11 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.telemetry.source import SourceError
 from kscheduler.testing import make_pod
-from tests.moving_families import CONSTANT, OF_A_PROCESS, declared, moved, pointed_to
 from tests.scenarios.fake_extenders import FakeExtender, all_pass, configured, endpoints
-from tests.scenarios.harness import World
-from tests.scenarios.test_metric_policy import BELOW_HALF, config, pod, source_of, world_of
-from tests.scenarios.test_plugins import Guard, Moody
+from tests.scenarios.plugins import Guard, Moody
+from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
+from tests.support.moving_families import CONSTANT, OF_A_PROCESS, declared, moved, pointed_to
+from tests.support.world import World
 
 TAINT = Taint(key="dedicated", value="others", effect="PreferNoSchedule")
 POLICY_OBJECTS = """

@@ -11,7 +11,7 @@ from kscheduler.framework.status import SKIP, Status
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 
 class Attach:

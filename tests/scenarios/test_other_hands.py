@@ -10,8 +10,8 @@ from kscheduler.client.protocol import Binding
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.changes import cordon, heartbeat, relabel, resize, select, taint, tolerate
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import cordon, heartbeat, relabel, resize, select, taint, tolerate
+from tests.support.world import World, in_virtual_time
 
 SLOW_BINDS = Latency(bind_s=2.0)
 BEFORE_IT_COUNTS_S = 0.5  # the binding is sent, and not carried out yet

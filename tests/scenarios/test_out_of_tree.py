@@ -12,7 +12,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework import Code, CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -12,8 +12,8 @@ from kscheduler.client.protocol import Binding
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.changes import open_gates, resize
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import open_gates, resize
+from tests.support.world import World, in_virtual_time
 
 TWO_PROFILES = """
 apiVersion: kubescheduler.config.k8s.io/v1

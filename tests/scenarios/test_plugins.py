@@ -10,13 +10,14 @@ import pytest
 
 from kscheduler.client.protocol import Binding
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import SKIP, Code, Status, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.scheduler import Options
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.scenarios.plugins import Guard, Moody
+from tests.support.world import World, in_virtual_time
 
 
 class Rogue:
@@ -147,15 +148,6 @@ def test_a_pre_enqueue_plugin_that_raises_gates_its_pod_and_nobody_else() -> Non
     scenario()
 
 
-class Guard:
-    """Permit: lets a pod wait until somebody decides about it."""
-
-    name = "Guard"
-
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        return Status(Code.WAIT), 10.0
-
-
 @in_virtual_time
 async def test_pods_that_a_permit_plugin_holds_wait_with_their_room_held() -> None:
     async with World(plugins={"permit": [Guard()]}) as world:
@@ -260,21 +252,6 @@ async def test_a_pod_deleted_while_it_waits_for_permission_gives_its_room_to_oth
         assert waiting is not None
         waiting.allow("Guard")
         await world.until(world.all_bound)
-
-
-class Moody:
-    """Filter: turns everybody away while it is in a mood, and says what may help: nothing."""
-
-    name = "Moody"
-
-    def __init__(self) -> None:
-        self.in_a_mood = True
-
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return unschedulable("not in the mood") if self.in_a_mood else None
-
-    def events_to_register(self) -> tuple[()]:
-        return ()
 
 
 @in_virtual_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 HOST = "kubernetes.io/hostname"
 WEB = {"app": "web"}

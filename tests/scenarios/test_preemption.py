@@ -18,8 +18,8 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.scenarios.changes import relabel
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import relabel
+from tests.support.world import World, in_virtual_time
 
 
 def low(name: str, cpu: str = "4", priority: int = 1) -> PodBuilder:
@@ -450,7 +450,7 @@ async def test_a_pod_that_would_be_tried_while_its_victims_are_being_ended_is_he
         await fill(world, low("a", "2"), low("b", "2"))
         uid = world.add_pod(critical()).metadata.uid
         await world.until(lambda: chosen_victims(world) == 2)
-        await world.until(lambda: world.scheduler.queue.contains(uid))
+        await world.until(lambda: world.scheduler.queue.get(uid) is not None)
         world.add_node("small", cpu="3")  # the pod is worth another try, but not yet
         await world.until(lambda: world.scheduler.queue.counts().gated == 1)
         attempts = world.metrics.preemption_attempts_total.value

@@ -23,9 +23,9 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
-from tests.scenarios.changes import cordon, heartbeat, label_pod, open_gates, relabel, resize, taint, tolerate
-from tests.scenarios.harness import World
-from tests.seeds import sampled
+from tests.support.changes import cordon, heartbeat, label_pod, open_gates, relabel, resize, taint, tolerate
+from tests.support.seeds import sampled
+from tests.support.world import World
 
 EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(1200))
 # After the last fault: an informer's pause of 30 s, a bind's of 5 s and a backoff of 10 s may still be running, or a

@@ -32,7 +32,7 @@ from tests.framework.plugins.volumebinding.objects import (
     make_volume,
     pod_with,
 )
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 CSI = "csi.example.com"
 

@@ -11,7 +11,7 @@ from kscheduler.framework.plugins import volumezone
 from kscheduler.framework.plugins.nodevolumelimits import plugin as nodevolumelimits
 from kscheduler.framework.plugins.volumerestrictions import CLAIM_REASON, DISK_REASON, READ_WRITE_ONCE_POD
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.storage import (
+from tests.support.storage import (
     EBS,
     attachment,
     claim,
@@ -20,7 +20,7 @@ from tests.framework.plugins.storage import (
     with_claims,
     with_volumes,
 )
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 

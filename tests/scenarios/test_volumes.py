@@ -32,7 +32,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import PodBuilder, make_pod
 from kscheduler.testing.wrappers import HOSTNAME
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.world import World, in_virtual_time
 
 LOCAL, DISKS = "local", "disks"
 

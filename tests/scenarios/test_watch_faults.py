@@ -8,8 +8,8 @@ from kscheduler.client.protocol import Binding
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import make_pod
-from tests.scenarios.changes import resize
-from tests.scenarios.harness import World, in_virtual_time
+from tests.support.changes import resize
+from tests.support.world import World, in_virtual_time
 
 
 @pytest.mark.parametrize("kind", [FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.DELAYED])

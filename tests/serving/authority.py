@@ -91,7 +91,7 @@ class Authority:
         starts: datetime.timedelta = -DAY,
         ends: datetime.timedelta = DAY,
     ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder()
             .subject_name(name)

@@ -11,7 +11,6 @@ import pytest
 from cryptography import x509
 
 from kscheduler.client.reviews import User
-from kscheduler.clock import ManualClock
 from kscheduler.errors import Unreachable
 from kscheduler.serving.answer_cache import ENTRIES
 from kscheduler.serving.authentication import (
@@ -26,6 +25,7 @@ from kscheduler.serving.authentication import (
 from kscheduler.serving.authorities import Authorities
 from kscheduler.serving.request_headers import HeaderNames
 from tests.serving.authority import DAY, SERVER, Authority, Issued
+from tests.support.clocks import ManualClock
 
 STANDARD = HeaderNames(("X-Remote-User",), (), ("X-Remote-Group",), ("X-Remote-Extra-",))
 

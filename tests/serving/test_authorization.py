@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from kscheduler.client.reviews import AccessReview, User
-from kscheduler.clock import ManualClock
 from kscheduler.errors import ConfigError, Unreachable
 from kscheduler.serving.authentication import ANONYMOUS, REVIEWS_AT_ONCE
 from kscheduler.serving.authorization import CACHE_TTL_S, AllowAll, AllowedPaths, DelegatedAuthorizer
+from tests.support.clocks import ManualClock
 
 GOOD, OTHER = User("good", "u", ("g",), (("scopes", ("s",)),)), User("other")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.serving.health import Health, LeaderWatchdog
+from tests.support.clocks import ManualClock
 
 
 def raising() -> str | None:

@@ -20,7 +20,6 @@ from aiohttp import web
 
 from kscheduler.client.protocol import Client as KubeAPI
 from kscheduler.client.reviews import AccessReview, User
-from kscheduler.clock import ManualClock
 from kscheduler.config import default_config, parse_config, to_v1
 from kscheduler.errors import ConfigError, InternalError
 from kscheduler.observability.metrics import Metrics
@@ -34,8 +33,9 @@ from kscheduler.serving.options import AuthenticationOptions, RequestHeaderOptio
 from kscheduler.serving.server import Listen, Server
 from kscheduler.serving.tls_policy import TlsPolicy
 from kscheduler.serving.trust import EndpointTrust
-from tests.controlplane.harness.patience import ended
+from kscheduler.testing.controlplane.patience import ended
 from tests.serving.authority import DAY, SERVER, Authority, Issued, trusting
+from tests.support.clocks import ManualClock
 
 
 class OneToken:

@@ -17,12 +17,12 @@ from cryptography import x509
 from kscheduler.api.config_maps import ConfigMap
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.client.protocol import EventType, Page, WatchEvent
-from kscheduler.clock import ManualClock
 from kscheduler.errors import APIError, ConfigError, Forbidden
 from kscheduler.serving.options import AuthenticationOptions, RequestHeaderOptions
 from kscheduler.serving.request_headers import HeaderNames
 from kscheduler.serving.trust import NAME, NAMESPACE, EndpointTrust
 from tests.serving.authority import Authority
+from tests.support.clocks import ManualClock
 
 FIRST, SECOND = Authority("first"), Authority("second")
 

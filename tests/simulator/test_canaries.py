@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.command.cli import main
-from tests.canaries import Canaries, web_server
+from tests.support.canaries import Canaries, web_server
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ANSWERS = ("failing", "echo", "garbage", "cut", "status-line", "reason", "location", "page", "ok")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import (
     AzureDisk,
-    Container,
     Lease,
     LeaseSpec,
     Namespace,
@@ -19,9 +16,7 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
     PodSchedulingGate,
-    PodSpec,
     PodStatus,
-    ResourceRequirements,
 )
 from kscheduler.api.storage import (
     CSIStorageCapacity,
@@ -43,20 +38,12 @@ from kscheduler.client.protocol import (
     EventSeries,
     EventType,
     PodStatusPatch,
-    WatchEvent,
 )
-from kscheduler.clock import ManualClock
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import STORAGE, Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
-
-
-def make_pod(name: str, namespace: str = "default", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": "100m"}))
-    return Pod(
-        metadata=ObjectMeta(name=name, namespace=namespace),
-        spec=PodSpec(containers=[container], **spec),  # type: ignore[arg-type]
-    )
+from tests.simulator.objects import binding, brief, make_pod, next_batch
+from tests.support.clocks import ManualClock
 
 
 def make_node(name: str) -> Node:
@@ -84,10 +71,6 @@ def make_event(name: str, reason: str = "Scheduled", series: EventSeries | None 
     )
 
 
-def binding(pod: Pod, node: str = "n0") -> Binding:
-    return Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node)
-
-
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
@@ -96,14 +79,6 @@ def clock() -> ManualClock:
 @pytest.fixture
 def cluster(clock: ManualClock) -> Cluster:
     return Cluster(clock, seed=1)
-
-
-def brief(batch: list[WatchEvent[Pod]]) -> list[tuple[str, str]]:
-    return [(event.type.value, event.object.metadata.name if event.object else "") for event in batch]
-
-
-async def next_batch(events: AsyncIterator[list[WatchEvent[Pod]]]) -> list[tuple[str, str]]:
-    return brief(await events.__anext__())
 
 
 # --- objects ------------------------------------------------------------------------------------------------------

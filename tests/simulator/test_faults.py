@@ -14,7 +14,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Faults, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
-from tests.simulator.test_cluster import binding, make_pod, next_batch
+from tests.simulator.objects import binding, make_pod, next_batch
 
 
 def new_cluster() -> Cluster:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.load_history import FIRST_INTERVAL_S, MAX_SAMPLES, LoadHistory
 from kscheduler.simulator.real_load import RealLoad
-from tests.simulator.test_real_load import CPU, two_nodes, using
+from tests.simulator.loads import CPU, two_nodes, using
+from tests.support.clocks import ManualClock
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
@@ -20,12 +19,13 @@ from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.main import simulate
-from kscheduler.simulator.options import SimulateArguments, add_arguments, read_arguments
+from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import RunSettings, simulate_scenario
 from tests.config.documents import read
-from tests.simulator.test_traces import NODES, PODS
+from tests.simulator.reports import namespace
+from tests.simulator.trace_files import NODES, PODS
 
 LIST = """
 apiVersion: v1
@@ -105,12 +105,6 @@ items:
   metadata: {name: none, namespace: default}
   spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: none}}]}
 """
-
-
-def namespace(*flags: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(flags)
 
 
 def arguments(*flags: str) -> SimulateArguments:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import Node
-from kscheduler.clock import ManualClock
 from kscheduler.errors import APIError, NotFound, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import Faults
@@ -19,6 +18,7 @@ from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import make_node, make_pod
+from tests.support.clocks import ManualClock
 
 
 def node(name: str, **usage: str) -> Node:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_load import RealLoad
-from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
-from kscheduler.testing import PodBuilder, make_node, make_pod
-
-CPU, MEMORY = 0, 1
+from kscheduler.simulator.usage import USAGE_CPU
+from kscheduler.testing import make_node
+from tests.simulator.loads import CPU, MEMORY, two_nodes, using
+from tests.support.clocks import ManualClock
 
 
 @pytest.fixture
@@ -18,22 +17,9 @@ def clock() -> ManualClock:
     return ManualClock(100.0)
 
 
-def two_nodes(clock: ManualClock) -> Cluster:
-    """Of 4 cores and 8 GiB; the second uses a core itself."""
-    cluster = Cluster(clock)
-    cluster.create_node(make_node("n0").capacity(cpu=4, memory="8Gi").obj())
-    cluster.create_node(make_node("n1").capacity(cpu=4, memory="8Gi").annotation(USAGE_CPU, "1").obj())
-    return cluster
-
-
 @pytest.fixture
 def cluster(clock: ManualClock) -> Cluster:
     return two_nodes(clock)
-
-
-def using(name: str, cpu: str, memory: str = "0", ramp: str = "0") -> PodBuilder:
-    usage = (USAGE_CPU, cpu, USAGE_MEMORY, memory, USAGE_RAMP, ramp)
-    return make_pod(name).req(cpu="1", memory="1Gi").annotation(*usage)
 
 
 def shares(load: RealLoad, resource: int = CPU) -> list[float]:

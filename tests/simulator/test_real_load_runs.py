@@ -9,73 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.api.objects import Node
-from kscheduler.config.load import parse_config
-from kscheduler.scheduler import Options
 from kscheduler.simulator.main import simulate
 from kscheduler.simulator.metrics_plan import HANG, UNAVAILABLE, MetricsPlan, Outage
-from kscheduler.simulator.real_scheduler import real_scheduler
-from kscheduler.simulator.report import Report, build_report, to_json
-from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.report import to_json
+from kscheduler.simulator.run import Ending, Outcome
 from kscheduler.simulator.scenario import Arrival, Scenario
-from kscheduler.simulator.usage import USAGE_CPU
-from kscheduler.testing import make_node, make_pod
-from tests.simulator.test_main import namespace
-
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins:
-    multiPoint:
-      enabled: [{name: MetricPolicy, weight: 10}]
-  pluginConfig:
-  - name: MetricPolicy
-    args:
-      sources: [{name: s, resourceMetrics: {}}]
-      metrics: [{name: cpu, source: s, resource: cpu}]
-      defaultPolicy: p
-      policies:
-      - name: p
-        score: [{metric: cpu, goal: Minimize, range: {min: 0, max: 1}, selfLoad: {resource: cpu}, FALLBACK}]
-"""
-
-
-def cluster(size: int = 6, busy: int = 3) -> list[Node]:
-    """`busy` nodes have no pods and yet use most of what they have."""
-    return [
-        make_node(f"n{index}")
-        .capacity(cpu=16, memory="64Gi", pods=110)
-        .annotation(USAGE_CPU, "12" if index < busy else "0")
-        .obj()
-        for index in range(size)
-    ]
-
-
-def arrivals(count: int, every_s: float, runs_s: float | None = None) -> list[Arrival]:
-    """Pods that request a tenth of a core; each other one uses a core, the rest hardly anything."""
-    return [
-        Arrival(
-            number * every_s,
-            make_pod(f"p{number}").req(cpu="100m").annotation(USAGE_CPU, "1" if number % 2 else "10m").obj(),
-            runs_s=runs_s,
-        )
-        for number in range(count)
-    ]
-
-
-def play(scenario: Scenario, fallback: str = "fallback: Neutral", **settings: float) -> Outcome:
-    config = parse_config(CONFIG.replace("FALLBACK", fallback))
-    return simulate_scenario(scenario, real_scheduler(config, Options()), RunSettings(**settings))  # type: ignore[arg-type]
+from kscheduler.testing import make_pod
+from tests.simulator.loads import CONFIG, arrivals, cluster, play, report_of
+from tests.simulator.reports import namespace
 
 
 def by_node(outcome: Outcome) -> Counter[str]:
     return Counter(pod.spec.node_name for pod in outcome.cluster.pods.values())
-
-
-def report_of(scenario: Scenario, outcome: Outcome) -> Report:
-    return build_report(scenario, outcome, {})
 
 
 def test_pods_go_to_the_nodes_that_are_idle_whatever_is_requested() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
 from kscheduler.simulator.reasons import kind_of
-from kscheduler.simulator.report import Machine, Report, build_report, to_json
+from kscheduler.simulator.report import build_report, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import RunSettings, simulate_scenario
@@ -24,25 +22,8 @@ from kscheduler.simulator.timeline import Sample, Timeline
 from kscheduler.simulator.units import amount, percent, seconds
 from kscheduler.simulator.workload import default_workload, generate
 from tests.simulator.first_fit import FirstFit, make_node
-from tests.simulator.test_run import pod
-
-MACHINE = Machine(1.0, 0.9, 1000.0, 900.0, 100.0, 5.0, 80.0, "3.11.0")
-
-
-def report_of(scenario: Scenario, **settings: Any) -> Report:
-    outcome = simulate_scenario(scenario, FirstFit, RunSettings(**settings))
-    return build_report(scenario, outcome, {"configuration": "none"}, MACHINE)
-
-
-def small() -> Report:
-    """Two nodes, of which one stays empty; one pod that fits nowhere, one that leaves before its turn."""
-    arrivals = [
-        Arrival(0.0, pod("a", "2"), runs_s=100.0),
-        Arrival(10.0, pod("b", "1", priority=7)),
-        Arrival(20.0, pod("big", "9")),
-        Arrival(30.0, pod("hasty", "9"), leaves_at_s=40.0),
-    ]
-    return report_of(Scenario([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals))
+from tests.simulator.objects import pod
+from tests.simulator.reports import data_of, report_of, small
 
 
 def test_pods_are_counted_by_what_became_of_them() -> None:
@@ -143,13 +124,6 @@ class _Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data")]
-
-
-def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    loaded: dict[str, Any] = json.loads(found[1])
-    return loaded
 
 
 def test_the_page_fetches_nothing() -> None:

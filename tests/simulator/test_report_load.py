@@ -7,8 +7,8 @@ import pytest
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.scenario import Scenario
-from tests.simulator.test_real_load_runs import arrivals, cluster, play, report_of
-from tests.simulator.test_report import data_of, small
+from tests.simulator.loads import arrivals, cluster, play, report_of
+from tests.simulator.reports import data_of, small
 
 
 def test_the_report_tells_real_load_beside_requests() -> None:

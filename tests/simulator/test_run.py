@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kscheduler.api.objects import Container, Node, ObjectMeta, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
+from kscheduler.api.objects import Node, Pod, PodSchedulingGate
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.load import default_config
@@ -18,11 +18,7 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, SchedulerFactory, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from tests.simulator.first_fit import FirstFit, make_node
-
-
-def pod(name: str, cpu: str = "1", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    return Pod(ObjectMeta(name=name, namespace="default"), PodSpec(containers=[container], **spec))  # type: ignore[arg-type]
+from tests.simulator.objects import pod
 
 
 def simulate(

@@ -7,7 +7,7 @@ import pytest
 from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP, declare_usage, node_usage, pod_usage
-from tests.simulator.test_run import pod
+from tests.simulator.objects import pod
 
 
 def annotated(**annotations: str) -> Pod:

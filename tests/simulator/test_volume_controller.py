@@ -41,10 +41,10 @@ from kscheduler.api.storage import (
     is_made_for,
 )
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from kscheduler.clock import ManualClock
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import make_node, make_pod
+from tests.support.clocks import ManualClock
 
 DRIVER = "disk.example.com"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"

@@ -14,7 +14,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import HostPort, PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.changes import cordon, relabel, resize, taint
+from tests.support.changes import cordon, relabel, resize, taint
 
 GPU = "example.com/gpu"
 ABSURD = "1" + 30 * "0"

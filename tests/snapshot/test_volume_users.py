@@ -10,7 +10,7 @@ from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volume_users import Mount, VolumeUsers, conflict, mounts_of
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.storage import ephemeral, of_claim, with_volumes
+from tests.support.storage import ephemeral, of_claim, with_volumes
 
 VOLUMES = (
     of_claim("a"),

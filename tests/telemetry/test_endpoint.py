@@ -15,7 +15,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.telemetry.endpoint import LONG_QUESTION, Answer, EndpointClient
 from kscheduler.telemetry.source import SourceError
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
 from tests.telemetry.http_server import (
     Serve,
     answering,

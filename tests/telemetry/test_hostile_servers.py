@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Breaker, Endpoint, Freshness, Metric, Source
 from kscheduler.input.redaction import SecretURL
@@ -20,6 +19,7 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry
 from kscheduler.testing.wrappers import make_node
+from tests.support.clocks import ManualClock
 from tests.telemetry.http_server import (
     Request,
     Serve,

@@ -30,7 +30,7 @@ from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop
 from kscheduler.telemetry.live_metrics import LiveMetrics
 from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import make_node, make_pod
-from tests.scenarios.harness import in_virtual_time
+from tests.support.world import in_virtual_time
 from tests.telemetry.fakes import FakeSource
 
 CONFIG = """

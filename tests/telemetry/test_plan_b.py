@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.telemetry.plan_b import PlanBLookout
-from tests.telemetry.test_policy_book import ARGS, book_of
+from tests.telemetry.policies import ARGS, book_of
 
 WITH_PLAN = ARGS.replace("- {name: cool,", "- {name: cool, planB: {afterFailures: 3},")
 

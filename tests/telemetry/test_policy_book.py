@@ -9,33 +9,11 @@ import yaml
 
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import ObjectMeta
-from kscheduler.config.decode import decode
-from kscheduler.config.metric_policy import Metric, MetricPolicyArgs
-from kscheduler.config.types import PluginConfig, Profile
+from kscheduler.config.metric_policy import Metric
 from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.telemetry.policy_book import PolicyBook, Verdict
-from kscheduler.testing.wrappers import make_pod
-
-ARGS = """
-sources: [{name: prom, prometheus: {url: "http://p"}}, {name: custom, customMetrics: {}}]
-metrics: [{name: load, source: prom, query: load}, {name: heat, source: prom, query: heat}]
-policies:
-- {name: cool, score: [{metric: heat}]}
-- {name: idle, score: [{metric: load}]}
-defaultPolicy: cool
-"""
-
-
-def profile_of(name: str, args: str) -> Profile:
-    decoded = decode(MetricPolicyArgs, yaml.safe_load(args))
-    return Profile(scheduler_name=name, plugin_config=(PluginConfig(name="MetricPolicy", args=decoded),))
-
-
-def book_of(further: str = "", args: str = ARGS) -> tuple[PolicyBook, list[Verdict]]:
-    verdicts: list[Verdict] = []
-    profiles = [profile_of("ours", f"{args}\n{further}"), Profile(scheduler_name="plain")]
-    return PolicyBook(profiles, verdicts.append), verdicts
+from kscheduler.telemetry.policy_book import PolicyBook
+from tests.telemetry.policies import ARGS, HOT, book_of, pod
 
 
 def policy(spec: str, name: str = "mine", namespace: str = "shop") -> MetricPolicyObject:
@@ -44,16 +22,6 @@ def policy(spec: str, name: str = "mine", namespace: str = "shop") -> MetricPoli
 
 def tas_policy(spec: str, name: str = "mine", namespace: str = "shop") -> TASPolicyObject:
     return TASPolicyObject(metadata=ObjectMeta(name=name, namespace=namespace), spec=yaml.safe_load(spec))
-
-
-def pod(scheduler: str = "ours", *, annotation: str = "", **labels: str) -> PodInfo:
-    keys = {"policy": "kscheduler.io/metric-policy", "tas": "telemetry-policy"}
-    made = make_pod("web", "shop").scheduler_name(scheduler)
-    for key, value in labels.items():
-        made = made.label(keys[key], value)
-    if annotation:
-        made = made.annotation(keys["policy"], annotation)
-    return PodInfo(made.obj())
 
 
 def ref_of(book: PolicyBook, asking: PodInfo) -> PolicyRef | None:
@@ -187,8 +155,6 @@ def test_objects_are_counted_by_kind_and_state() -> None:
 
 
 # --- TASPolicy ------------------------------------------------------------------------------------------------------
-
-HOT = "{strategies: {dontschedule: {rules: [{metricname: NAME, operator: GreaterThan, target: 80}]}}}"
 
 
 def test_a_pod_names_a_taspolicy_of_its_namespace() -> None:

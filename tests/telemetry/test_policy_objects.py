@@ -19,7 +19,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.telemetry.policy_objects import FIRST_LISTS_S, PolicyObjects
-from tests.telemetry.test_policy_book import HOT, book_of, pod, profile_of
+from tests.telemetry.policies import HOT, book_of, pod, profile_of
 
 CONFIG = """
 sources: [{name: custom, customMetrics: {}}]

@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kscheduler.clock import ManualClock
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.pool import MAX_IDLE, FailurePolicy, Pool, PoolOptions, Unavailable, bad_answer
 from kscheduler.wasm.quarantine import QuarantineRules
+from tests.support.clocks import ManualClock
 from tests.wasm.fakes import FakeInstance, FakeModule, Reports
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
-from tests.skips import package
-from tests.wasm.loading.test_plugins import scheduling, until
-from tests.wasm.test_hostile import batch_guest, config_with, scores
+from tests.support.skips import package
+from tests.wasm.hostile_guests import batch_guest, config_with, scores
+from tests.wasm.loading.running import scheduling
 
 package("wasmtime")
 

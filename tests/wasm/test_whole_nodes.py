@@ -10,11 +10,12 @@ from msgspec import structs
 from kscheduler.api.documents import NodeDocument
 from kscheduler.api.objects import NodeCondition
 from kscheduler.testing import make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.extension.encoding import objects
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.wasm.extension.kit import module
-from tests.wasm.loading.test_plugins import scheduling, until
-from tests.wasm.test_hostile import HOSTILE, config_with
+from tests.wasm.hostile_guests import HOSTILE, config_with
+from tests.wasm.loading.running import scheduling
 
 ASKS = "(drop (call $node (i32.const 16) (i32.const 2) (i32.const 64) (i32.const 60000)))"  # for n1
 

@@ -10,11 +10,12 @@ from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import POD_DOCUMENTS, PODS
 from kscheduler.testing import make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.extension.encoding import objects
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.wasm.extension.kit import module
-from tests.wasm.loading.test_plugins import scheduling, until
-from tests.wasm.test_hostile import HOSTILE, PEACEFUL, config_with
+from tests.wasm.hostile_guests import HOSTILE, PEACEFUL, config_with
+from tests.wasm.loading.running import scheduling
 
 ASKS = "(drop (call $pod (i32.const 64) (i32.const 60000)))"
 

@@ -10,7 +10,6 @@ import pytest
 from kscheduler.api.objects import LabelSelector, Node, ObjectMeta
 from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from kscheduler.cache.cache import Cache
-from kscheduler.clock import ManualClock
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements
@@ -29,7 +28,8 @@ from kscheduler.watch.eventhandlers import (
     node_event_name,
     pod_event_name,
 )
-from tests.scenarios.changes import cordon, heartbeat, label_pod, relabel, resize
+from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
+from tests.support.clocks import ManualClock
 
 P, N = "uid-default-p", "n1"
 

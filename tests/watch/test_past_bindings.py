@@ -6,9 +6,9 @@ from msgspec import structs
 
 from kscheduler.api.objects import Pod
 from kscheduler.client.times import rfc3339
-from kscheduler.clock import ManualClock
 from kscheduler.testing import make_pod
 from kscheduler.watch.past_bindings import MAX_PODS, WINDOW_S, PastBindings
+from tests.support.clocks import ManualClock
 
 
 def bound(name: str, *, created_s: float | None = None, static: bool = False) -> Pod:

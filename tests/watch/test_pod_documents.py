@@ -16,9 +16,10 @@ from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.testing import make_pod
 from kscheduler.wasm.extension.encoding.messages import encode
-from kscheduler.wasm.extension.encoding.objects import KeptObjects, ObjectEncoder
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
 from kscheduler.watch.pod_documents import PodDocuments
 from tests.wasm.extension.encoding.generate import Generator
+from tests.wasm.extension.encoding.kept_objects import KeptObjects
 from tests.wasm.extension.encoding.samples import POD
 
 OURS = {"default-scheduler"}

@@ -22,7 +22,6 @@ from kscheduler.api.storage import (
     VolumeAttachment,
     VolumeAttachmentSpec,
 )
-from kscheduler.clock import ManualClock
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
@@ -32,6 +31,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
 from kscheduler.testing import make_pod
 from kscheduler.watch.volume_events import StorageEvents, storage_kinds
+from tests.support.clocks import ManualClock
 
 RESOURCES = (
     EventResource.PERSISTENT_VOLUME,

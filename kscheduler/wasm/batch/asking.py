@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -176,24 +176,6 @@ class Asker:
             guest = self._up_to_date(instance)
             try:
                 return read(guest.ask_one(point, message, count, None), count)
-            except GuestError as error:
-                return error
-
-        return _said(point, self.pool.run(work))
-
-    def ask_many(
-        self, point: Point, pods: Sequence[PodInfo], states: Sequence[bytes | None], rows: bytes | None = None
-    ) -> list[PodAnswer]:
-        """Ask at Filter or Score about several independent pods in one call. An answer may hold an error of its pod."""
-        question: dict[str, Any] = {"pods": [self.view.show(*each) for each in zip(pods, states, strict=True)]}
-        if rows is not None:
-            question["rows"] = rows
-        message, count = _encode(question), self._rows_of(point, rows)
-
-        def work(instance: Instance) -> list[PodAnswer] | GuestError:
-            guest = self._up_to_date(instance)
-            try:
-                return guest.ask(point, message, len(pods), count, None)
             except GuestError as error:
                 return error
 

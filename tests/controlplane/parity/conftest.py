@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.controlplane.harness import Binaries, ControlPlane
-from tests.controlplane.harness.controllermanager import POD_CONTROLLERS, VOLUME_CONTROLLERS, ControllerManager
-from tests.controlplane.harness.faults import HarnessError
-from tests.controlplane.harness.provisioner import Provisioner
-from tests.controlplane.harness.scheduler_process import SchedulerProcess
+from kscheduler.testing.controlplane import Binaries, ControlPlane
+from kscheduler.testing.controlplane.controllermanager import POD_CONTROLLERS, VOLUME_CONTROLLERS, ControllerManager
+from kscheduler.testing.controlplane.faults import HarnessError
+from kscheduler.testing.controlplane.provisioner import Provisioner
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from tests.controlplane.parity.outcome import Outcome
 from tests.controlplane.parity.scenario import Scenario, play
 from tests.controlplane.parity.sides import OURS, THEIRS, Side

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.manifests import HOST, Labels
 from tests.controlplane.parity.outcome import in_each
 from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, choosing, on, scenario

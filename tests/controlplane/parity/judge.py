@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.verify import overcommitted
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.verify import overcommitted
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KEEPS_OFF = ("NoSchedule", "NoExecute")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.controlplane.harness import provisioner
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane import provisioner
+from kscheduler.testing.controlplane.api import Object
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from tests.controlplane.parity.manifests import has, prefers_node, taint
 from tests.controlplane.parity.preempting import AT_ONCE, IMPORTANT, MIDDLING, scenario
@@ -48,7 +48,7 @@ def preempted_before(name: str) -> list[Step]:
 
     def tell(stage: Stage) -> None:
         told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         change_status(name, {"conditions": [{**told, "lastTransitionTime": now}]})(stage)
 
     return [tell, ask_to_go(name)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.stage import Stage, condition
 
 Nodes = Mapping[str, Object]  # name -> node

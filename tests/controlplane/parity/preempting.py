@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.manifests import HOST, priority_class, shuns_pods, term
 from tests.controlplane.parity.outcome import Placements, exact
 from tests.controlplane.parity.scenario import Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.outcome import Outcome, Placements, collect, exact
 from tests.controlplane.parity.stage import Cluster, Names, Stage, condition
 from tests.controlplane.parity.steps import Step, is_decided, node_of, settle

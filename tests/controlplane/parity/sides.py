@@ -12,10 +12,10 @@ from typing import Any
 
 from kscheduler.config.extension_points import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
-from tests.controlplane.harness.cluster import ControlPlane
-from tests.controlplane.harness.kscheduler import KScheduler
-from tests.controlplane.harness.kubescheduler import KubeScheduler
-from tests.controlplane.harness.scheduler_process import SchedulerProcess
+from kscheduler.testing.controlplane.cluster import ControlPlane
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Protocol
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import KeptApi, Object
-from tests.controlplane.harness.cluster import ControlPlane
-from tests.controlplane.harness.faults import HarnessError, RequestFailed
-from tests.controlplane.harness.mirror import Mirror
-from tests.controlplane.harness.patience import Patience, notified
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import KeptApi, Object
+from kscheduler.testing.controlplane.cluster import ControlPlane
+from kscheduler.testing.controlplane.faults import HarnessError, RequestFailed
+from kscheduler.testing.controlplane.mirror import Mirror
+from kscheduler.testing.controlplane.patience import Patience, notified
 from tests.controlplane.parity.judge import World, by_name, infeasible
 
 MAIN = "main"

@@ -11,9 +11,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.faults import RequestFailed
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.faults import RequestFailed
 from tests.controlplane.parity.stage import MAIN, Stage, condition
 
 Step = Callable[[Stage], None]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import workload
-from tests.controlplane.harness.api import Object
+from kscheduler.testing.controlplane import workload
+from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.judge import World, by_name, infeasible
 from tests.controlplane.parity.manifests import (
     HOST,

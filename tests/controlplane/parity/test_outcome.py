@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.harness import workload
+from kscheduler.testing.controlplane import workload
 from tests.controlplane.parity.manifests import ZONE
 from tests.controlplane.parity.outcome import Outcome, differences, exact, in_each, label_of_each, of_each_name, shape
 

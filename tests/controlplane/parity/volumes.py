@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controlplane.harness import provisioner
+from kscheduler.testing.controlplane import provisioner
 from tests.controlplane.parity.manifests import (
     HOST,
     ZONE,

@@ -15,7 +15,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.test_both_forms import check_filters, check_scores, clusters, plugins_at
+from tests.framework.plugins.both_forms import check_filters, check_scores, clusters, plugins_at
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GIBIBYTE = 1 << 30

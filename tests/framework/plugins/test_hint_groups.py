@@ -20,8 +20,8 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.detours import read_pod
 from tests.parity.generate_hints import HintCase, generate_hints
+from tests.parity.hint_samples import read
 from tests.parity.ours import BY_TABLE, World
-from tests.parity.test_hints import read
 
 Registered = Mapping[str, Sequence[ClusterEvent | Registration]]
 

@@ -5,7 +5,7 @@ import pytest
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity
 from kscheduler.framework.status import Code
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 P = make_pod("p")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from kscheduler.framework.plugins.nodeports import NodePorts
 from kscheduler.framework.status import Code
 from kscheduler.testing import make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 
 def bench() -> Bench:

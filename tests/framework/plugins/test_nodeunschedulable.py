@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 KEY = "node.kubernetes.io/unschedulable"
 

@@ -30,7 +30,7 @@ from kscheduler.framework.plugins.volumezone import BETA_ZONE, REGION, ZONE, Vol
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.storage import (
+from tests.support.storage import (
     EBS,
     attachment,
     claim,

@@ -14,8 +14,8 @@ from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
 from kscheduler.framework.plugins.volumezone import ZONE, VolumeZone
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.storage import (
+from tests.support.framework_bench import Bench
+from tests.support.storage import (
     EBS,
     attachment,
     claim,

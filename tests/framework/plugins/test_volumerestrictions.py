@@ -17,8 +17,8 @@ from kscheduler.framework.plugins.volumerestrictions import CLAIM_REASON, DISK_R
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.storage import claim, of_claim, with_claims, with_volumes
+from tests.support.framework_bench import Bench
+from tests.support.storage import claim, of_claim, with_claims, with_volumes
 
 RWOP = ("ReadWriteOncePod",)
 

@@ -10,8 +10,8 @@ from kscheduler.framework.plugins.volumezone import BETA_REGION, BETA_ZONE, REAS
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.storage import (
+from tests.support.framework_bench import Bench
+from tests.support.storage import (
     claim,
     ephemeral,
     labelled_volume,

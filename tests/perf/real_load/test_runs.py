@@ -8,8 +8,7 @@ import pytest
 
 from perf.real_load.page import PLOTS, to_page
 from perf.real_load.runs import CONFIGURATIONS, OUTAGE, Run, play_all
-from perf.real_load.summary import COLUMNS, table
-from tests.seeds import sampled
+from tests.support.seeds import sampled
 
 pytestmark = [pytest.mark.slow, pytest.mark.search]
 
@@ -70,10 +69,3 @@ def test_the_page_has_a_line_and_a_word_for_each_run_in_each_plot(runs: dict[str
     assert len(page.labels) == len(PLOTS)
     assert all(configuration.title in page.labels[0] for configuration in CONFIGURATIONS)
     assert page.fetched == []
-
-
-def test_the_table_has_a_row_for_each_run(runs: dict[str, Run]) -> None:
-    lines = table(list(runs.values())).splitlines()
-    assert len(lines) == 1 + len(CONFIGURATIONS)
-    assert all(title in lines[0] for title, _ in COLUMNS)
-    assert len({len(line) for line in lines}) == 1

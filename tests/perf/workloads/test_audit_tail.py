@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ def entry(name: str, unix_s: float, subresource: str = "", code: int = 201) -> s
 
 
 def written(unix_s: float) -> str:
-    return datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def read(directory: Path, *parts: str) -> PodLog:
@@ -54,19 +54,3 @@ def test_binding_was_asked_for_before_it_was_answered(tmp_path: Path) -> None:
     assert asked is not None
     assert bound is not None
     assert bound - asked == pytest.approx(TOOK_S, abs=0.001)
-
-
-def test_refused_requests_do_not_count(tmp_path: Path) -> None:
-    log = read(tmp_path, entry("a", time.time(), code=409), entry("b", time.time(), "binding", code=409))
-    assert (log.created_s("n/a"), log.bound_s("n/b")) == (None, None)
-
-
-def test_line_may_come_in_pieces(tmp_path: Path) -> None:
-    line = entry("a", time.time())
-    assert read(tmp_path, line[:20], line[20:]).created_s("n/a") is not None
-
-
-def test_apiserver_is_told_of_policy_and_log(tmp_path: Path) -> None:
-    flags = AuditTail(tmp_path, PodLog()).flags
-    assert f"--audit-log-path={tmp_path}/audit.log" in flags
-    assert "pods/binding" in (tmp_path / "audit-policy.yaml").read_text()

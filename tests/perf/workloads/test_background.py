@@ -1,4 +1,4 @@
-"""What goes on beside the measured pods: which objects a step creates and deletes, and how a fault is told."""
+"""What goes on beside the measured pods: which objects a step creates and deletes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import pytest
-
+from kscheduler.testing.controlplane import RequestFailed
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.patience import eventually
 from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.operations import Churn
 from perf.workloads.site import Connection
-from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.api import Object
-from tests.controlplane.harness.patience import eventually
 
 PODS, NODES = "/api/v1/namespaces/n/pods", "/api/v1/nodes"
 
@@ -61,17 +59,6 @@ def steps(churn: Churning | Deleting | Updating, api: FakeApi, count: int) -> li
     return [churn.step(cast(Connection, api)) for _ in range(count)]
 
 
-def test_created_objects_stay() -> None:
-    api, churn = FakeApi(), churning("create")
-    assert steps(churn, api, 2) == [True, True]
-    assert api.alive == [f"{PODS}/p-0", f"{NODES}/n-1", f"{PODS}/p-2", f"{NODES}/n-3"]
-    assert churn.created == 4
-
-
-def test_creation_ends_after_its_number_of_rounds() -> None:
-    assert steps(churning("create", number=3), FakeApi(), 3) == [True, True, False]
-
-
 def test_recreated_objects_come_and_go_in_turn() -> None:
     api, churn = FakeApi(), churning("recreate", number=1)
     alive = []
@@ -90,29 +77,6 @@ def test_so_many_recreated_objects_are_alive_at_most() -> None:
     assert alive == [1, 2, 1, 0, 1, 2]
 
 
-def test_object_that_is_gone_already_is_no_fault() -> None:
-    api, churn = FakeApi(), churning("recreate", number=1)
-    steps(churn, api, 1)
-    api.alive.clear()
-    assert steps(churn, api, 1) == [True]
-
-
-def test_pods_are_deleted_one_a_step_in_order() -> None:
-    api = FakeApi(alive=["a", "b"])
-    deleting = Deleting(["a", "b"])
-    assert steps(deleting, api, 1) == [True]
-    assert api.alive == ["b"]
-    assert steps(deleting, api, 1) == [False]
-    assert steps(Deleting([]), api, 1) == [False]
-
-
-def test_objects_are_replaced_with_their_status_or_other_parts() -> None:
-    api, objects = FakeApi(), [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
-    assert steps(Updating(PODS, objects), api, 2) == [True, False]
-    steps(Updating(PODS, objects[:1], ["resize"]), api, 1)
-    assert api.replaced == [f"{PODS}/a", f"{PODS}/a/status", f"{PODS}/b", f"{PODS}/b/status", f"{PODS}/a/resize"]
-
-
 def test_steps_are_repeated_until_there_is_no_more() -> None:
     taken = []
     with Background(connect) as background:
@@ -129,18 +93,3 @@ def test_steps_are_repeated_until_there_is_no_more() -> None:
         background.end()
         background.check()
     assert len(taken) == 3
-
-
-def test_fault_of_a_step_is_raised_where_the_run_waits() -> None:
-    with Background(connect) as background:
-        failed = threading.Event()
-
-        def step(api: Connection) -> bool:
-            failed.set()
-            raise RequestFailed(500, "InternalError", "no room")
-
-        background.repeat("fails", step, 0.0)
-        eventually(failed.is_set, "it has failed")
-        background.end()
-        with pytest.raises(HarnessError, match="beside the measured pods: HTTP 500 InternalError: no room"):
-            background.check()

@@ -1,4 +1,4 @@
-"""Tiny workloads on a real control plane: all targets in one run, and a server that dies in mid-run."""
+"""Tiny workloads on a real control plane: all targets in one run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane import ensure
 from perf.ratios import BARE
 from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import main
-from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
-from perf.workloads.execution import Execution
-from perf.workloads.suite import Suite
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
-from tests.controlplane.harness import HarnessError, ensure
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
@@ -59,15 +56,3 @@ def test_bare_client_binds_pods_as_they_come(tmp_path: Path) -> None:
     asked, answered = (figure for figure in FIGURES if "BindRequest" in figure.metric)
     for figure in (LATENCY, asked, answered):
         assert results.values(title, BARE, figure)[0] > 0
-
-
-@pytest.mark.parametrize("server", ["etcd", "kube-apiserver"])
-def test_server_that_dies_in_mid_run_is_named(server: str) -> None:
-    plan = Suite().plan("SchedulingBasic", "small")
-    with (
-        ControlPlaneSite(start_kscheduler(1_000), plan) as site,
-        Execution(site, plan, 60.0) as execution,
-    ):
-        site.process(server).kill()
-        with pytest.raises(HarnessError, match=f"{server} ended by itself with exit code -9"):
-            execution.run()

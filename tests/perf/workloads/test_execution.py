@@ -1,8 +1,7 @@
-"""Whole plans, on the cluster in memory in a process of its own: operations, what is judged, and what goes wrong."""
+"""Whole plans, on the cluster in memory in a process of its own: operations and what is judged."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.testing.controlplane.patience import eventually
 from perf.results import read
 from perf.workloads.embedded_site import EmbeddedSite
-from perf.workloads.execution import Execution, Outcome, measure
+from perf.workloads.execution import Outcome, measure
 from perf.workloads.operations import CreatePods
 from perf.workloads.suite import Plan, Suite
-from tests.controlplane.harness import HarnessError, RequestFailed
-from tests.controlplane.harness.load import Batch, pods
-from tests.controlplane.harness.patience import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -46,50 +43,12 @@ OPERATIONS = """
   - name: tiny
 """
 
-# A pod that fits nowhere, until its node is opened.
-CLOSED = """
-- name: Closed
-  workloadTemplate:
-  - {opcode: createNodes, count: 1, nodeTemplatePath: closed.yaml}
-  - {opcode: startCollectingMetrics, name: all, namespaces: [n]}
-  - {opcode: createPods, count: 1, namespace: n, podTemplatePath: pod.yaml, skipWaitToCompletion: true}
-  - {opcode: barrier, stageRequirement: Attempted}
-  - {opcode: updateAny, templatePath: open.yaml}
-  - {opcode: barrier}
-  - {opcode: stopCollectingMetrics}
-  workloads:
-  - name: tiny
-"""
-
-# A pod that fits nowhere.
-HOPELESS = """
-- name: Hopeless
-  workloadTemplate:
-  - {opcode: createNodes, count: 1, nodeTemplatePath: node.yaml}
-  - {opcode: createPods, count: 1, podTemplatePath: pod.yaml, collectMetrics: true}
-  workloads:
-  - name: tiny
-"""
-
 FILES = {
     "node.yaml": """
 apiVersion: v1
 kind: Node
 metadata: {name: full}
 status: {capacity: {pods: "0"}, conditions: [{type: Ready, status: "True"}]}
-""",
-    "closed.yaml": """
-apiVersion: v1
-kind: Node
-metadata: {name: 'gate-{{.Index}}'}
-spec: {unschedulable: true}
-status: {capacity: {cpu: "4", pods: "10"}, conditions: [{type: Ready, status: "True"}]}
-""",
-    "open.yaml": """
-apiVersion: v1
-kind: Node
-metadata: {name: 'gate-{{.Index}}'}
-status: {capacity: {cpu: "4", pods: "10"}, conditions: [{type: Ready, status: "True"}]}
 """,
     "service.yaml": """
 apiVersion: v1
@@ -171,52 +130,11 @@ def test_every_other_operation_is_carried_out(own: Callable[[str], Plan]) -> Non
     assert (outcome.problems, outcome.collected.pods, outcome.evicted) == ([], 4, 0)
 
 
-def test_objects_are_updated_in_their_place(own: Callable[[str], Plan]) -> None:
-    outcome = run(own(CLOSED))
-    assert (outcome.problems, outcome.collected.pods) == ([], 1)
-
-
 def test_measured_pods_come_at_the_rate_given() -> None:
     outcome = run(Suite().plan("SchedulingBasic", "small").at_rate(50.0, "50 pods/s"))
     assert (outcome.problems, outcome.collected.pods) == ([], 10)
     # The first of ten comes at once, the last after 9 of 50 parts of a second; timers may be a millisecond early.
     assert outcome.collected.seconds >= 8 / 50
-
-
-def test_pods_that_are_not_bound_in_time_are_counted(own: Callable[[str], Plan]) -> None:
-    with pytest.raises(HarnessError, match="0 of 1 pods were bound within 1 s; namespace-1/pod-0 was not"):
-        run(own(HOPELESS), timeout_s=1.0)
-
-
-def test_process_that_ends_in_mid_run_is_named(own: Callable[[str], Plan]) -> None:
-    plan = own(HOPELESS)
-    with EmbeddedSite(plan) as site, Execution(site, plan, 30.0) as execution:
-        os.kill(site.pid, signal.SIGKILL)
-        with pytest.raises(HarnessError, match="the embedded cluster ended by itself with exit code -9"):
-            execution.run()
-
-
-def test_configuration_that_is_wrong_is_told(own: Callable[[str], Plan], tmp_path: Path) -> None:
-    (tmp_path / "scheduler.yaml").write_text("{percentageOfNodesToScore: 700}")
-    plan = own(HOPELESS.replace("  workloadTemplate", "  schedulerConfigPath: scheduler.yaml\n  workloadTemplate"))
-    with pytest.raises(RequestFailed, match="percentageOfNodesToScore"):
-        run(plan)
-
-
-def test_what_the_cluster_has_not_is_refused() -> None:
-    plan = Suite().plan("SchedulingBasic", "small")
-    with EmbeddedSite(plan) as site:
-        connection = site.connect()
-        with pytest.raises(RequestFailed, match="the cluster in memory has no /api/v1/secrets"):
-            connection.list_all("/api/v1/secrets")
-        with pytest.raises(RequestFailed, match="expected"):
-            connection.create("/api/v1/nodes", {"metadata": {"name": 5}})
-        site.create(Batch("/api/v1/nodes", [{"metadata": {"name": "n"}}], 1))
-        with pytest.raises(RequestFailed, match="already exists"):
-            site.create(Batch("/api/v1/nodes", [{"metadata": {"name": "n"}}], 1))
-        assert site.create(pods(3, "n")).count == 3
-        assert len(connection.list_all("/api/v1/namespaces/n/pods")) == 3
-        assert connection.list_all("/api/v1/namespaces/m/pods") == []
 
 
 def test_interrupt_leaves_nothing_running_and_keeps_what_is_complete(tmp_path: Path) -> None:

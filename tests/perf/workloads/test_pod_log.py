@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.testing.controlplane import HarnessError
 from perf.workloads.pod_log import PodLog
-from tests.controlplane.harness import HarnessError
 
 
 def check() -> None:
@@ -19,19 +19,6 @@ def test_first_time_counts() -> None:
     log.note("n/a", 3.0, True)
     log.note("n/a", 4.0, True)
     assert (log.created_s("n/a"), log.bound_s("n/a")) == (1.0, 3.0)
-
-
-def test_binding_may_be_told_first() -> None:
-    log = PodLog()
-    log.note("n/a", 3.0, True)
-    log.note("n/a", 2.0, False)
-    assert (log.created_s("n/a"), log.bound_s("n/a")) == (2.0, 3.0)
-
-
-def test_nothing_is_waited_for_when_all_are_bound() -> None:
-    log = PodLog()
-    log.note("n/a", 1.0, True)
-    log.wait_bound(["n/a"], 0.0, check)
 
 
 def test_pods_that_are_missing_when_time_is_over_are_counted_and_named() -> None:

@@ -17,19 +17,6 @@ def test_seconds_without_a_binding_are_added_to_the_next() -> None:
     assert samples([0.5, 3.5, 3.6, 3.7], 0.0, 4.0) == [1.0, 1.0, 1.0]
 
 
-def test_seconds_before_the_first_binding_do_not_count() -> None:
-    assert samples([5.5, 6.5], 0.0, 7.0) == [1.0]
-
-
-def test_what_is_left_of_the_last_second_does_not_count() -> None:
-    assert samples([0.5, 1.5, 2.5], 0.0, 2.9) == [1.0]
-
-
-def test_short_run_has_no_samples() -> None:
-    assert samples([0.1, 0.2, 0.3], 0.0, 0.9) == []
-    assert summary([]) == {}
-
-
 def test_summary_has_scheduler_perf_s_buckets() -> None:
     assert summary([float(number) for number in range(1, 101)]) == {
         "Average": pytest.approx(50.5),

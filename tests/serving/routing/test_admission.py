@@ -14,24 +14,7 @@ from hypothesis import strategies as st
 from kscheduler.errors import DecodeError
 from kscheduler.serving.routing.admission import answer, read_review
 from kscheduler.serving.routing.rules import NewPod, Route
-
-
-def review(**changes: Any) -> dict[str, Any]:
-    request = {
-        "uid": "u1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": "shop",
-        "operation": "CREATE",
-        "dryRun": False,
-        "object": {
-            "kind": "Pod",
-            "metadata": {"generateName": "web-", "labels": {"a": "b"}, "annotations": {"c": "d"}},
-            "spec": {"schedulerName": "default-scheduler", "containers": []},
-        },
-        **changes,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+from tests.support.routing import review
 
 
 def test_a_question_is_about_the_new_pod_in_its_namespace() -> None:

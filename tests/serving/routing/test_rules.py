@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kscheduler.config.routing_load import parse_routing
 from kscheduler.serving.routing.rules import IsPlanB, NewPod, Route, Router
-from tests.config.test_routing import HEAD, PROFILES
+from tests.support.routing import HEAD, PROFILES, parse_routing
 
 NAMESPACES = {"shop": {"team": "a", "kubernetes.io/metadata.name": "shop"}, "ops": {}}
 

@@ -14,14 +14,12 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from kscheduler.config.routing_load import parse_routing
 from kscheduler.errors import ConfigError
 from kscheduler.serving.certificates import self_signed
 from kscheduler.serving.routing.rules import Router
 from kscheduler.serving.routing.webhook import RoutingWebhook
-from tests.config.test_routing import HEAD
-from tests.controlplane.harness.patience import Patience
-from tests.serving.routing.test_admission import review
+from kscheduler.testing.controlplane.patience import Patience
+from tests.support.routing import HEAD, parse_routing, review
 
 RULES = "rules: [{name: all, schedulerName: fast}]"
 

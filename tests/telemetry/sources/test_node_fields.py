@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from kscheduler.clock import ManualClock
 from kscheduler.config.metric_policy import Metric
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, Sample
 from kscheduler.telemetry.sources.node_fields import NodeFieldsSource
 from kscheduler.testing.wrappers import make_node
+from tests.support.clocks import ManualClock
 
 
 async def read(metric: Metric) -> Reading:

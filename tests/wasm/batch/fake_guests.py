@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from kscheduler.config.load import parse_config
@@ -14,11 +15,11 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.wasm.arguments import WasmArguments
-from kscheduler.wasm.batch.plugin_class import make_class
+from kscheduler.wasm.batch.plugin_class import make_class, plugin_class
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
-from tests.framework.lanes import TwoLanes
+from tests.support.lanes import TwoLanes
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
-from tests.wasm.batch.plugins import URL
+from tests.wasm.batch.plugins import URL, make_table
 
 
 class FakeGuests:
@@ -72,3 +73,27 @@ def lanes_of(
     found = FakeGuests(guests, policy, columns)
     config = parse_config(json.dumps(document), "scheduler.yaml", find_plugins=partial(find_plugins, guests=found))
     return TwoLanes(config, guests=found)
+
+
+class FakeLoaded:
+    """A guest as the loader has it."""
+
+    def __init__(self, guest: ListGuest) -> None:
+        self.name = "Fake"
+        self.arguments = WasmArguments(guest_url=SecretURL(URL))
+        self.version = self.of(guest)
+        self.followers: list[Any] = []
+
+    @staticmethod
+    def of(guest: ListGuest, digest: str = "") -> Any:
+        return SimpleNamespace(module=FakeModule(guest), sha256=digest)
+
+    def follow(self, follower: Any) -> None:
+        self.followers.append(follower)
+
+
+def made_of(loaded: FakeLoaded) -> Any:
+    table = make_table()
+    handle = SimpleNamespace(table=table)
+    plugin = plugin_class(loaded)({}, handle)  # type: ignore[arg-type]
+    return SimpleNamespace(plugin=plugin, table=table)

@@ -6,18 +6,20 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import Pod
-from kscheduler.clock import ManualClock
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing import make_node
+from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import make_class
 from kscheduler.wasm.batch.version import BatchVersion, Surroundings
 from kscheduler.wasm.engine import Module
+from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
 URL = "file:///guest.wasm"
@@ -76,3 +78,28 @@ def make(
     module = FakeModule(guest or ListGuest(points=points, describe=describe, answer=answer))
     arguments = WasmArguments(guest_url=SecretURL(URL), failure_policy=policy, guest_config=Secret(config))
     return Made(module, make_table() if table is None else table, arguments)
+
+
+POD = info(make_pod("web").label(app="web"))
+
+
+def one(**answer: Any) -> dict[str, Any]:
+    return {"pods": [answer]}
+
+
+def filter_all(made: Made, state: CycleState | None = None) -> Verdicts:
+    verdicts = Verdicts()
+    verdicts.reset(made.table.columns)
+    made.plugin.filter_table(state or CycleState(), POD, made.table, verdicts, 1)
+    return verdicts
+
+
+def score_all(made: Made, state: CycleState | None = None) -> list[int]:
+    verdicts, scores = Verdicts(), Scores()
+    verdicts.reset(made.table.columns)
+    scores.reset(made.table.columns)
+    state = state or CycleState()
+    made.plugin.score_table(state, POD, made.table, verdicts, scores)
+    if hasattr(made.plugin, "normalize_table"):
+        made.plugin.normalize_table(state, POD, made.table, verdicts, scores)
+    return [scores.raw(row) for row in range(scores.rows)]

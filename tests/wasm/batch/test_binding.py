@@ -10,21 +10,20 @@ from typing import Any
 
 import pytest
 
-from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.input.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.batch.version import Surroundings
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import FaultKind, GuestFault
+from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
-from tests.wasm.batch.plugins import URL, Made, info, make_table
-from tests.wasm.batch.test_plugin import one
-from tests.wasm.batch.test_plugin_class import FakeLoaded, made_of
-from tests.wasm.loading.test_plugins import until
+from tests.wasm.batch.fake_guests import FakeLoaded, made_of
+from tests.wasm.batch.plugins import URL, Made, info, make_table, one
 
 POINTS = ("reserve", "unreserve", "permit", "preBind", "postBind")
 POD = info(make_pod("web"))

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import random
 import runpy
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kscheduler._fast import Scores, Verdicts
-from kscheduler.config.duration import Duration
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable
-from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.arguments import WasmArguments
-from kscheduler.wasm.batch.points import Point
-from kscheduler.wasm.engines import engine_named
-from tests.skips import package
-from tests.wasm.batch.fake_guest import pack
-from tests.wasm.batch.plugins import URL, Made, info, make_table
-from tests.wasm.batch.test_plugin import filter_all, score_all
+from tests.support.skips import package
+from tests.wasm.batch.c_guests import GPU, PLUGINS, load
+from tests.wasm.batch.plugins import Made, filter_all, info, make_table, score_all
 
 package("wasmtime")
 package("ziglang")
-
-PLUGINS = Path(__file__).parents[3] / "plugins"
-builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))
-GPU = "nvidia.com/gpu"
-PATIENCE = Duration.parse("10s")  # a busy machine is no fault of a guest
-
-
-def load(name: str, table: NodeTable, config: str = "", *, wasm: Path | None = None) -> Made:
-    """An example, or what was compiled elsewhere."""
-    wasm = wasm or builder.build(PLUGINS / name / f"{name}.c")
-    assert wasm is not None
-    module = engine_named("wasmtime").compile(wasm.read_bytes())
-    return Made(module, table, WasmArguments(guest_url=SecretURL(URL), guest_config=Secret(config), deadline=PATIENCE))
 
 
 def test_a_pod_prefers_nodes_with_its_number() -> None:
@@ -160,14 +140,6 @@ def expected(table: NodeTable, wanted: int) -> dict[str, int]:
         full = wanted + (0 if column is None else node.requested_of(column))
         found[node.name] = 0 if has <= 0 else 100 if full >= has else full * 100 // has
     return found
-
-
-def test_a_batch_of_pods_is_judged_in_one_call() -> None:
-    nodes = [make_node("a").allocatable(**{GPU: 4}), make_node("b")]
-    made = load("gpu_packing", make_table(*nodes))
-    pods = [info(make_pod("p").req(**{GPU: 1})), info(make_pod("q"))]
-    answers = made.plugin._asker.ask_many(Point.SCORE, pods, [None, None], pack("i", 1, 0))
-    assert [answer.scores for answer in answers] == [pack("q", 0, 25), pack("q", 100, 0)]
 
 
 VECTORS = SimpleNamespace(**runpy.run_path(str(PLUGINS / "abi" / "make_vectors.py")))

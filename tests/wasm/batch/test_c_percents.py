@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import HostFunction, Instance, Limits
 from kscheduler.wasm.engines import engine_named
-from tests.skips import package
+from tests.support.skips import package
 from tests.wasm.batch.fake_guest import pack
 
 package("wasmtime")

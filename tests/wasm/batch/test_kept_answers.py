@@ -15,8 +15,7 @@ from kscheduler.wasm.batch.kept_answers import KeptAnswers
 from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import FuncType, GuestFault, Import
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest, pack, unpack
-from tests.wasm.batch.plugins import URL, Made, info, make, make_table
-from tests.wasm.batch.test_plugin import filter_all, one, score_all
+from tests.wasm.batch.plugins import URL, Made, filter_all, info, make, make_table, one, score_all
 
 PURE = {"depends": ["pod", "node"], "pod": ["labels"], "labels": ["zone"]}
 POD = info(make_pod("web").label(app="web"))

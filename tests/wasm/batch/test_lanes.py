@@ -16,8 +16,8 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
-from tests.framework.lanes import TwoLanes
-from tests.wasm.batch.test_c_guests import GPU, PLUGINS, builder
+from tests.support.lanes import TwoLanes
+from tests.wasm.batch.c_guests import GPU, PLUGINS, builder
 
 HOSTNAME = "kubernetes.io/hostname"  # differs within a profile
 TEAM, SPEED = "example.com/team", "example.com/performance"

@@ -16,10 +16,10 @@ from kscheduler.scheduler import Options
 from kscheduler.testing import make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.plugins.documents import PLUGINS, blocks
-from tests.scenarios.harness import World, in_virtual_time
-from tests.skips import package
+from tests.support.skips import package
+from tests.support.world import World, in_virtual_time
 from tests.telemetry.fakes import FakeSource
-from tests.wasm.batch.test_c_guests import builder
+from tests.wasm.batch.c_guests import builder
 
 package("wasmtime")
 package("ziglang")

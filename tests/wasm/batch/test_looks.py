@@ -12,7 +12,7 @@ from kscheduler.api.objects import Pod, Volume
 from kscheduler.testing import make_node, make_pod
 from tests.wasm.batch.fake_guest import ListGuest
 from tests.wasm.batch.fake_guests import lanes_of
-from tests.wasm.batch.test_plugin import one
+from tests.wasm.batch.plugins import one
 
 WISH = "example.com/node"
 

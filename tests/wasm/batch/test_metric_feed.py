@@ -20,9 +20,8 @@ from kscheduler.wasm.batch.metric_feed import NO_METRIC, NOBODYS, MetricFeed, Te
 from kscheduler.wasm.batch.version import Surroundings
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest, pack, unpack
 from tests.wasm.batch.fake_guests import lanes_of
-from tests.wasm.batch.plugins import URL, Made, make_table
-from tests.wasm.batch.test_lanes_agree import Play, rows_of
-from tests.wasm.batch.test_plugin import one, score_all
+from tests.wasm.batch.play import Play, rows_of
+from tests.wasm.batch.plugins import URL, Made, make_table, one, score_all
 
 METRICS = {"depends": ["metrics"], "metrics": ["watts", "load"]}
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from kscheduler._fast import Scores, Verdicts
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import extension_points
@@ -15,31 +14,7 @@ from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import FaultKind, GuestFault
 from kscheduler.wasm.pool import Unavailable
 from tests.wasm.batch.fake_guest import ListGuest, Raw, pack, unpack
-from tests.wasm.batch.plugins import Made, info, make, make_table
-
-POD = info(make_pod("web").label(app="web"))
-
-
-def one(**answer: Any) -> dict[str, Any]:
-    return {"pods": [answer]}
-
-
-def filter_all(made: Made, state: CycleState | None = None) -> Verdicts:
-    verdicts = Verdicts()
-    verdicts.reset(made.table.columns)
-    made.plugin.filter_table(state or CycleState(), POD, made.table, verdicts, 1)
-    return verdicts
-
-
-def score_all(made: Made, state: CycleState | None = None) -> list[int]:
-    verdicts, scores = Verdicts(), Scores()
-    verdicts.reset(made.table.columns)
-    scores.reset(made.table.columns)
-    state = state or CycleState()
-    made.plugin.score_table(state, POD, made.table, verdicts, scores)
-    if hasattr(made.plugin, "normalize_table"):
-        made.plugin.normalize_table(state, POD, made.table, verdicts, scores)
-    return [scores.raw(row) for row in range(scores.rows)]
+from tests.wasm.batch.plugins import POD, Made, filter_all, info, make, make_table, one, score_all
 
 
 def test_a_plugin_has_the_points_its_guest_declares() -> None:

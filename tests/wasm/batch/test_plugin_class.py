@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.input.redaction import SecretURL
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.plugin_class import plugin_class
 from kscheduler.wasm.loading.fetch import LoadError
 from tests.plugins.documents import blocks
-from tests.wasm.batch.fake_guest import FakeModule, ListGuest, pack
-from tests.wasm.batch.plugins import URL, info, make_table
-from tests.wasm.batch.test_c_guests import PLUGINS, builder, load
-from tests.wasm.batch.test_plugin import one, score_all
+from tests.wasm.batch.c_guests import PLUGINS, builder, load
+from tests.wasm.batch.fake_guest import ListGuest, pack
+from tests.wasm.batch.fake_guests import FakeLoaded, made_of
+from tests.wasm.batch.plugins import info, make_table, one, score_all
 
 POD = info(make_pod("p"))
 
 
-class FakeLoaded:
-    """A guest as the loader has it."""
-
-    def __init__(self, guest: ListGuest) -> None:
-        self.name = "Fake"
-        self.arguments = WasmArguments(guest_url=SecretURL(URL))
-        self.version = self.of(guest)
-        self.followers: list[Any] = []
-
-    @staticmethod
-    def of(guest: ListGuest, digest: str = "") -> Any:
-        return SimpleNamespace(module=FakeModule(guest), sha256=digest)
-
-    def follow(self, follower: Any) -> None:
-        self.followers.append(follower)
-
-
 def scoring(score: int, **describe: Any) -> ListGuest:
     return ListGuest(["score"], describe, lambda *_: one(scores=pack("q", score, score, score)))
-
-
-def made_of(loaded: FakeLoaded) -> Any:
-    table = make_table()
-    handle = SimpleNamespace(table=table)
-    plugin = plugin_class(loaded)({}, handle)  # type: ignore[arg-type]
-    return SimpleNamespace(plugin=plugin, table=table)
 
 
 def test_a_new_version_takes_over_between_two_cycles() -> None:

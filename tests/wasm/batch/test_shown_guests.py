@@ -13,7 +13,7 @@ import pytest
 
 from kscheduler.command.cli import main
 from tests.plugins.documents import blocks
-from tests.skips import package
+from tests.support.skips import package
 
 package("wasmtime")
 

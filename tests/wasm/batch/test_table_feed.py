@@ -13,8 +13,7 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.wrappers import NodeBuilder
 from kscheduler.wasm.batch.indexed_column import SPARE_VALUES, IndexedColumn
 from tests.wasm.batch.fake_guest import ListGuest, unpack
-from tests.wasm.batch.plugins import info, make
-from tests.wasm.batch.test_plugin import score_all
+from tests.wasm.batch.plugins import info, make, score_all
 
 GPU = "x.io/gpu"
 EVERYTHING: dict[str, Any] = {

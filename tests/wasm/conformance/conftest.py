@@ -21,7 +21,7 @@ from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.wasmer import build
 from kscheduler.wasm.wasmer.library import cached_library
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
-from tests.skips import is_ci, missing_tool
+from tests.support.skips import is_ci, missing_tool
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "wasmtime": WasmtimeEngine,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 
 import pytest
 
 from kscheduler.wasm.engine import Engine, GuestFault, HostFunction, Instance, Limits, Module, Wasi
-from tests.seeds import sampled
+from tests.support.memory import resident_bytes
+from tests.support.seeds import sampled
 from tests.wasm.conformance.conftest import PATIENT, Guests
 
 CALLS = sampled(100_000)
@@ -28,11 +28,6 @@ BAD = """
   (func (export "grow") (drop (memory.grow (i32.const 8))) (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536))
     unreachable))
 """
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def bad_call(module: Module, functions: list[HostFunction], export: str) -> None:

@@ -7,16 +7,7 @@ import contextlib
 import pytest
 import wasmtime
 
-from kscheduler.wasm.engine import (
-    Engine,
-    FaultKind,
-    FuncType,
-    GuestFault,
-    Import,
-    MemoryType,
-    OtherType,
-    required_function,
-)
+from kscheduler.wasm.engine import Engine, FaultKind, FuncType, GuestFault, Import, MemoryType, OtherType
 from tests.wasm.conformance.conftest import Guests
 
 MODULE = """
@@ -111,14 +102,3 @@ def test_serialized_code_that_is_cut_is_refused(engine: Engine, guests: Guests) 
 def test_an_engine_has_a_name_and_a_version(engine: Engine) -> None:
     assert engine.name in ("wasmtime", "wasmer")
     assert engine.version
-
-
-def test_a_required_export_is_checked_once_at_load(engine: Engine) -> None:
-    exports = engine.compile(wasm()).exports
-    required_function(exports, "run", "f", "i")
-    with pytest.raises(GuestFault, match=r"export run is \(f32\) -> \(i32\): expected \(i32\) -> \(i32\)"):
-        required_function(exports, "run", "i", "i")
-    with pytest.raises(GuestFault, match=r"exports no function score: expected \(\) -> \(i32\)"):
-        required_function(exports, "score", "", "i")
-    with pytest.raises(GuestFault, match=r"export memory is memory of 2\.\.9 pages"):
-        required_function(exports, "memory", "", "i")

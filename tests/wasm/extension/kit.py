@@ -9,10 +9,10 @@ from typing import Any
 
 import wasmtime
 
+from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.protocol import Regarding
-from kscheduler.clock import ManualClock
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, NoPermitWaits, PermitWaits
 from kscheduler.snapshot.pod_info import PodInfo
@@ -23,6 +23,7 @@ from kscheduler.wasm.extension.plugin import plugin_class
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.loading.compiling import Version, compile_version
 from kscheduler.wasm.loading.guest import Follower
+from tests.support.clocks import ManualClock
 
 # Host functions under short names, for guests to import those they use.
 _IMPORTS = {
@@ -170,3 +171,50 @@ def info(pod: Pod | PodBuilder | None = None) -> PodInfo:
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
     pass
+
+
+OK = "(i32.const 0)"
+OK64 = "(i64.const 0)"
+STATUS_POINTS = {  # export that returns a status -> how the framework asks it
+    "addpod": lambda room: room.plugin.add_pod(CycleState(), info(), info(), room.node()),
+    "removepod": lambda room: room.plugin.remove_pod(CycleState(), info(), info(), room.node()),
+    "filter": lambda room: room.filter(),
+    "reserve": lambda room: room.plugin.reserve(CycleState(), info(), "n1"),
+    "prebind": lambda room: run(room.plugin.pre_bind(CycleState(), info(), "n1")),
+    "bind": lambda room: run(room.plugin.bind(CycleState(), info(), "n1")),
+    "prefilter": lambda room: room.plugin.pre_filter(CycleState(), info())[1],
+    "postfilter": lambda room: room.plugin.post_filter(CycleState(), info(), {})[1],
+    "score": lambda room: room.plugin.score(CycleState(), info(), room.node())[1],
+    "permit": lambda room: room.plugin.permit(CycleState(), info(), "n1")[0],
+    "normalizescore": lambda room: room.plugin.normalize_score(CycleState(), info(), {}),
+}
+
+
+def run(work: Any) -> Any:
+    """The answer of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+def guest_with(export: str, body: str, **options: Any) -> bytes:
+    """With what the export cannot be without."""
+    others = {"prebind": "reserve", "addpod": "prefilter", "removepod": "prefilter", "postfilter": "filter"}
+    exports = {export: body}
+    if export in others:
+        exports[others[export]] = OK
+    if export == "normalizescore":
+        exports["score"] = OK64
+    return module("reason", **options, **exports)
+
+
+def score_all(room: Room, state: CycleState, pod: Any) -> dict[str, int]:
+    """As the framework does."""
+    table, verdicts, scores = room.cache.table, Verdicts(), Scores()
+    verdicts.reset(table.columns)
+    scores.reset(table.columns)
+    room.plugin.score_table(state, pod, table, verdicts, scores)
+    room.plugin.normalize_table(state, pod, table, verdicts, scores)
+    return {table.at(row).name: scores.raw(row) for row in verdicts.feasible_rows()}

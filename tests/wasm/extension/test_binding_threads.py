@@ -13,12 +13,12 @@ import pytest
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.testing.wrappers import make_pod
 from kscheduler.wasm.binding_threads import BindingThreads
+from tests.wasm.extension.attempts import STEPS, Attempt
 from tests.wasm.extension.keeper import KEEPER
 from tests.wasm.extension.kit import Room, info, module
-from tests.wasm.extension.test_cycles import STEPS, Attempt
-from tests.wasm.loading.test_plugins import until
 
 ENDLESS = "(loop $again (br $again))"
 ASYNC_STEPS = ("pre_bind", "bind")

@@ -10,50 +10,14 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, unschedulable
-from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from kscheduler.wasm.extension.cycles import MAX_OPEN_UNBOUND
 from kscheduler.wasm.loading.fetch import LoadError
+from tests.wasm.extension.attempts import STEPS, Attempt
 from tests.wasm.extension.keeper import FOLLOWER, KEEPER
-from tests.wasm.extension.kit import Room, compiled, info, module
-from tests.wasm.extension.test_points import run, score_all
+from tests.wasm.extension.kit import Room, compiled, info, module, run
 
-_OK = "(i32.const 0)"
-
-
-class Attempt:
-    """One attempt of one pod, a step at a time, all of which must succeed."""
-
-    def __init__(self, room: Room, pod: PodInfo) -> None:
-        self.room, self.pod, self.state = room, pod, CycleState()
-
-    def decide(self) -> None:
-        plugin = self.room.plugin
-        assert plugin.pre_filter(self.state, self.pod) == (None, None)
-        assert plugin.filter(self.state, self.pod, self.room.node()) is None
-        plugin.pre_score(self.state, self.pod)
-        assert set(score_all(self.room, self.state, self.pod).values()) == {0}
-
-    def reserve(self) -> None:
-        assert self.room.plugin.reserve(self.state, self.pod, "n1") is None
-
-    def permit(self) -> None:
-        assert self.room.plugin.permit(self.state, self.pod, "n1") == (None, 0.0)
-
-    def pre_bind(self) -> None:
-        assert run(self.room.plugin.pre_bind(self.state, self.pod, "n1")) is None
-
-    def bind(self) -> None:
-        assert run(self.room.plugin.bind(self.state, self.pod, "n1")) is None
-
-    def post_bind(self) -> None:
-        self.room.plugin.post_bind(self.state, self.pod, "n1")
-
-    def unreserve(self) -> None:
-        self.room.plugin.unreserve(self.state, self.pod, "n1")
-
-
-STEPS = (Attempt.decide, Attempt.reserve, Attempt.permit, Attempt.pre_bind, Attempt.bind, Attempt.post_bind)
+OK = "(i32.const 0)"
 
 
 def test_a_pod_keeps_its_instance_from_prefilter_to_postbind() -> None:
@@ -118,7 +82,7 @@ def test_an_attempt_that_nobody_ends_gives_way_to_younger_ones() -> None:
     assert room.pool.holders == MAX_OPEN_UNBOUND
 
 
-@pytest.mark.parametrize("exports", [{"permit": "(i64.const 0)"}, {"bind": _OK, "reserve": _OK}])
+@pytest.mark.parametrize("exports", [{"permit": "(i64.const 0)"}, {"bind": OK, "reserve": OK}])
 def test_guests_without_an_end_of_binding_do_not_pile_up(exports: dict[str, str]) -> None:
     room = Room(module(**exports))
     for number in range(300):
@@ -169,7 +133,7 @@ def test_what_a_guest_is_told_in_a_what_if_stays_there() -> None:
 
 
 def test_a_what_if_of_a_guest_that_follows_no_pods_runs_on_the_attempts_instance() -> None:
-    room, pod, state = Room(module(prefilter=_OK, filter=_OK)), info(), CycleState()
+    room, pod, state = Room(module(prefilter=OK, filter=OK)), info(), CycleState()
     room.plugin.pre_filter(state, pod)
     assert room.filter(pod=pod.pod, state=state.clone()) is None
     assert room.pool.instances == 1
@@ -228,8 +192,8 @@ def test_an_attempt_ends_on_the_version_it_began_with() -> None:
 
 
 def test_a_version_that_cannot_start_is_refused() -> None:
-    room = Room(module(filter=_OK))
+    room = Room(module(filter=OK))
     (follower,) = room.guest.followers
     with pytest.raises(LoadError, match="failed to create a guest pool"):
-        follower.try_out(compiled(module(filter=_OK, _start="unreachable")))
+        follower.try_out(compiled(module(filter=OK, _start="unreachable")))
     assert room.filter() is None

@@ -14,10 +14,9 @@ from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.status import SKIP, Code
 from kscheduler.wasm.engine import GuestFault
 from kscheduler.wasm.loading.fetch import LoadError
-from tests.wasm.extension.kit import Room, compiled, info, module, wasm
-from tests.wasm.extension.test_points import _STATUS_POINTS, guest_with, run, score_all
+from tests.wasm.extension.kit import STATUS_POINTS, Room, compiled, guest_with, info, module, run, score_all, wasm
 
-_OK = "(i32.const 0)"
+OK = "(i32.const 0)"
 _ENDLESS = "(loop $again (br $again)) unreachable"
 _DEEP = "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))"
 
@@ -26,7 +25,7 @@ _DEEP = "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))"
 
 
 def start_up(**exports: str) -> Room:
-    return Room(module("exit", "print", text="hello\n", filter=_OK, **exports))
+    return Room(module("exit", "print", text="hello\n", filter=OK, **exports))
 
 
 @pytest.mark.parametrize("export", ["_start", "_initialize"])
@@ -69,7 +68,7 @@ def test_a_guest_that_cannot_start_is_refused_with_what_it_printed(start: str, c
 
 def test_a_guest_that_fails_when_asked_for_events_is_refused() -> None:
     with pytest.raises(LoadError, match=r"^wasm: enqueue error: wasm `unreachable` instruction executed"):
-        Room(module(enqueue="unreachable", filter=_OK))
+        Room(module(enqueue="unreachable", filter=OK))
 
 
 @pytest.mark.parametrize(
@@ -90,8 +89,8 @@ def test_a_guest_that_fails_when_asked_for_events_is_refused() -> None:
                  '(func (export "postfilter") (result i32) (i32.const 0)))'),
             "wasm: guest exports the wrong signature for func[postfilter]. should be () -> (i64)",
         ),
-        (module(prescore=_OK), "wasm: filter, score, reserve, permit or bind must be exported"),
-        (module(normalizescore=_OK), "wasm: filter, score, reserve, permit or bind must be exported"),
+        (module(prescore=OK), "wasm: filter, score, reserve, permit or bind must be exported"),
+        (module(normalizescore=OK), "wasm: filter, score, reserve, permit or bind must be exported"),
         (module(enqueue=""), "wasm: filter, score, reserve, permit or bind must be exported"),
     ],
 )  # fmt: skip
@@ -104,12 +103,12 @@ def test_what_is_no_guest_is_refused(data: bytes, complaint: str) -> None:
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("export", _STATUS_POINTS)
+@pytest.mark.parametrize("export", STATUS_POINTS)
 @pytest.mark.parametrize("body", ["unreachable", "(drop (i32.load (i32.const -1))) unreachable", _ENDLESS])
 def test_a_guest_that_fails_costs_the_pod_its_attempt(export: str, body: str) -> None:
     room = _room(export, body)
     for _ in range(2):
-        status = _STATUS_POINTS[export](room)
+        status = STATUS_POINTS[export](room)
         assert status.code is Code.ERROR
         assert status.message.startswith(f"wasm: {export} error: ")
         assert isinstance(status.error, GuestFault)
@@ -149,7 +148,7 @@ def test_a_call_past_its_deadline_says_which_argument_sets_it() -> None:
 def test_what_a_guest_printed_in_one_call_is_not_told_with_the_next() -> None:
     guest = module("print", text="hello\n", globals_="(global $calls (mut i32) (i32.const 0))", filter=f"""
       (if (global.get $calls) (then unreachable))
-      (global.set $calls (i32.const 1)) {_SAY_HELLO} {_OK}""")  # fmt: skip
+      (global.set $calls (i32.const 1)) {_SAY_HELLO} {OK}""")  # fmt: skip
     room, state = Room(guest), CycleState()
     assert room.filter(state=state) is None
     assert "hello" not in room.filter(state=state).message
@@ -164,7 +163,7 @@ def test_a_guest_that_exits_in_a_call_has_failed() -> None:
 
 @pytest.mark.parametrize("export", ["unreserve", "postbind"])
 def test_an_export_without_an_answer_fails_into_the_log(export: str, caplog: pytest.LogCaptureFixture) -> None:
-    room = Room(module(reserve=_OK, **{export: "unreachable"}))
+    room = Room(module(reserve=OK, **{export: "unreachable"}))
     method = room.plugin.unreserve if export == "unreserve" else room.plugin.post_bind
     method(CycleState(), info(), "n1")
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
@@ -175,7 +174,7 @@ def test_an_export_without_an_answer_fails_into_the_log(export: str, caplog: pyt
 
 @pytest.mark.parametrize("export", ["score", "prescore", "normalizescore"])
 def test_a_fault_while_nodes_are_scored_ends_the_cycle(export: str) -> None:
-    exports = {"score": "(i64.const 0)", "prescore": _OK, "normalizescore": _OK, export: "unreachable"}
+    exports = {"score": "(i64.const 0)", "prescore": OK, "normalizescore": OK, export: "unreachable"}
     room, state = Room(module(**exports)), CycleState()
     room.plugin.pre_score(state, info())
     with pytest.raises(CycleFault) as raised:
@@ -200,12 +199,12 @@ def test_after_some_faults_in_a_row_the_guest_is_left_alone_for_a_while() -> Non
 
 _LEFT_OUT: dict[str, tuple[Callable[[Room], Any], Any]] = {
     "prefilter": (lambda room: room.plugin.pre_filter(CycleState(), info()), (None, None)),
-    "addpod": (_STATUS_POINTS["addpod"], None),
-    "filter": (_STATUS_POINTS["filter"], None),
+    "addpod": (STATUS_POINTS["addpod"], None),
+    "filter": (STATUS_POINTS["filter"], None),
     "score": (lambda room: room.plugin.score(CycleState(), info(), room.node()), (0, None)),
-    "reserve": (_STATUS_POINTS["reserve"], None),
+    "reserve": (STATUS_POINTS["reserve"], None),
     "permit": (lambda room: room.plugin.permit(CycleState(), info(), "n1"), (None, 0.0)),
-    "prebind": (_STATUS_POINTS["prebind"], None),
+    "prebind": (STATUS_POINTS["prebind"], None),
     "bind": (lambda room: run(room.plugin.bind(CycleState(), info(), "n1")), SKIP),
 }
 

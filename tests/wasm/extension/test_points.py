@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
 
 import pytest
 
@@ -21,46 +20,23 @@ from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.testing.wrappers import make_node, make_pod
 from kscheduler.wasm.extension.cluster_events import DEFAULT_EVENTS
 from kscheduler.wasm.extension.plugin import plugin_class
-from tests.wasm.extension.kit import Guest, Room, info, module, pair, reason
+from tests.wasm.extension.kit import (
+    OK,
+    OK64,
+    STATUS_POINTS,
+    Guest,
+    Room,
+    guest_with,
+    info,
+    module,
+    pair,
+    reason,
+    run,
+    score_all,
+)
 
 _MAY_SKIP = ("prefilter", "prescore", "bind")
-_OK = "(i32.const 0)"
-_OK64 = "(i64.const 0)"
 _LARGEST, _SMALLEST = 2**31 - 1, -(2**31)
-
-_STATUS_POINTS = {  # export that returns a status -> how the framework asks it
-    "addpod": lambda room: room.plugin.add_pod(CycleState(), info(), info(), room.node()),
-    "removepod": lambda room: room.plugin.remove_pod(CycleState(), info(), info(), room.node()),
-    "filter": lambda room: room.filter(),
-    "reserve": lambda room: room.plugin.reserve(CycleState(), info(), "n1"),
-    "prebind": lambda room: run(room.plugin.pre_bind(CycleState(), info(), "n1")),
-    "bind": lambda room: run(room.plugin.bind(CycleState(), info(), "n1")),
-    "prefilter": lambda room: room.plugin.pre_filter(CycleState(), info())[1],
-    "postfilter": lambda room: room.plugin.post_filter(CycleState(), info(), {})[1],
-    "score": lambda room: room.plugin.score(CycleState(), info(), room.node())[1],
-    "permit": lambda room: room.plugin.permit(CycleState(), info(), "n1")[0],
-    "normalizescore": lambda room: room.plugin.normalize_score(CycleState(), info(), {}),
-}
-
-
-def run(work: Any) -> Any:
-    """The answer of a coroutine that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waits")
-
-
-def guest_with(export: str, body: str, **options: Any) -> bytes:
-    """With what the export cannot be without."""
-    others = {"prebind": "reserve", "addpod": "prefilter", "removepod": "prefilter", "postfilter": "filter"}
-    exports = {export: body}
-    if export in others:
-        exports[others[export]] = _OK
-    if export == "normalizescore":
-        exports["score"] = _OK64
-    return module("reason", **options, **exports)
 
 
 def status_value(export: str, code: int) -> str:
@@ -71,11 +47,11 @@ def status_value(export: str, code: int) -> str:
     return f"(i32.const {code})"
 
 
-@pytest.mark.parametrize("export", _STATUS_POINTS)
+@pytest.mark.parametrize("export", STATUS_POINTS)
 @pytest.mark.parametrize("code", [*Code, 7, _LARGEST, _SMALLEST])
 def test_a_status_code_comes_out_as_it_went_in_where_kube_scheduler_takes_it(export: str, code: int) -> None:
     room = Room(guest_with(export, reason("why") + status_value(export, code), text="why"))
-    status = _STATUS_POINTS[export](room)
+    status = STATUS_POINTS[export](room)
     if code == Code.SUCCESS:
         assert status is None
     elif code not in list(Code):
@@ -121,8 +97,8 @@ def test_a_filter_that_skips_is_an_error_that_names_the_plugin_and_its_reason(wh
     ],
 )
 def test_a_plugin_has_the_points_its_guest_exports(exports: tuple[str, ...], points: set[str]) -> None:
-    bodies = {"enqueue": "", "unreserve": "", "postbind": "", **dict.fromkeys(("score", "permit", "postfilter"), _OK64)}
-    kind = plugin_class(Guest(module(**{name: bodies.get(name, _OK) for name in exports})))
+    bodies = {"enqueue": "", "unreserve": "", "postbind": "", **dict.fromkeys(("score", "permit", "postfilter"), OK64)}
+    kind = plugin_class(Guest(module(**{name: bodies.get(name, OK) for name in exports})))
     assert {point for point, method in EXTENSION_POINTS.items() if hasattr(kind, method)} == points
     assert kind.name == "guest"
 
@@ -132,7 +108,7 @@ def test_a_plugin_has_the_points_its_guest_exports(exports: tuple[str, ...], poi
 
 def test_a_guest_registers_for_events() -> None:
     data = "".join(chr(byte) for byte in struct.pack("<4I", 1, 1, 0, 2))
-    room = Room(module("events", text=data, enqueue="(call $events (i32.const 16) (i32.const 17))", filter=_OK))
+    room = Room(module("events", text=data, enqueue="(call $events (i32.const 16) (i32.const 17))", filter=OK))
     assert room.plugin.events_to_register() == (
         ClusterEvent(EventResource.NODE, Action.ADD),
         ClusterEvent(EventResource.POD, Action.DELETE),
@@ -140,8 +116,8 @@ def test_a_guest_registers_for_events() -> None:
 
 
 def test_a_guest_that_names_no_events_is_woken_by_the_usual_ones() -> None:
-    assert Room(module(filter=_OK)).plugin.events_to_register() == DEFAULT_EVENTS
-    assert Room(module(filter=_OK, enqueue="")).plugin.events_to_register() == DEFAULT_EVENTS
+    assert Room(module(filter=OK)).plugin.events_to_register() == DEFAULT_EVENTS
+    assert Room(module(filter=OK, enqueue="")).plugin.events_to_register() == DEFAULT_EVENTS
 
 
 # --- PreFilter and what follows pods --------------------------------------------------------------------------------
@@ -157,7 +133,7 @@ def test_a_guest_that_names_no_events_is_woken_by_the_usual_ones() -> None:
     ],
 )
 def test_names_of_nodes_are_ended_by_nul_and_cannot_be_none_at_all(said: str, result: PreFilterResult | None) -> None:
-    body = f"(call $names (i32.const 16) (i32.const {len(said)})) {_OK}"
+    body = f"(call $names (i32.const 16) (i32.const {len(said)})) {OK}"
     room = Room(module("names", text=said, prefilter=body))
     assert room.plugin.pre_filter(CycleState(), info()) == (result, None)
 
@@ -166,7 +142,7 @@ def test_names_of_nodes_are_ended_by_nul_and_cannot_be_none_at_all(said: str, re
 def test_who_comes_or_goes_is_the_target_pod(export: str) -> None:
     body = """
       (i32.sub (call $target (i32.const 4096) (i32.const 0)) (call $pod (i32.const 4096) (i32.const 0)))"""
-    room = Room(module("target", "pod", prefilter=_OK, **{export: body}))
+    room = Room(module("target", "pod", prefilter=OK, **{export: body}))
     method = room.plugin.add_pod if export == "addpod" else room.plugin.remove_pod
     # In each of uid, name and its length nothing else differs: two more letters, in two fields.
     assert method(CycleState(), info(make_pod("p")), info(make_pod("pp")), room.node()) == unschedulable()
@@ -219,17 +195,17 @@ def test_a_filter_that_answers_with_an_error_ends_the_cycle() -> None:
 )
 def test_a_guest_may_nominate_a_node(mode: int, code: int, answer: object) -> None:
     body = f"(call $nominate (i32.const 16) (i32.const 2)) (i64.const {pair(mode, code)})"
-    room = Room(module("nominate", text="n2", filter=_OK, postfilter=body))
+    room = Room(module("nominate", text="n2", filter=OK, postfilter=body))
     assert room.plugin.post_filter(CycleState(), info(), {}) == answer
 
 
 def test_a_guest_may_take_a_nomination_back() -> None:
-    room = Room(module(filter=_OK, postfilter=f"(i64.const {pair(1, 0)})"))
+    room = Room(module(filter=OK, postfilter=f"(i64.const {pair(1, 0)})"))
     assert room.plugin.post_filter(CycleState(), info(), {}) == (PostFilterResult(""), None)
 
 
 def test_an_unknown_way_to_nominate_is_a_fault() -> None:
-    room = Room(module(filter=_OK, postfilter=f"(i64.const {pair(2, 0)})"))
+    room = Room(module(filter=OK, postfilter=f"(i64.const {pair(2, 0)})"))
     result, status = room.plugin.post_filter(CycleState(), info(), {})
     assert (result, status.message) == (None, "wasm: postfilter error: expected nominating mode 0 or 1, got 2")
 
@@ -237,7 +213,7 @@ def test_an_unknown_way_to_nominate_is_a_fault() -> None:
 def test_a_guest_reads_why_each_node_was_rejected() -> None:
     body = """
       (call $reason (i32.const 4096) (call $statuses (i32.const 4096) (i32.const 60000))) (i64.const 2)"""
-    room = Room(module("statuses", "reason", filter=_OK, postfilter=body))
+    room = Room(module("statuses", "reason", filter=OK, postfilter=body))
     statuses = {"n2": unschedulable("x"), "n1": Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)}
     _, status = room.plugin.post_filter(CycleState(), info(), statuses)
     assert status.message == '{"n1":3,"n2":2}'
@@ -250,16 +226,6 @@ _BY_DIGIT = """
   (drop (call $node_name (i32.const 4096) (i32.const 100)))
   (i64.shl (i64.extend_i32_u (i32.mul (i32.const 10)
     (i32.sub (i32.load8_u (i32.const 4097)) (i32.const 48)))) (i64.const 32))"""
-
-
-def score_all(room: Room, state: CycleState, pod: Any) -> dict[str, int]:
-    """As the framework does."""
-    table, verdicts, scores = room.cache.table, Verdicts(), Scores()
-    verdicts.reset(table.columns)
-    scores.reset(table.columns)
-    room.plugin.score_table(state, pod, table, verdicts, scores)
-    room.plugin.normalize_table(state, pod, table, verdicts, scores)
-    return {table.at(row).name: scores.raw(row) for row in verdicts.feasible_rows()}
 
 
 def test_all_nodes_are_scored_as_each_of_them() -> None:
@@ -336,7 +302,7 @@ def test_a_guest_reads_the_scores_it_is_to_normalise() -> None:
 def test_a_guest_reads_at_prescore_which_nodes_passed() -> None:
     body = """
       (call $reason (i32.const 4096) (call $filtered (i32.const 4096) (i32.const 60000))) (i32.const 1)"""
-    room, state, pod = Room(module("filtered", "reason", score=_OK64, prescore=body)), CycleState(), info()
+    room, state, pod = Room(module("filtered", "reason", score=OK64, prescore=body)), CycleState(), info()
     table, verdicts, scores = room.cache.table, Verdicts(), Scores()
     verdicts.reset(table.columns)
     scores.reset(table.columns)
@@ -375,7 +341,7 @@ def test_a_guest_may_leave_the_binding_to_the_next_plugin() -> None:
 @pytest.mark.parametrize("export", ["reserve", "prebind", "bind"])
 def test_the_chosen_node_is_the_current_one(export: str) -> None:
     body = "(call $reason (i32.const 4096) (call $node_name (i32.const 4096) (i32.const 99))) (i32.const 2)"
-    exports = {"reserve": _OK, export: body}
+    exports = {"reserve": OK, export: body}
     room = Room(module("node_name", "reason", **exports), [make_node("n1"), make_node("far-away")])
     ask = {"reserve": room.plugin.reserve} if export == "reserve" else {}
     if export == "reserve":
@@ -389,7 +355,7 @@ def test_only_what_is_exported_is_called() -> None:
     """Reserve is there for the sake of Unreserve, and the other way round."""
     room = Room(module(unreserve=""))
     assert room.plugin.reserve(CycleState(), info(), "n1") is None
-    room = Room(module(reserve=_OK))
+    room = Room(module(reserve=OK))
     room.plugin.unreserve(CycleState(), info(), "n1")
 
 

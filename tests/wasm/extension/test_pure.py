@@ -25,11 +25,11 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.signatures import Signer
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
-from kscheduler.wasm.extension.encoding.objects import KeptObjects
 from kscheduler.wasm.extension.kept_answers import KeptAnswers, look_of
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.watch.eventhandlers import NodeDocuments
-from tests.framework.lanes import TwoLanes
+from tests.support.lanes import TwoLanes
+from tests.wasm.extension.encoding.kept_objects import KeptObjects
 from tests.wasm.extension.encoding.samples import NODE, POD
 from tests.wasm.extension.kit import Room, compiled, info, module
 

@@ -13,10 +13,9 @@ from kscheduler.framework.faults import CycleFault
 from kscheduler.testing.wrappers import make_node
 from kscheduler.wasm.extension.rows import Sharing
 from kscheduler.wasm.pool import Unavailable
-from tests.wasm.extension.kit import Room, info, module
-from tests.wasm.extension.test_points import score_all
+from tests.wasm.extension.kit import Room, info, module, score_all
 
-_OK = "(i32.const 0)"
+OK = "(i32.const 0)"
 NODES = [f"n{number}" for number in range(60)]
 
 # The instance has to be begun, and told which nodes passed, before it is asked. n13 and n44 are out, with a reason

@@ -10,10 +10,9 @@ from kscheduler.wasm.arguments import FAILURE_POLICIES
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
-from tests.skips import package
+from tests.support.skips import package
 from tests.wasm.extension.kit import module
-from tests.wasm.loading.test_plugins import scheduling
-from tests.wasm.test_hostile import (
+from tests.wasm.hostile_guests import (
     BAD_ANSWERS,
     HARM,
     LOOP,
@@ -25,6 +24,7 @@ from tests.wasm.test_hostile import (
     packed,
     scores,
 )
+from tests.wasm.loading.running import scheduling
 
 package("wasmtime")
 

@@ -13,7 +13,7 @@ import pytest
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.download import Downloaded, DownloadLimits, Validators, download
 from kscheduler.wasm.loading.source import HTTPSource, SourceError
-from tests.client.certificates import Authority
+from tests.support.certificates import Authority
 from tests.wasm.loading.servers import Answer, Request, by_path, saying, serving, whole
 
 GUEST = bytes(range(256)) * 40

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from typing import Any
 import pytest
 
 from kscheduler.cache.cache import Cache
-from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
@@ -24,15 +20,15 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import Code
 from kscheduler.input.redaction import Secret
 from kscheduler.observability.metrics import Metrics
-from kscheduler.scheduler import Options, Scheduler, check_supported
-from kscheduler.simulator.cluster import Cluster
-from kscheduler.testing import make_node, make_pod
+from kscheduler.scheduler import check_supported
+from kscheduler.testing import make_pod
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.loading.plugins import GuestPlugins, run_apart
-from tests.controlplane.harness import patience
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
+from tests.wasm.loading.running import scheduling
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
 NO = module({"filter": ":i"}, custom=b"says no")
@@ -193,38 +189,6 @@ def test_what_is_raised_apart_is_raised_here() -> None:
         run_apart(fail())
 
 
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
-
-
-@asynccontextmanager
-async def scheduling(
-    config: SchedulerConfig, guests: GuestPlugins
-) -> AsyncIterator[tuple[Scheduler, Cluster, Metrics]]:
-    """A scheduler with one node, in real time: versions are compiled in threads."""
-    clock, metrics = RealClock(), Metrics(process=False)
-    cluster = Cluster(clock)
-    cluster.create_node(make_node("n1").capacity(cpu="64", memory="256Gi", pods=500).obj())
-    scheduler = Scheduler(
-        cluster.client(),
-        config,
-        clock=clock,
-        rng=random.Random(1),
-        metrics=metrics,
-        stopwatch=clock.now,
-        options=Options(guests=guests),
-    )
-    running = asyncio.ensure_future(run_together(scheduler.observe(), scheduler.schedule()))
-    try:
-        yield scheduler, cluster, metrics
-    finally:
-        await cancel_and_wait(running)
-
-
 async def check_replacement(bench: Bench, *, no: bytes, bad: bytes, yes: bytes) -> None:
     bench.path.write_bytes(no)
     config = bench.config(profile(bench.args(", reloadInterval: 100ms")))
@@ -257,7 +221,3 @@ async def test_the_same_with_a_guest_that_really_runs(bench: Bench) -> None:
 
 def looks(metrics: Metrics, result: str) -> float:
     return metrics.wasm_guest_reloads_total.labels("Policy", result).value
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    await patience.until(is_so, "the plugin does what is expected")

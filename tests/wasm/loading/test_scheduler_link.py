@@ -10,14 +10,14 @@ import pytest
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.client.protocol import Regarding
-from kscheduler.clock import ManualClock
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
+from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 from kscheduler.wasm.pool import Pool, PoolOptions
-from tests.controlplane.harness.patience import eventually
+from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
 POD = PodInfo(make_pod("p").obj())

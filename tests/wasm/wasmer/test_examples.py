@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.wasm.batch.points import Point
-from tests.wasm.batch.test_sdks import CASES, decide_alike, sdk_builder
+from tests.wasm.batch.sdks import CASES, decide_alike, sdk_builder
 
 pytestmark = pytest.mark.slow  # compilers run
 

@@ -11,7 +11,7 @@ import pytest
 
 from kscheduler.wasm.engine import EngineUnavailable
 from kscheduler.wasm.wasmer import calls, library
-from tests.skips import program
+from tests.support.skips import program
 from tests.wasm.conformance.conftest import made_engine
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import wasmtime
 
+from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.wasm.engine import FaultKind, GuestFault, Limits
 from kscheduler.wasm.wasmtime.modules import WasmtimeEngine
-from tests.controlplane.harness.patience import eventually
 
 SPIN = bytes(wasmtime.wat2wasm('(module (func (export "spin") (loop br 0)) (func (export "fine")))'))
 
@@ -33,10 +33,6 @@ def kind_of_spin(engine: WasmtimeEngine) -> FaultKind | None:
     finally:
         guest.close()
     return None
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    eventually(is_so, "the thread does what is expected")
 
 
 def test_a_deadline_is_met_again_after_the_thread_has_rested(engine: WasmtimeEngine) -> None:
@@ -76,7 +72,7 @@ def test_a_forked_child_has_deadlines_of_its_own(engine: WasmtimeEngine) -> None
         return bool(ended)
 
     try:
-        wait_until(has_ended)
+        eventually(has_ended)
     finally:
         if not ended:
             os.kill(child, 9)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -44,20 +44,6 @@ class NoWholeObjects:
 
     def node(self, name: str) -> NodeDocument | None:
         return None
-
-
-class KeptObjects:
-    """Complete objects that the watches keep. `pods`: by uid; `nodes`: by name."""
-
-    def __init__(self, pods: Mapping[str, PodDocument], nodes: Mapping[str, NodeDocument]) -> None:
-        self._pods = pods
-        self._nodes = nodes
-
-    def pod(self, pod: Pod) -> PodDocument | None:
-        return self._pods.get(pod.metadata.uid)
-
-    def node(self, name: str) -> NodeDocument | None:
-        return self._nodes.get(name)
 
 
 class ObjectEncoder:

@@ -30,11 +30,11 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.both_forms import nodes, pods
 from tests.framework.plugins.defaultpreemption.fakes import PROFILE, Bench, NotedEvictions, budget
-from tests.framework.plugins.interpodaffinity.affinities import with_pod_affinity
-from tests.framework.plugins.podtopologyspread.spreads import spread, with_spread
-from tests.framework.plugins.test_both_forms import nodes, pods
-from tests.seeds import sampled
+from tests.support.affinities import with_pod_affinity
+from tests.support.seeds import sampled
+from tests.support.spreads import spread, with_spread
 
 STARTS = (None, "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2099-01-01T00:00:00Z")
 

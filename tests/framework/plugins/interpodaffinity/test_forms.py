@@ -20,8 +20,8 @@ from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinit
 from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.plugins.interpodaffinity.affinities import APPS, NAMESPACES, TEAMS, with_pod_affinity
 from tests.framework.plugins.moves import check_moves
+from tests.support.affinities import APPS, NAMESPACES, TEAMS, with_pod_affinity
 
 NODES = 5
 PODS = 6

@@ -14,7 +14,7 @@ from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinit
 from kscheduler.framework.status import SKIP, Code
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 HOST = "kubernetes.io/hostname"
 WEB, DB = {"app": "web"}, {"app": "db"}

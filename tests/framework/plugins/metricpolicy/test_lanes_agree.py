@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -11,21 +10,12 @@ from hypothesis import strategies as st
 
 from kscheduler.api.objects import Pod
 from kscheduler.config import parse_config
-from kscheduler.config.duration import Duration
-from kscheduler.config.metric_policy import (
-    Deviation,
-    FilterRule,
-    PlanB,
-    PolicySpec,
-    Range,
-    Relaxation,
-    ScoreRule,
-    SelfLoad,
-)
+from kscheduler.config.metric_policy import FilterRule, PolicySpec, Range, ScoreRule, SelfLoad
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.testing import make_node, make_pod
-from tests.framework.lanes import TwoLanes
+from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, number, policies
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
+from tests.support.lanes import TwoLanes
 
 pytestmark = pytest.mark.slow
 
@@ -38,52 +28,8 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: MetricPolicy, weight: 3}]}}
 """
 )
-METRICS = ("load", "power", "spread")
 POLICIES = ("red", "blue")
 
-values = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0, -1.0, math.nan, math.inf, -math.inf]))
-metrics = st.sampled_from(METRICS)
-fallbacks = st.sampled_from(["Neutral", "Neutral", "Exclude", "LastGood", "Requeue"])
-self_loads = st.none() | st.sampled_from(
-    [SelfLoad(resource="cpu"), SelfLoad(resource="memory", factor=0.5, per=100.0), SelfLoad(per_pod="50m")]
-)
-conditions = st.builds(
-    FilterRule,
-    metric=metrics,
-    operator=st.sampled_from(["LessThan", "GreaterThanOrEqual", "NotEquals"]),
-    value=st.sampled_from(["500m", 0.9, 0]),
-    fallback=fallbacks,
-    self_load=self_loads,
-)
-filters = conditions | st.builds(
-    lambda rules: FilterRule(any_of=tuple(rules)), st.lists(conditions, min_size=1, max_size=2)
-)
-ranges = st.none() | st.just(Range(min=0, max=1))
-scores = st.one_of(
-    st.builds(
-        ScoreRule, metric=metrics, goal=st.sampled_from(["Minimize", "Maximize"]), range=ranges,
-        weight=st.integers(1, 5), fallback=fallbacks, self_load=self_loads,
-    ),
-    st.builds(
-        ScoreRule, metric=metrics, goal=st.just("Target"), target=st.just("400m"), range=ranges, self_load=self_loads
-    ),
-    st.builds(
-        ScoreRule, metric=metrics, goal=st.just("LowRisk"), deviation=st.just(Deviation("spread", 1.0, 2.0)),
-        range=ranges, self_load=self_loads,
-    ),
-)  # fmt: skip
-policies = st.builds(
-    PolicySpec,
-    score=st.lists(scores, max_size=3).map(tuple),
-    filter=st.lists(filters, max_size=2).map(tuple),
-    relaxation=st.sampled_from(
-        [(), (Relaxation(drop=("load",)), Relaxation(after=Duration.of_seconds(5), drop_all=True))]
-    ),
-    decision_deadline=st.sampled_from([Duration(0), Duration.of_seconds(3)]),
-    plan_b=st.none() | st.just(PlanB(after_failures=2)),
-)
-number = st.integers(0, 4)
-by_node = st.dictionaries(number, values, min_size=1, max_size=5)
 pods = st.tuples(
     st.sampled_from([None, *POLICIES, "missing"]), st.booleans(), st.sampled_from(["100m", "1"]), st.integers(1, 3)
 )
@@ -167,8 +113,8 @@ def test_both_lanes_decide_alike(first: list[PolicySpec], sequence: list[Any]) -
     world = World()
     for name, policy in zip(POLICIES, first, strict=True):
         world.policy(name, policy)
-    for number in range(3):
-        world.node(number, "4")
+    for index in range(3):
+        world.node(index, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.9})
     world.pods([("red", True, "100m", 3), ("blue", False, "100m", 2)])
     for step in sequence:
@@ -185,8 +131,8 @@ def test_pods_under_a_policy_are_decided_by_the_compiled_lane() -> None:
             filter=(FilterRule(metric="load", operator="LessThan", value=0.9),),
         ),
     )
-    for number in range(4):
-        world.node(number, "4")
+    for index in range(4):
+        world.node(index, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.95, 3: 0.2})
     world.pods([("red", True, "100m", 3)] * 4)
     assert world.lanes.decided_by_lane == 11  # the first made the policy known

@@ -34,8 +34,8 @@ from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, policies
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
-from tests.framework.plugins.metricpolicy.test_lanes_agree import by_node, metrics, policies
 
 BELOW_HALF = FilterRule(metric="load", operator="LessThan", value="500m")
 BALANCE = ScoreRule(metric="load", range=Range(), self_load=SelfLoad(resource="cpu"))

@@ -4,7 +4,7 @@ from typing import Any
 
 from kscheduler.framework.plugins.noderesources.balanced_allocation import BalancedAllocation
 from kscheduler.testing import make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 GPU = "example.com/gpu"
 

@@ -11,7 +11,7 @@ from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.plugins.registry import IN_TREE
 from kscheduler.framework.status import Code
 from kscheduler.testing import PodBuilder, make_pod
-from tests.framework.bench import Bench
+from tests.support.framework_bench import Bench
 
 GPU = "example.com/gpu"
 

@@ -14,8 +14,8 @@ from kscheduler.framework.plugins.nodevolumelimits.hints import (
 )
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.testing import make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.storage import EBS, attachment, claim, csi_node, ephemeral, of_claim, with_volumes
+from tests.support.framework_bench import Bench
+from tests.support.storage import EBS, attachment, claim, csi_node, ephemeral, of_claim, with_volumes
 
 WAITING = make_pod("waiting")
 DISK = Volume(aws_elastic_block_store=AWSElasticBlockStore("vol-1"))

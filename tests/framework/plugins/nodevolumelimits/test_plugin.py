@@ -15,8 +15,8 @@ from kscheduler.framework.plugins.nodevolumelimits.plugin import REASON, NodeVol
 from kscheduler.framework.status import Code
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.storage import (
+from tests.support.framework_bench import Bench
+from tests.support.storage import (
     EBS,
     attachment,
     claim,

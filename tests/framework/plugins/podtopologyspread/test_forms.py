@@ -16,7 +16,7 @@ from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.podtopologyspread.by_node import HardWalk, has_all_keys
+from kscheduler.framework.plugins.podtopologyspread.by_node import has_all_keys
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import Inclusion
 from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
@@ -26,7 +26,8 @@ from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, make_node, make_pod
 from tests.framework.plugins.moves import check_moves
-from tests.framework.plugins.podtopologyspread.spreads import HOSTNAME, spread, with_spread
+from tests.framework.plugins.podtopologyspread.hard_walk import HardWalk
+from tests.support.spreads import HOSTNAME, spread, with_spread
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = 6

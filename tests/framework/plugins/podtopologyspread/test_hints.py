@@ -6,7 +6,7 @@ from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.framework.plugins.podtopologyspread.constraints import Compiler
 from kscheduler.framework.plugins.podtopologyspread.hints import Hints
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
-from tests.framework.plugins.podtopologyspread.spreads import spread
+from tests.support.spreads import spread
 
 WEB = LabelSelector(match_labels={"app": "web"})
 ZONE = TopologySpreadConstraint(1, "zone", "DoNotSchedule", label_selector=WEB)

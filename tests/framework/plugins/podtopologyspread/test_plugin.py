@@ -16,8 +16,8 @@ from kscheduler.framework.status import Code
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.bench import Bench
-from tests.framework.plugins.podtopologyspread.spreads import HOSTNAME, spread
+from tests.support.framework_bench import Bench
+from tests.support.spreads import HOSTNAME, spread
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})

@@ -26,8 +26,8 @@ from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
-from tests.framework.lanes import TwoLanes
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
+from tests.support.lanes import TwoLanes
 
 WATCHER = "http://watcher:2020"
 PACKING = TargetLoadPackingArgs(watcher_address=SecretURL(WATCHER))

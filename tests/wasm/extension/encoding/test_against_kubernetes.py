@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from kscheduler.testing.controlplane import ensure
 from kscheduler.wasm.extension.encoding.messages import encode
 from kscheduler.wasm.extension.encoding.schema import TABLE
-from tests.controlplane.harness import ensure
 from tests.wasm.extension.encoding.generate import Generator, quantity
 from tests.wasm.extension.encoding.samples import NODE, POD
 

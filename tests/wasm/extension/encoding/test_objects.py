@@ -10,7 +10,8 @@ from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Node, Pod
 from kscheduler.testing.wrappers import make_node, make_pod
 from kscheduler.wasm.extension.encoding.messages import encode
-from kscheduler.wasm.extension.encoding.objects import KeptObjects, ObjectEncoder, _Kept
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder, _Kept
+from tests.wasm.extension.encoding.kept_objects import KeptObjects
 from tests.wasm.extension.encoding.samples import NODE, POD
 
 

@@ -1,4 +1,4 @@
-"""Builds the guests of this folder. Without a compiler the tests are skipped; see tests/skips.py."""
+"""Builds the guests of this folder. Without a compiler the tests are skipped; see tests/support/skips.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.skips import package, program
+from tests.support.skips import package, program
 
 FOLDER = Path(__file__).parent
 

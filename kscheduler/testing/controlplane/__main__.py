@@ -1,0 +1,70 @@
+"""Starts a control plane in the foreground and prints its kubeconfig; Ctrl-C or SIGTERM ends it and cleans up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from kscheduler.testing.controlplane.apiserver import ApiserverOptions
+from kscheduler.testing.controlplane.binaries import (
+    CONTROL_PLANE_COMMANDS,
+    all_commands,
+    cache_directory,
+    ensure,
+    kubernetes_version,
+)
+from kscheduler.testing.controlplane.cluster import ControlPlane
+from kscheduler.testing.controlplane.faults import HarnessError
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
+from kscheduler.testing.controlplane.kwok import Kwok
+from kscheduler.testing.controlplane.stop_signal import StopSignal
+
+POLL_S = 0.5
+
+
+def main() -> int:
+    """Build, and unless only that is asked, run until told to end. Exit code 1 when something failed."""
+    arguments = _parser().parse_args()
+    try:
+        ensure(all_commands() if arguments.build else CONTROL_PLANE_COMMANDS)
+        if arguments.build:
+            print(f"Kubernetes {kubernetes_version()} is built in {cache_directory()}")
+            return 0
+        return _run(arguments)
+    except HarnessError as error:
+        print(f"controlplane: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    stopped = StopSignal()
+    began = time.monotonic()
+    with ControlPlane(ApiserverOptions(audit=arguments.audit)) as control_plane:
+        if arguments.kwok:
+            Kwok(control_plane)
+        if arguments.kube_scheduler:
+            KubeScheduler(control_plane)
+        print(f"Kubernetes {kubernetes_version()} is up after {time.monotonic() - began:.1f} s: {control_plane.url}")
+        print(f"logs:       {control_plane.directory}")
+        print(f"kubeconfig: {control_plane.admin_kubeconfig}")
+        print(f"try:        kubectl get nodes --kubeconfig {control_plane.admin_kubeconfig}", flush=True)
+        while not stopped.wait(POLL_S):
+            for process in (control_plane.etcd.process, control_plane.apiserver.process, *control_plane.processes):
+                if not process.is_running:
+                    raise HarnessError(f"{process.name} ended by itself with exit code {process.exit_code}")
+    print("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kscheduler.testing.controlplane", description=__doc__)
+    parser.add_argument("--build", action="store_true", help="only build the binaries, also those of single tests")
+    parser.add_argument("--audit", action="store_true", help="write an audit log beside the other logs")
+    parser.add_argument("--kwok", action="store_true", help="also start KWOK")
+    parser.add_argument("--kube-scheduler", action="store_true", help="also start kube-scheduler")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""A small synchronous client of the test apiserver, for setting up and looking at a cluster.
+
+It is not the client under test and shares no code with it, so that a fault of one is seen by the other. One
+connection a request: a few milliseconds each; what must be fast is in load.py.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from kscheduler.testing.controlplane.faults import RequestFailed
+from kscheduler.testing.controlplane.kubeconfig import Credentials
+
+PAGE = 1000  # objects a page of a list
+FIELD_MANAGER = "kscheduler-harness"
+CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}  # of the other methods: plain JSON
+
+Object = dict[str, Any]
+
+
+class Api:
+    """Requests as one user. Every answer is the decoded JSON; a refusal is a RequestFailed."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.credentials = credentials
+        self._ssl = credentials.ssl_context()
+        self._address = urllib.parse.urlsplit(credentials.server)
+
+    def get(self, path: str) -> Any:
+        """One object, or one page of a list."""
+        return self.request("GET", path)
+
+    def create(self, path: str, body: Object) -> Any:
+        """POST to a collection or subresource."""
+        return self.request("POST", path, body)
+
+    def replace(self, path: str, body: Object) -> Any:
+        """PUT an object or subresource."""
+        return self.request("PUT", path, body)
+
+    def patch(self, path: str, body: Object, content_type: str | None = None) -> Any:
+        """A strategic merge patch, or one of the type given."""
+        return self.request("PATCH", path, body, content_type=content_type)
+
+    def delete(self, path: str, *, missing_ok: bool = False) -> Any:
+        """Delete an object or a whole collection at once, with no grace period."""
+        try:
+            return self.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+        except RequestFailed as error:
+            if missing_ok and error.status == 404:
+                return None
+            raise
+
+    def list_all(self, path: str, **selectors: str) -> list[Object]:
+        """Every object of a collection, page by page; `fieldSelector` and `labelSelector` are passed on."""
+        objects: list[Object] = []
+        query: dict[str, str] = {"limit": str(PAGE), **selectors}
+        while True:
+            page = self.get(f"{path}?{urllib.parse.urlencode(query)}")
+            objects += page["items"]
+            token = page["metadata"].get("continue")
+            if not token:
+                return objects
+            query["continue"] = token
+
+    def apply(self, *documents: Object) -> list[Object]:
+        """Server-side apply of whole manifests, in order; returns what the apiserver made of them."""
+        return [
+            self.patch(
+                f"{self._path_of(document)}?fieldManager={FIELD_MANAGER}&force=true",
+                document,
+                content_type="application/apply-patch+yaml",
+            )
+            for document in documents
+        ]
+
+    def apply_yaml(self, text: str) -> list[Object]:
+        """Server-side apply of every document in a YAML text."""
+        return self.apply(*(document for document in yaml.safe_load_all(text) if document))
+
+    def text(self, path: str) -> str:
+        """A GET whose answer is not JSON, such as /metrics or /readyz."""
+        return self._send("GET", path, None, {}).decode()
+
+    def request(self, method: str, path: str, body: Object | None = None, *, content_type: str | None = None) -> Any:
+        """Any request with a JSON body; a 4xx or 5xx answer is a RequestFailed."""
+        headers = {"Content-Type": content_type or CONTENT_TYPES.get(method, "application/json")}
+        encoded = None if body is None else msgspec.json.encode(body)
+        return msgspec.json.decode(self._send(method, path, encoded, headers))
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        connection = http.client.HTTPSConnection(
+            self._address.hostname or "", self._address.port, context=self._ssl, timeout=120
+        )
+        try:
+            connection.request(method, path, body, {**self.credentials.headers(), **headers})
+            response = connection.getresponse()
+            content = response.read()
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise _failure(response.status, content)
+        return content
+
+    def _path_of(self, document: Object) -> str:
+        """The path of a manifest's object, by asking the apiserver how its kind is called in paths."""
+        version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        resource = _resource_of(self.get(base)["resources"], kind, version)
+        if resource["namespaced"]:
+            base += f"/namespaces/{metadata.get('namespace', 'default')}"
+        return f"{base}/{resource['name']}/{metadata['name']}"
+
+
+class KeptApi(Api):
+    """The same on one connection that is kept, for many requests from one thread: a millisecond or two each."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self._kept: http.client.HTTPSConnection | None = None
+
+    def close(self) -> None:
+        """Hang up; another request connects again."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        while True:
+            is_new = self._kept is None
+            if self._kept is None:
+                self._kept = http.client.HTTPSConnection(
+                    self._address.hostname or "", self._address.port, context=self._ssl, timeout=120
+                )
+            try:
+                self._kept.request(method, path, body, {**self.credentials.headers(), **headers})
+                response = self._kept.getresponse()
+                content = response.read()
+            except (OSError, http.client.HTTPException):
+                self.close()
+                if is_new:
+                    raise
+                continue  # the apiserver had hung up while nothing was asked
+            if response.status >= 400:
+                raise _failure(response.status, content)
+            return content
+
+
+def _resource_of(resources: Sequence[Object], kind: str, version: str) -> Object:
+    for resource in resources:
+        if resource["kind"] == kind and "/" not in resource["name"]:
+            return resource
+    raise RequestFailed(404, "NotFound", f"the apiserver has no kind {kind!r} in {version}")
+
+
+def _failure(status: int, content: bytes) -> RequestFailed:
+    try:
+        answer = msgspec.json.decode(content)
+        return RequestFailed(status, str(answer.get("reason", "")), str(answer.get("message", "")))
+    except (msgspec.DecodeError, AttributeError):
+        return RequestFailed(status, "", content.decode(errors="replace")[:2000])

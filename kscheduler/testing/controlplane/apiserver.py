@@ -1,0 +1,141 @@
+"""One kube-apiserver: TLS, RBAC, client certificates and ServiceAccount tokens it signs itself.
+
+What a benchmark must not measure is off by default: priority and fairness, in-flight limits, profiling. What needs a
+kubelet or a controller manager is off too: the taint of new nodes, and the ServiceAccount admission that waits for
+default ServiceAccounts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler.testing.controlplane.api import Api
+from kscheduler.testing.controlplane.binaries import Binaries
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.etcd import Etcd
+from kscheduler.testing.controlplane.faults import RequestFailed
+from kscheduler.testing.controlplane.kubeconfig import Credentials
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.process import Process
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Request  # a binding's body says to which node
+  resources: [{group: "", resources: [pods/binding]}]
+- level: Metadata
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiserverOptions:
+    """What a test may want different from the others."""
+
+    priority_and_fairness: bool = False
+    service_account_admission: bool = False  # needs the default ServiceAccounts, which nobody creates
+    taint_nodes_by_condition: bool = False  # every new node is tainted not-ready until something removes it
+    max_in_flight: int = 10_000  # of reading requests, and as many of changing ones
+    audit: bool = False  # log each request's metadata; see Apiserver.audit_events
+    extra_flags: tuple[str, ...] = ()  # come last, so they win
+
+
+class Apiserver:
+    """The apiserver and its own admin; certificates and logs are in `directory`."""
+
+    def __init__(
+        self,
+        binaries: Binaries,
+        directory: Path,
+        etcd: Etcd,
+        authority: CertificateAuthority,
+        options: ApiserverOptions,
+    ) -> None:
+        self._directory = directory
+        self._port = free_port()
+        self.url = f"https://127.0.0.1:{self._port}"
+        admin = authority.client("admin", ["system:masters"])
+        self.credentials = Credentials(self.url, authority.path, client=admin)
+        self.api = Api(self.credentials)
+        flags = {**self._addresses(etcd), **self._authentication(authority), **_behaviour(options)}
+        if options.audit:
+            flags |= self._audit()
+        command = [*binaries.component("kube-apiserver"), *(f"--{name}={value}" for name, value in flags.items())]
+        self.process = Process("kube-apiserver", [*command, *options.extra_flags], log=directory / "kube-apiserver.log")
+
+    def start(self) -> None:
+        """Start it, on the same port every time, and wait until it is ready with its bootstrap roles written."""
+        self.process.start()
+        self.process.wait_ready(self._is_ready)
+
+    def stop(self) -> None:
+        """Ask it to end. Its etcd must still run, or it hangs for a minute."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self.process.kill()
+
+    def audit_events(self) -> list[dict[str, Any]]:
+        """The requests answered so far, each an audit.k8s.io/v1 Event; empty without `audit=True`."""
+        path = self._directory / "audit.log"
+        if not path.exists():
+            return []
+        # A line that is just being written is left for the next call.
+        whole = path.read_bytes().rpartition(b"\n")[0]
+        return [msgspec.json.decode(line) for line in whole.split(b"\n") if line]
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.api.text("/readyz") == "ok"
+        except (OSError, RequestFailed):
+            return False
+
+    def _addresses(self, etcd: Etcd) -> dict[str, object]:
+        return {
+            "etcd-servers": etcd.url,
+            "bind-address": "127.0.0.1",
+            "secure-port": self._port,
+            "service-cluster-ip-range": "10.0.0.0/16",
+            # The kubernetes Service has no endpoints: loopback is no address it could have.
+            "endpoint-reconciler-type": "none",
+        }
+
+    def _authentication(self, authority: CertificateAuthority) -> dict[str, object]:
+        serving, tokens = authority.server("kube-apiserver"), authority.token_keys()
+        return {
+            "tls-cert-file": serving.public,
+            "tls-private-key-file": serving.key,
+            "client-ca-file": authority.path,
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": tokens.public,
+            "service-account-signing-key-file": tokens.key,
+            "authorization-mode": "Node,RBAC",
+        }
+
+    def _audit(self) -> dict[str, object]:
+        policy = self._directory / "audit-policy.yaml"
+        policy.write_text(AUDIT_POLICY)
+        return {"audit-policy-file": policy, "audit-log-path": self._directory / "audit.log"}
+
+
+def _behaviour(options: ApiserverOptions) -> dict[str, object]:
+    disabled = []
+    if not options.taint_nodes_by_condition:
+        disabled.append("TaintNodesByCondition")
+    if not options.service_account_admission:
+        disabled.append("ServiceAccount")
+    flags: dict[str, object] = {
+        "enable-priority-and-fairness": str(options.priority_and_fairness).lower(),
+        "max-requests-inflight": options.max_in_flight,
+        "max-mutating-requests-inflight": options.max_in_flight,
+        "profiling": "false",
+        "allow-privileged": "true",
+        "delete-collection-workers": 16,
+    }
+    return {**flags, "disable-admission-plugins": ",".join(disabled)} if disabled else flags

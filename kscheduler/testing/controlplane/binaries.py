@@ -1,0 +1,184 @@
+"""Builds the Go commands of the folder go, once for each state of their sources, into a cache outside of the checkout.
+
+A command's directory is named by a hash of go.mod, go.sum and the command's own sources, so a fresh clone finds what
+another clone built, and editing one command does not rebuild the others. The build runs under a file lock in a
+temporary directory which is renamed when complete: what is in the cache is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kscheduler.testing.controlplane.faults import HarnessError, MissingTool
+
+MODULE = Path(__file__).resolve().parent / "go"
+CONTROL_PLANE_COMMANDS = ("controlplane", "kube-scheduler", "kwok")
+
+# A build that nobody located for so long is dropped when the next one is made; one takes about 100 MB.
+UNUSED_S = 14 * 24 * 3600.0
+
+# Two compilers at a time: a build peaks at a few GiB, and more gain little on small machines.
+PARALLEL_COMPILERS = "2"
+
+
+class Binaries:
+    """The built commands, by name. `ensure` makes it."""
+
+    def __init__(self, paths: dict[str, Path]) -> None:
+        self._paths = paths  # command -> executable
+
+    def path(self, command: str) -> Path:
+        """The executable of a command in go/cmd."""
+        if command not in self._paths:
+            raise HarnessError(f"command {command!r} was not built; built are {sorted(self._paths)}")
+        return self._paths[command]
+
+    def component(self, name: str) -> list[str]:
+        """How to start a component of the multi-call binary: its first arguments."""
+        return [str(self.path("controlplane")), name]
+
+
+def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
+    """Locate the commands, building what the cache lacks. Minutes when cold, milliseconds after."""
+    missing = [command for command in commands if not _executable(command).exists()]
+    if missing:
+        _build(missing)
+    for command in commands:
+        os.utime(_executable(command).parent)
+    return Binaries({command: _executable(command) for command in commands})
+
+
+def all_commands() -> list[str]:
+    """Every command in go/cmd."""
+    return sorted(folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir())
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: KSCHEDULER_CONTROLPLANE_CACHE, else under the user's cache directory."""
+    if own := os.environ.get("KSCHEDULER_CONTROLPLANE_CACHE"):
+        return Path(own)
+    user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(user) / "kscheduler" / "controlplane"
+
+
+def kubernetes_version() -> str:
+    """The release of Kubernetes in go.mod, such as v1.36.3."""
+    return _module_version("k8s.io/kubernetes")
+
+
+def _executable(command: str) -> Path:
+    return cache_directory() / f"{command}-{_sources_hash(command)}" / command
+
+
+def _sources_hash(command: str) -> str:
+    folder = MODULE / "cmd" / command
+    if not folder.is_dir():
+        raise HarnessError(f"{command!r} is no command: there is no {folder}")
+    digest = hashlib.sha256(platform.machine().encode())
+    for path in [MODULE / "go.mod", MODULE / "go.sum", *sorted(folder.rglob("*.go"))]:
+        digest.update(str(path.relative_to(MODULE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _build(commands: Sequence[str]) -> None:
+    with _lock():
+        # Another process may have built them while this one waited for the lock.
+        commands = [command for command in commands if not _executable(command).exists()]
+        if not commands:
+            return
+        go = _go()
+        _say(f"building {', '.join(commands)} of Kubernetes {kubernetes_version()} (minutes when cold, then cached)")
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="build-", dir=cache_directory()) as scratch:
+            _compile(go, commands, Path(scratch))
+            for command in commands:
+                _install(Path(scratch) / command, _executable(command))
+        _say(f"built in {time.monotonic() - began:.0f} s into {cache_directory()}")
+        _drop_unused()
+
+
+def _compile(go: str, commands: Sequence[str], target: Path) -> None:
+    line = [go, "build", "-p", PARALLEL_COMPILERS, "-trimpath", "-ldflags", _linker_flags(), "-o", f"{target}/"]
+    line += [f"./cmd/{command}" for command in commands]
+    # -mod=readonly: a build never edits go.mod, or its hash would change under it.
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    done = subprocess.run(line, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    if "requires go >=" in done.stderr:
+        raise MissingTool(f"{go} is too old to build {MODULE}: {done.stderr.strip()[-500:]}")
+    if done.returncode != 0:
+        raise HarnessError(f"go build in {MODULE} failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
+
+
+def _linker_flags() -> str:
+    version = kubernetes_version()
+    major, minor, _ = version.lstrip("v").split(".", 2)
+    values = {
+        "k8s.io/component-base/version.gitVersion": version,
+        "k8s.io/component-base/version.gitMajor": major,
+        "k8s.io/component-base/version.gitMinor": minor,
+        "k8s.io/component-base/version.gitCommit": "module",
+        "sigs.k8s.io/kwok/pkg/consts.Version": _module_version("sigs.k8s.io/kwok").lstrip("v"),
+    }
+    return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in values.items())])
+
+
+def _install(built: Path, executable: Path) -> None:
+    """Move a whole directory into place, since a rename of one is atomic."""
+    staged = built.parent / executable.parent.name
+    staged.mkdir()
+    built.rename(staged / executable.name)
+    staged.rename(executable.parent)
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        raise MissingTool(
+            f"'go' is not on PATH: building etcd, kube-apiserver and kube-scheduler needs Go {_go_version()} or newer"
+        )
+    return go
+
+
+def _go_version() -> str:
+    return _in_go_mod(r"^go (\S+)$", "a go line")
+
+
+def _module_version(module: str) -> str:
+    return _in_go_mod(rf"^\s*{re.escape(module)} (v\S+)", f"a version of {module}")
+
+
+def _in_go_mod(pattern: str, what: str) -> str:
+    found = re.search(pattern, (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise HarnessError(f"{MODULE / 'go.mod'}: expected {what}, found none")
+    return found.group(1)
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _drop_unused() -> None:
+    for entry in cache_directory().iterdir():
+        if entry.is_dir() and time.time() - entry.stat().st_mtime > UNUSED_S:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    print(f"controlplane: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,203 @@
+"""A whole control plane: etcd and kube-apiserver in a temporary directory, always stopped in the right order.
+
+    with ControlPlane() as control_plane:
+        control_plane.api.create("/api/v1/nodes", node)
+        control_plane.admin_kubeconfig  # for anything that takes one
+
+There is no controller manager, no kubelet and no scheduler: what a test needs of them it starts itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kscheduler.testing.controlplane.api import Api, Object
+from kscheduler.testing.controlplane.apiserver import Apiserver, ApiserverOptions
+from kscheduler.testing.controlplane.binaries import Binaries, ensure
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.etcd import Etcd
+from kscheduler.testing.controlplane.faults import HarnessError, MissingTool, RequestFailed
+from kscheduler.testing.controlplane.kubeconfig import Credentials, write_kubeconfig
+from kscheduler.testing.controlplane.process import Process
+
+
+class ControlPlane:
+    """A running etcd and apiserver, with an admin; a context manager, and stopped at exit in any case."""
+
+    def __init__(self, options: ApiserverOptions | None = None, binaries: Binaries | None = None) -> None:
+        # Nothing is started here, but the binaries are built when they are missing.
+        self.binaries = binaries or ensure()
+        self.directory = Path(tempfile.mkdtemp(prefix="kscheduler-controlplane-"))
+        self.authority = CertificateAuthority(self._subdirectory("certificates"))
+        self.etcd = Etcd(self.binaries, self.directory)
+        self.apiserver = Apiserver(
+            self.binaries, self.directory, self.etcd, self.authority, options or ApiserverOptions()
+        )
+        self.api: Api = self.apiserver.api  # as system:masters
+        self.credentials: Credentials = self.apiserver.credentials  # of the same
+        self.url = self.apiserver.url
+        self.admin_kubeconfig = write_kubeconfig(self.directory / "admin.kubeconfig", self.credentials)
+        self._processes: list[Process] = []  # of other components, in the order they were started
+
+    def __enter__(self) -> ControlPlane:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start etcd, then the apiserver, and wait until it is ready; when one fails, all are stopped."""
+        atexit.register(self.stop)
+        try:
+            self.etcd.start()
+            self.apiserver.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything started on this control plane, last first and etcd last, and remove the directory."""
+        atexit.unregister(self.stop)
+        with contextlib.ExitStack() as ends:  # runs them in reverse, all of them, whatever one raises
+            ends.callback(shutil.rmtree, self.directory, ignore_errors=True)
+            ends.callback(self.etcd.stop)
+            ends.callback(self.apiserver.stop)
+            ends.callback(self.stop_processes)
+
+    def start_apiserver(self) -> None:
+        """Start the apiserver again, on the same port and data."""
+        self.apiserver.start()
+
+    def stop_apiserver(self) -> None:
+        """Stop the apiserver in order, with SIGTERM; etcd goes on."""
+        self.apiserver.stop()
+
+    def kill_apiserver(self) -> None:
+        """Kill the apiserver, as a crash would; etcd goes on."""
+        self.apiserver.kill()
+
+    def start_process(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: dict[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Process:
+        """Start any program beside the control plane; it is stopped before the apiserver.
+
+        Its log is `<name>.log` in the control plane's directory; a name that was used before gets a number.
+        """
+        used = sum(1 for other in self._processes if other.name.partition("#")[0] == name)
+        name = f"{name}#{used + 1}" if used else name
+        log = self.directory / f"{name}.log"
+        process = Process(name, command, log=log, environment=environment, directory=directory)
+        self._processes.append(process)
+        process.start()
+        return process
+
+    @property
+    def processes(self) -> list[Process]:
+        """What was started beside etcd and the apiserver, in that order, running or not."""
+        return list(self._processes)
+
+    def stop_processes(self, keep: int = 0) -> None:
+        """Stop what was started beside the control plane, last first, except the first `keep`."""
+        for process in reversed(self._processes[keep:]):
+            process.stop()
+
+    def audit_events(self) -> list[dict[str, Any]]:
+        """What the apiserver was asked so far, with `ApiserverOptions(audit=True)`."""
+        return self.apiserver.audit_events()
+
+    def kubeconfig_for_user(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig with a client certificate; the user has the rights that RBAC gives it and its groups."""
+        credentials = Credentials(self.url, self.authority.path, client=self.authority.client(user, groups))
+        return write_kubeconfig(self._file(user, "kubeconfig"), credentials)
+
+    def service_account_token(self, namespace: str, name: str, *, expiration_s: int = 3600) -> str:
+        """A token of the ServiceAccount, issued by the apiserver (TokenRequest); the account is made if missing."""
+        self._ensure_service_account(namespace, name)
+        answer = self.api.create(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": expiration_s},
+            },
+        )
+        return str(answer["status"]["token"])
+
+    def service_account_credentials(self, namespace: str, name: str) -> Credentials:
+        """Credentials with such a token."""
+        return Credentials(self.url, self.authority.path, token=self.service_account_token(namespace, name))
+
+    def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with such a token."""
+        credentials = self.service_account_credentials(namespace, name)
+        return write_kubeconfig(self._file(f"{namespace}-{name}", "kubeconfig"), credentials, namespace=namespace)
+
+    def service_account_directory(self, namespace: str, name: str) -> Path:
+        """What a pod finds in /var/run/secrets/kubernetes.io/serviceaccount: token, ca.crt and namespace."""
+        directory = self._subdirectory(f"serviceaccount-{namespace}-{name}")
+        (directory / "token").write_text(self.service_account_token(namespace, name))
+        (directory / "ca.crt").write_bytes(self.authority.path.read_bytes())
+        (directory / "namespace").write_text(namespace)
+        return directory
+
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace; an error when there is one of that name."""
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def delete_namespace(self, name: str) -> None:
+        """Delete a namespace and its pods, finishing what the controller manager would."""
+        path = f"/api/v1/namespaces/{name}"
+        self.api.delete(f"{path}/pods")
+        self.api.delete(path)
+        namespace = self.api.get(path)
+        namespace["spec"]["finalizers"] = []
+        self.api.replace(f"{path}/finalize", namespace)
+
+    def kubectl(self, *arguments: str, kubeconfig: Path | None = None) -> str:
+        """The output of kubectl, as admin or with the kubeconfig given. MissingTool when it is not on PATH."""
+        program = shutil.which("kubectl")
+        if program is None:
+            raise MissingTool("'kubectl' is not on PATH: install it, or have `.ci/run` build it")
+        done = subprocess.run(
+            [program, *arguments],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig or self.admin_kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise HarnessError(f"kubectl {' '.join(arguments)}: exit code {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _ensure_service_account(self, namespace: str, name: str) -> None:
+        account: Object = {"metadata": {"name": name}}
+        try:
+            self.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+        except RequestFailed as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+    def _file(self, name: str, suffix: str) -> Path:
+        return self.directory / f"{name.replace(':', '-')}.{suffix}"
+
+    def _subdirectory(self, name: str) -> Path:
+        path = self.directory / name
+        path.mkdir(exist_ok=True)
+        return path

@@ -1,0 +1,50 @@
+"""One etcd for one test control plane: plain HTTP on loopback, and no fsync, since nothing outlives the test."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from kscheduler.testing.controlplane.binaries import Binaries
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.process import Process
+
+QUOTA_BYTES = 8 << 30
+
+
+class Etcd:
+    """The store; its data and log are in `directory`."""
+
+    def __init__(self, binaries: Binaries, directory: Path) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        peer_url = f"http://127.0.0.1:{free_port()}"
+        flags = {
+            "data-dir": directory / "etcd",
+            "listen-client-urls": self.url,
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peer_url,
+            "initial-advertise-peer-urls": peer_url,
+            "initial-cluster": f"default={peer_url}",
+            "unsafe-no-fsync": "true",
+            "quota-backend-bytes": QUOTA_BYTES,
+            "log-level": "warn",
+        }
+        command = [*binaries.component("etcd"), *(f"--{name}={value}" for name, value in flags.items())]
+        self.process = Process("etcd", command, log=directory / "etcd.log")
+
+    def start(self) -> None:
+        """Start it and wait until it takes writes."""
+        self.process.start()
+        self.process.wait_ready(self._is_healthy)
+
+    def stop(self) -> None:
+        """End it at once: its data is thrown away. The apiserver must have ended before."""
+        self.process.kill()
+
+    def _is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
+                return b'"true"' in answer.read()
+        except (urllib.error.URLError, OSError):
+            return False

@@ -1,0 +1,77 @@
+"""Who a client of the test apiserver is, and the kubeconfig file that says so."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kscheduler.testing.controlplane.certificates import KeyPair
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where the apiserver is, whom to trust, and who asks: by client certificate or by token."""
+
+    server: str  # https://127.0.0.1:PORT
+    authority: Path
+    client: KeyPair | None = None
+    token: str | None = None
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """A TLS context that trusts the authority alone and shows the client certificate, where there is one."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if self.client is not None:
+            context.load_cert_chain(self.client.public, self.client.key)
+        return context
+
+    def headers(self) -> dict[str, str]:
+        """The headers that authenticate a request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def write_kubeconfig(path: Path, credentials: Credentials, *, namespace: str = "default") -> Path:
+    """Write a kubeconfig with everything inside it, so that it can be mounted or copied; returns `path`."""
+    user: dict[str, str] = {}
+    if credentials.client is not None:
+        user["client-certificate-data"] = _embedded(credentials.client.public)
+        user["client-key-data"] = _embedded(credentials.client.key)
+    if credentials.token is not None:
+        user["token"] = credentials.token
+    cluster = {"server": credentials.server, "certificate-authority-data": _embedded(credentials.authority)}
+    document: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "user", "user": user}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user", "namespace": namespace}}],
+        "current-context": "test",
+    }
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def to_fields(credentials: Credentials) -> dict[str, Any]:
+    """Credentials as JSON, for another process of ours on this machine."""
+    client = credentials.client
+    return {
+        "server": credentials.server,
+        "authority": str(credentials.authority),
+        "client": [str(client.public), str(client.key)] if client else None,
+        "token": credentials.token,
+    }
+
+
+def from_fields(fields: dict[str, Any]) -> Credentials:
+    """What `to_fields` made."""
+    client = KeyPair(Path(fields["client"][0]), Path(fields["client"][1])) if fields["client"] else None
+    return Credentials(fields["server"], Path(fields["authority"]), client, fields["token"])
+
+
+def _embedded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,41 @@
+"""kube-scheduler as the peer: the published one, as its own RBAC user, with limits that do not decide a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kscheduler.testing.controlplane.cluster import ControlPlane
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
+
+USER = "system:kube-scheduler"  # the bootstrap roles bind this user
+
+
+class KubeScheduler(SchedulerProcess):
+    """A running kube-scheduler."""
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        *,
+        configuration: dict[str, Any] | None = None,
+        qps: float = 10_000,
+        burst: int = 10_000,
+        leader_elect: bool = False,
+        lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
+        kubeconfig: Path | None = None,
+        name: str = "kube-scheduler",
+        extra_flags: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            control_plane,
+            name,
+            kubeconfig or control_plane.kubeconfig_for_user(USER),
+            qps=qps,
+            burst=burst,
+            leader_election={"leaderElect": leader_elect, **(lease or {})},
+            configuration=configuration,
+        )
+        command = [str(control_plane.binaries.path("kube-scheduler")), *self.flags, *extra_flags]
+        self.process = control_plane.start_process(name, command)
+        self.wait_ready()

@@ -1,0 +1,99 @@
+"""A real Prometheus from the system's packages, which scrapes what a test tells it to and may be killed or frozen.
+
+It has a port and a data directory of its own, and comes back with what it knew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+
+import yaml
+
+from kscheduler.testing.controlplane.cluster import ControlPlane
+from kscheduler.testing.controlplane.faults import MissingTool
+from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.process import Process
+
+PROGRAM = "prometheus"
+SCRAPE_S = 1
+
+
+class Prometheus:
+    """A running Prometheus that scrapes each target (host:port) once a second."""
+
+    def __init__(self, control_plane: ControlPlane, targets: Sequence[str]) -> None:
+        program = shutil.which(PROGRAM)
+        if program is None:
+            raise MissingTool(f"{PROGRAM!r} is not on PATH; Debian has it as a package of that name")
+        address = f"127.0.0.1:{free_port()}"
+        self.url = f"http://{address}"
+        self.is_frozen = False
+        directory = control_plane.directory / f"prometheus-{address.rpartition(':')[2]}"
+        directory.mkdir()
+        config = directory / "prometheus.yaml"
+        config.write_text(yaml.safe_dump(_configuration(targets)))
+        self.process: Process = control_plane.start_process(
+            "prometheus",
+            [
+                program,
+                f"--config.file={config}",
+                f"--storage.tsdb.path={directory / 'data'}",
+                f"--web.listen-address={address}",
+                "--log.level=warn",
+            ],
+            directory=directory,
+        )
+        self._wait_ready()
+
+    def kill(self) -> None:
+        """As a crash would: connections are refused from now on."""
+        self.process.kill()
+
+    def start(self) -> None:
+        """Again, on the same port and data."""
+        self.process.start()
+        self._wait_ready()
+
+    def freeze(self) -> None:
+        """From now on the kernel accepts connections, and nobody answers."""
+        self.process.signal(signal.SIGSTOP)
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self.process.signal(signal.SIGCONT)
+        self.is_frozen = False
+
+    def ask(self, query: str, label: str = "node") -> dict[str, float]:
+        """What the query says now: value of the label -> value."""
+        parameters = urllib.parse.urlencode({"query": query})
+        with urllib.request.urlopen(f"{self.url}/api/v1/query?{parameters}", timeout=10) as answer:
+            found = json.load(answer)["data"]["result"]
+        return {each["metric"].get(label, ""): float(each["value"][1]) for each in found}
+
+    def close(self) -> None:
+        """End it in any state; a frozen process would not hear of being asked to."""
+        self.process.kill()
+
+    def _wait_ready(self) -> None:
+        self.process.wait_ready(lambda: _answers(f"{self.url}/-/ready"))
+
+
+def _configuration(targets: Sequence[str]) -> dict[str, object]:
+    return {
+        "global": {"scrape_interval": f"{SCRAPE_S}s", "scrape_timeout": f"{SCRAPE_S}s"},
+        "scrape_configs": [{"job_name": "nodes", "static_configs": [{"targets": list(targets)}]}],
+    }
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,112 @@
+"""A provisioner of volumes that do not exist, as an external provisioner of a CSI driver behaves.
+
+It answers claims that name it in their storage-provisioner annotation: at once, or, when their class waits for the
+first consumer, as soon as the scheduler has selected a node. The volume is reachable from the selected node's zone.
+It never reclaims. Classes with the parameter `full` name nodes, separated by commas, on which there is no space: there
+the selected node is taken back, which asks the scheduler to choose again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from types import TracebackType
+
+from kscheduler.testing.controlplane.api import Api, Object
+from kscheduler.testing.controlplane.faults import RequestFailed
+from kscheduler.testing.controlplane.kubeconfig import Credentials
+from kscheduler.testing.controlplane.mirror import Mirror
+
+NAME = "csi.example.com"
+ZONE = "topology.kubernetes.io/zone"
+POLL_S = 0.5  # between two looks without news, for requests that failed
+
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+
+class Provisioner:
+    """Provisions from `__enter__` to `__exit__`, on a thread."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._api = Api(credentials)
+        self._changed = threading.Condition()
+        self._claims = Mirror(credentials, "/api/v1/persistentvolumeclaims", self._changed)
+        self._ending = threading.Event()
+        self._provisioned: set[str] = set()  # uids of claims
+        self._thread = threading.Thread(target=self._serve, name="provisioner", daemon=True)
+
+    def __enter__(self) -> Provisioner:
+        self._claims.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join()
+        self._claims.__exit__(kind, error, traceback)
+
+    def _serve(self) -> None:
+        while not self._ending.is_set():
+            for claim in self._claims.objects():
+                # A claim or class that went away meanwhile needs no answer.
+                with contextlib.suppress(RequestFailed):
+                    self._answer(claim)
+            with self._changed:
+                if not self._ending.is_set():
+                    self._changed.wait(POLL_S)
+
+    def _answer(self, claim: Object) -> None:
+        annotations = claim["metadata"].get("annotations", {})
+        uid = claim["metadata"]["uid"]
+        if annotations.get(PROVISIONER) != NAME or claim["spec"].get("volumeName") or uid in self._provisioned:
+            return
+        node = annotations.get(SELECTED_NODE, "")
+        storage_class = self._api.get(f"/apis/storage.k8s.io/v1/storageclasses/{claim['spec']['storageClassName']}")
+        if storage_class["volumeBindingMode"] == "WaitForFirstConsumer" and not node:
+            return
+        if node and node in (storage_class.get("parameters") or {}).get("full", "").split(","):
+            self._take_back(claim)
+        else:
+            self._api.create("/api/v1/persistentvolumes", self._volume(claim, node))
+            self._provisioned.add(uid)
+
+    def _take_back(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/persistentvolumeclaims/{metadata['name']}"
+        self._api.patch(path, {"metadata": {"annotations": {SELECTED_NODE: None}}})
+
+    def _volume(self, claim: Object, node: str) -> Object:
+        metadata, spec = claim["metadata"], claim["spec"]
+        volume: Object = {
+            "metadata": {
+                "name": f"pvc-{metadata['uid']}",
+                "annotations": {"pv.kubernetes.io/provisioned-by": NAME},
+            },
+            "spec": {
+                "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+                "accessModes": spec["accessModes"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": spec["storageClassName"],
+                "csi": {"driver": NAME, "volumeHandle": metadata["uid"]},
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": metadata["namespace"],
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                },
+            },
+        }
+        if node:
+            zone = self._api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"].get(ZONE)
+            if zone:
+                expression = {"key": ZONE, "operator": "In", "values": [zone]}
+                volume["spec"]["nodeAffinity"] = {
+                    "required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+                }
+        return volume

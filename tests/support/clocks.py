@@ -1,0 +1,37 @@
+"""Clocks: the machine's, and one that the test moves."""
+
+from __future__ import annotations
+
+import time
+
+
+class RealClock:
+    """The machine's."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+class ManualClock:
+    """A clock that moves only when the test advances it."""
+
+    def __init__(self, now: float = 0.0, epoch: float = 1_700_000_000.0) -> None:
+        self._now = now
+        self._epoch = epoch
+
+    def now(self) -> float:
+        return self._now
+
+    def wall(self) -> float:
+        return self._epoch + self._now
+
+    def advance(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(f"a clock advances by zero seconds or more, not {seconds}")
+        self._now += seconds
+
+
+CLOCK = RealClock()
