@@ -129,7 +129,7 @@ async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
 
 
 class Scheduler:
-    """Raises ConfigError for a configuration that asks for what is not there."""
+    """Owns all parts of a running scheduler. Raises ConfigError for a configuration that asks for what is not there."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Scheduler:
         extender_endpoint: MakeEndpoint = Webhook,
         metric_source: MakeSource | None = None,
     ) -> None:
-        """`extender_endpoint` and `metric_source` make what asks others; a simulation has its own."""
+        """`extender_endpoint` and `metric_source` make clients of extenders and metrics; a simulation has its own."""
         self.measurements = Measurements(metrics)
         self.measurements.features(FEATURE_GATES)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
@@ -288,7 +288,7 @@ class Scheduler:
         return profiles
 
     def _build_evictions(self, client: Client) -> SchedulerEvictions:
-        """Made before the parts it acts through, for they are made with the profiles that use it."""
+        """Build the evictions before the parts they act through, because profiles use them."""
         return SchedulerEvictions(
             client,
             self._clock,
@@ -302,13 +302,13 @@ class Scheduler:
         )
 
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
-        """Extension point -> plugins and weights."""
+        """Return the profile's plugins with their weights, by extension point."""
         return build(profile, handle, self._guests)
 
     def _build_live_metrics(
         self, client: Client, config: SchedulerConfig, options: Options, make_source: MakeSource | None
     ) -> LiveMetrics | None:
-        """None if no profile goes by live metrics; nothing of it is imported then."""
+        """Build live metrics; None, without importing them, if no profile uses any."""
         settings = telemetry_settings(config)
         if not settings.is_wanted:
             return None
@@ -346,7 +346,7 @@ class Scheduler:
         )
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
-        """Plugin -> events that may help a pod it rejected. An extender cannot say which, so it is all of them."""
+        """Return the events that may help a pod, by rejecting plugin. An extender cannot say which, so it gets all."""
         registered = framework.events_by_plugin()
         if framework.hands_over:  # a pod may have been rejected by plugins of another profile
             others = [other.events_by_plugin() for other in self.profiles.values() if other is not framework]
@@ -372,7 +372,7 @@ class Scheduler:
         )
 
     def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes | None:
-        """None if no extender takes part in decisions."""
+        """Build the lanes of extenders; None if no extender takes part in decisions."""
         if not self.extenders.deciders:
             return None
         cycle = ExtenderCycle(
@@ -386,12 +386,12 @@ class Scheduler:
         return ExtenderLanes(self.queue, self.cache, cycle, self.bindings, self._clock, self._work.set)
 
     def _pods_on(self, node_name: str) -> Mapping[str, PodInfo] | None:
-        """Pod uid -> pod on the node; None if there is no such node."""
+        """Return the node's pods by uid; None if there is no such node."""
         node = self.cache.table.get(node_name)
         return None if node is None else node.pods
 
     def _needs_nodes(self) -> bool:
-        """Does anybody outside want to see nodes whole?"""
+        """Return True if extenders or guests need complete node objects."""
         return self.extenders.needs_nodes or (self._guests is not None and self._guests.needs_nodes)
 
     def _build_watches(self, client: Client, stopwatch: Callable[[], float], options: Options) -> Watches:
@@ -423,11 +423,11 @@ class Scheduler:
         )
 
     def _bound_since(self) -> str:
-        """How far back it is of use when a pod was bound: samples may not show it yet."""
+        """Return the time from which bindings matter, because samples of live metrics may not show them yet."""
         return rfc3339(self._clock.wall() - BINDINGS_KNOWN_S)
 
     def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
-        """Tells why pods are where they are; None if decisions are not remembered."""
+        """Return the explainer of decisions; None if decisions are not remembered."""
         if self.decisions is None:
             return None
         return Explainer(
@@ -449,7 +449,7 @@ class Scheduler:
     # --- what preemption asks ---
 
     def current_pod(self, key: str) -> Pod | None:
-        """The pod as the watch shows it."""
+        """Return the pod as the watch shows it."""
         return self.pods.store.get(key)
 
     def activate(self, uid: str) -> None:
@@ -458,7 +458,7 @@ class Scheduler:
         self._work.set()
 
     def _retry(self, pod: PodInfo, seconds: float) -> None:
-        """What plugins ask for in a pod's cycle: it is in flight, and in the queue again when its moment has come."""
+        """Set a timer for a pod in flight, on a plugin's request: it is tried again then if it is in the queue."""
         self._timers.set(pod.uid, self._clock.now() + seconds)
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -482,7 +482,7 @@ class Scheduler:
         await run_together(*(informer.run() for informer in self.informers), *lanes)
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        """There was a look for a new version of a wasm plugin; if it was replaced, it may judge otherwise."""
+        """Record a look for a new version of a guest. If it was replaced, waiting pods are tried again."""
         self.measurements.looked_for_guest(plugin, result)
         if is_replaced:
             self._batch.forget()
@@ -490,7 +490,7 @@ class Scheduler:
             self._work.set()
 
     def _metrics_changed(self) -> None:
-        """Pods that waited for metrics, or for others than there were, may have a place now."""
+        """Wake pods that were rejected because of live metrics, since their values or sources changed."""
         self.queue.move_all_to_active_or_backoff(METRICS_CHANGED, None, None, self._clock.now())
         self._work.set()
 
@@ -505,7 +505,7 @@ class Scheduler:
         return all(informer.synced.is_set() for informer in self.informers)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the cache holds everything once, and sources of metrics have answered or had their chance."""
+        """Wait until the cache holds everything once, and each source of metrics was polled once or is overdue."""
         await self.wait_for_lists()
         if self.live_metrics is not None:
             await self.live_metrics.wait_for_sync()
@@ -517,7 +517,7 @@ class Scheduler:
 
     @property
     def seems_current(self) -> bool:
-        """False while the pods or nodes in the cache may be old ones, as far as is known without asking."""
+        """False while the pods or nodes in the cache may be outdated, as far as is known without a request."""
         return self.is_synced and self.pods.seems_current and self.nodes.seems_current
 
     async def confirm_room(self) -> None:
@@ -528,7 +528,7 @@ class Scheduler:
         await run_together(self.nodes.confirm(), self.pods.confirm())
 
     async def schedule(self) -> None:
-        """Place pods until drained or cancelled; cancelling cancels the binds in flight too."""
+        """Place pods until drained or cancelled; cancelling also cancels the bindings under way."""
         await self.wait_for_sync()
         self._recover_events()
         log.info("scheduling starts", extra={**self.cache.sizes(), "pending": self.queue.counts().active})
@@ -553,19 +553,19 @@ class Scheduler:
             await self.lanes.cancel()
 
     def _recover_events(self) -> None:
-        """A predecessor that was killed may have left pods bound without their Scheduled Events."""
+        """Record the Scheduled Events that a killed predecessor may have left unwritten."""
         for uid, key, bound_s in self._past_bindings.take():
             pod = self.pods.store.get(key)
             if pod is not None and pod.metadata.uid == uid:
                 self.recorder.record_past_binding(pod, bound_s)
 
     def drain(self) -> None:
-        """Take no more pods; `schedule` then returns when the binds in flight have ended."""
+        """Take no more pods; `schedule` then returns when the bindings under way have ended."""
         self._draining = True
         self._work.set()
 
     def _schedule_slice(self) -> bool:
-        """Decide pods for a few milliseconds. False when nothing can be decided now."""
+        """Decide pods for a few milliseconds. Returns False when nothing can be decided now."""
         now = self._clock.now()
         self._work.clear()
         self.queue.flush(now)

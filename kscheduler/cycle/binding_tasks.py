@@ -1,6 +1,6 @@
-"""What runs beside the scheduling cycles: binding cycles and preemptions, each in a task of its own.
+"""Binding cycles and preemptions, which run beside the scheduling cycles, each in a task of its own.
 
-All of them are waited for when draining. Binding cycles are bounded in number; while one is in PreBind, where its
+Draining waits for all of them. The number of binding cycles is bounded; while one is in PreBind, where its
 plugins prepare the ground, a preemption may still break it off.
 """
 
@@ -17,7 +17,7 @@ from kscheduler.framework.status import Status, error_status
 
 
 class BackgroundTasks:
-    """`on_change` is called whenever one ends. `what` names one, for the report of a bug."""
+    """Tasks that are waited for together. `on_change` is called when one ends; `what` names a task in bug reports."""
 
     def __init__(self, what: str, on_change: Callable[[], None]) -> None:
         self._what = what
@@ -40,13 +40,13 @@ class BackgroundTasks:
             asyncio.get_running_loop().call_exception_handler(context)
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait for all, at most so long; returns how many are still not done."""
+        """Wait for all tasks for at most `timeout_s` seconds, and return how many are still running."""
         if self.running:
             await asyncio.wait(set(self.running), timeout=timeout_s)
         return len(self.running)
 
     async def cancel(self) -> None:
-        """Stop all at once: for a scheduler that may not bind any more."""
+        """Cancel all tasks at once: for a scheduler that may not bind any more."""
         tasks = set(self.running)
         for task in tasks:
             task.cancel()
@@ -57,8 +57,8 @@ class BackgroundTasks:
 class BindingTasks(BackgroundTasks):
     """Binding cycles: whenever one ends, there is room for another.
 
-    `waiting`: how many of them wait for others, for minutes perhaps. Those take no room: a provisioner that is slow,
-    a gang that is not complete, or a Bind plugin that hangs must not keep other pods from being decided.
+    `waiting` returns how many of them wait for others, for minutes perhaps. Those take no room: a provisioner that is
+    slow, a gang that is not complete, or a Bind plugin that hangs must not keep other pods from being decided.
     """
 
     def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
@@ -68,22 +68,22 @@ class BindingTasks(BackgroundTasks):
 
     @property
     def room(self) -> int:
-        """How many more may be begun; below zero when those that waited go on all at once."""
+        """The number of binding cycles that may be started; below zero when many that waited went on at once."""
         return self.limit - len(self.running) + self._waiting()
 
 
 @dataclass(slots=True)
 class _Step:
-    """A pod's PreBind, under way."""
+    """One pod's PreBind while it runs."""
 
     task: asyncio.Task[Any]
     broken_off: str = ""  # why, once it is
 
 
 class PreBindSteps:
-    """The pods whose binding cycle is in PreBind: the last point at which it can be broken off.
+    """The pods whose binding cycle is in PreBind, the last point at which it can be broken off.
 
-    `on_change` is called whenever one begins.
+    `on_change` is called whenever a PreBind begins.
     """
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
@@ -94,7 +94,7 @@ class PreBindSteps:
         return len(self._steps)
 
     async def run(self, uid: str, pre_bind: Awaitable[Status | None]) -> Status | None:
-        """The answer of `pre_bind`, or an ERROR that says why it was broken off, even if it had come to its end."""
+        """Return the status of `pre_bind`, or an ERROR with the reason if it was broken off, even after its end."""
         task = asyncio.current_task()
         assert task is not None
         step = self._steps[uid] = _Step(task)
@@ -111,7 +111,7 @@ class PreBindSteps:
         return error_status(step.broken_off) if step.broken_off else status
 
     def break_off(self, uid: str, why: str) -> bool:
-        """Cancel the pod's PreBind; False if it is in none. Doing so again does no harm."""
+        """Cancel the pod's PreBind and return True; False if the pod is not in PreBind. May be called repeatedly."""
         step = self._steps.get(uid)
         if step is None:
             return False
@@ -122,11 +122,10 @@ class PreBindSteps:
 
 
 class QuickSteps:
-    """The steps of binding cycles that should be quick, Bind above all. `len` is how many are not, and take no room.
+    """Steps of binding cycles that should be quick, Bind above all. `len` counts overdue steps, which take no room.
 
-    The rule is the one of bindings that go without plugins: a step is overdue after OVERDUE_S, and as many as `limit`
-    are left out of account, no more. Where all are slow, twice the limit are therefore under way.
-    `on_overdue` is called whenever there may be room since a step is overdue.
+    A step is overdue after OVERDUE_S, as a binding without plugins is. At most `limit` overdue steps are left out of
+    account, so where all are slow, twice the limit are under way. `on_overdue` is called when a step becomes overdue.
     """
 
     def __init__(self, limit: int, on_overdue: Callable[[], None] = lambda: None) -> None:
@@ -139,7 +138,7 @@ class QuickSteps:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Around a step, however long that takes."""
+        """A context around one step, however long the step takes."""
         is_overdue = False
 
         def note() -> None:

@@ -1,6 +1,6 @@
-"""Decisions on their way to the apiserver: written at once where there is only a binding to write, else as tasks.
+"""Starts the binding of decided pods: a mere binding is written at once, a binding cycle with plugins gets a task.
 
-How many may be under way at once is bounded, and decisions wait for room. They go on when half of the room is free
+The number under way is bounded, and decisions wait for room. They go on when half of the room is free
 again, so that pods are decided in batches and not one for each answer.
 """
 
@@ -17,7 +17,7 @@ from kscheduler.errors import APIError
 
 
 class Bindings:
-    """`on_room` is called when there is room again for decisions that had to wait, or something new to decide."""
+    """All bindings under way. `on_room` is called when waiting decisions may go on, or a pod needs another decision."""
 
     def __init__(self, one: ScheduleOne, tasks: BindingTasks, lane: BindLane, on_room: Callable[[], None]) -> None:
         self._one = one
@@ -32,7 +32,7 @@ class Bindings:
 
     @property
     def room(self) -> int:
-        """How many more may be started now; 0 or less for none."""
+        """The number of bindings that may be started now; 0 or less for none."""
         on_lane, most, tasks = self._lane.load, self._lane.backlog, self._tasks
         if on_lane >= most:
             self._is_full = True
@@ -64,9 +64,9 @@ class Bindings:
             self._on_room()
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait for all, at most so long; returns how many are still not done."""
+        """Wait for all bindings for at most `timeout_s` seconds, and return how many are still under way."""
         return sum(await asyncio.gather(self._tasks.drain(timeout_s), self._lane.drain(timeout_s)))
 
     async def cancel(self) -> None:
-        """Stop all at once: for a scheduler that may not bind any more."""
+        """Stop all bindings at once: for a scheduler that may not bind any more."""
         await asyncio.gather(self._tasks.cancel(), self._lane.cancel())

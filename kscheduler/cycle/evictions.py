@@ -1,6 +1,6 @@
-"""How preemption acts on the cluster: the writes, each until there is an answer worth having, and the way back.
+"""The writes of preemption: conditions and deletions of victims, repeated until the apiserver's answer is certain.
 
-Every write names the victim by uid, so that a pod made anew under its name is left alone, and repeating is harmless.
+Every write names the victim by uid, so that a new pod of the same name is left alone and repeating is harmless.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST_LOOK_S = 0.25
 
 
 class Scene(Protocol):
-    """What the scheduler around it knows and does."""
+    """What evictions need of the scheduler around them."""
 
     def current_pod(self, key: str) -> Pod | None: ...
 
@@ -60,7 +60,7 @@ class SchedulerEvictions:
         tasks: BackgroundTasks,
         may_write: Callable[[], bool],
     ) -> None:
-        """`may_write` is asked before each write: does this replica still hold the lease?"""
+        """`may_write` is called before each write and returns False once this replica has lost the lease."""
         self._client = client
         self._clock = clock
         self._scene = scene
@@ -98,7 +98,7 @@ class SchedulerEvictions:
         await self._write(pod, lambda: self._client.patch_pod_status(pod, patch))
 
     async def _write(self, pod: Pod, write: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Whether it was written; False: the pod is gone. Raises the APIError of the last try."""
+        """Write, with repeats, and return True; False if the pod is gone. Raises the APIError of the last try."""
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, TRIES + 1):
             if not self._may_write():
@@ -126,7 +126,7 @@ class SchedulerEvictions:
         raise AssertionError("the last try returns or raises")
 
     async def _is_gone(self, pod: Pod) -> bool:
-        """Is there no such pod any more, or another one of that name?"""
+        """Return True if the apiserver has no such pod, or another pod of that name."""
         try:
             found = await self._client.get_pod(pod.metadata.namespace, pod.metadata.name)
         except NotFound:

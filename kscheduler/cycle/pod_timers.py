@@ -1,4 +1,4 @@
-"""Pods that plugins want tried again at a moment of their own, however long their backoff. Time is an argument."""
+"""Pods that plugins want tried again at a certain moment, whatever their backoff. Callers pass the current time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_KEPT = 65_536  # pods; what is asked for beyond that is left to the queue, w
 
 
 class PodTimers:
-    """`wake` is called when a moment is earlier than all others so far: somebody may be sleeping until a later one."""
+    """One moment for each pod. `wake` is called when a new moment comes before all others, for a loop that sleeps."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
@@ -22,7 +22,7 @@ class PodTimers:
         return len(self.due)
 
     def set(self, uid: str, at: float) -> None:
-        """An earlier moment of the pod stands; what was asked for later is asked for again when it comes."""
+        """Set the pod's moment, unless an earlier one is set: a plugin that wants a later one asks again then."""
         known = self.due.get(uid)
         if (known is not None and known <= at) or (known is None and len(self.due) >= MAX_KEPT):
             return
@@ -33,12 +33,12 @@ class PodTimers:
             self._wake()
 
     def next_moment(self) -> float | None:
-        """The earliest; None if there is none."""
+        """Return the earliest moment of all pods, or None if none is set."""
         self._clean()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> list[str]:
-        """The pods whose moment has come, in order; they are forgotten."""
+        """Remove and return the pods whose moment has come, the earliest first."""
         due = []
         while (first := self.next_moment()) is not None and first <= now:
             uid = heapq.heappop(self._heap)[2]

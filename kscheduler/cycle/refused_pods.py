@@ -22,7 +22,7 @@ TRY_EVERY_S = 10.0  # one pod, though nothing succeeds: no longer than kube-sche
 
 
 class RefusedPods:
-    """`on_active` is called when pods have become active again."""
+    """Pods to try again once bindings are carried out. `on_active` is called when pods have become active again."""
 
     def __init__(
         self, queue: SchedulingQueue, clock: Clock, pauses: RetryPauses, on_active: Callable[[], None]
@@ -39,7 +39,7 @@ class RefusedPods:
         return len(self._refused_at)
 
     def refused(self, uid: str, error: Exception | None) -> None:
-        """Call when the pod is back in the queue. While others are bound, a refusal is about the pod itself."""
+        """Record a refused pod that is back in the queue. While others are bound, a refusal is about the pod itself."""
         if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading)):
             return
         now = self._clock.now()
@@ -49,13 +49,13 @@ class RefusedPods:
             self._some.set()
 
     def bound(self) -> None:
-        """A binding was carried out, so that the others may go."""
+        """Record that a binding was carried out, so that the refused pods may be tried again."""
         self._bound_at = self._clock.now()
         if self._refused_at:
             self._activate(len(self._refused_at))
 
     async def run(self) -> None:
-        """Try one pod from time to time until a binding is carried out."""
+        """Try one refused pod from time to time until a binding is carried out. Runs until cancelled."""
         while True:
             await self._some.wait()
             while self._refused_at:

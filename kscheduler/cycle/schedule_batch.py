@@ -1,8 +1,7 @@
-"""Many pods in a row: decided by the compiled lane as far as it can, and one by one where it cannot.
+"""Decides many pods in a row: in the compiled lane as far as it can, and one by one where it cannot.
 
 Pods are decided in the order of the queue, each seeing those before it. A batch ends after a pod that was decided
-alone: what it brought about, a preemption or pods that were woken, may put others before the rest, which therefore goes
-back to where it was.
+alone: a preemption, or pods that it woke, may have to come before the rest, which is therefore put back in its place.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LONG_S = 0.004  # batches that take longer become smaller
 
 
 class ScheduleBatch:
-    """`dispatch` sends a decision on its way. Without a lane all pods are decided one by one."""
+    """`dispatch` starts the binding of a decided pod. Without a compiled lane all pods are decided one by one."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class ScheduleBatch:
         self._size = 1  # of the next batch: larger while the lane decides all of it
 
     def run(self, now: float, most: int) -> int:
-        """Decide up to so many pods. Returns how many; 0 if there is none to decide now."""
+        """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
         self._cache.mend()
         if self._lane is None or self._is_to_be_explained(now):
             return self._run_alone(now)
@@ -73,7 +72,7 @@ class ScheduleBatch:
             return len(popped)
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
-        """How many of them were tried."""
+        """Decide popped pods in order, and return how many were tried; the others are back in the queue."""
         batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
         # 2. Those at the front that the lane can decide.
         started = self._stopwatch()
@@ -91,7 +90,7 @@ class ScheduleBatch:
         return len(popped) - max(len(rest) - 1, 0)
 
     def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """The place of the first pod whose decision is to be explained in full; past the end if there is none."""
+        """Return the index of the first pod whose decision is to be explained in full; the length without one."""
         decisions = self._decisions
         if decisions is None:
             return len(batch)
@@ -100,22 +99,22 @@ class ScheduleBatch:
 
     @property
     def is_waiting(self) -> bool:
-        """Is there something to be awaited before anything else is decided?"""
+        """True if answers of plugins must be awaited before anything else is decided."""
         return self._ask is not None
 
     async def get_answers(self) -> None:
-        """What the next pod's plugins want to know; the pod is at its place in the queue."""
+        """Await the answers that plugins need for the next pod, which keeps its place in the queue."""
         ask, self._ask = self._ask, None
         if ask is not None:
             await ask()
 
     def forget(self) -> None:
-        """Plugins may judge otherwise from now on: what the lane knows from them is void."""
+        """Drop what the compiled lane knows from plugins: from now on they may judge otherwise."""
         if self._lane is not None:
             self._lane.forget()
 
     def _next_size(self, done: int, asked: int, seconds: float) -> int:
-        """Twice as many next time, unless the lane left some over or took long: new classes look at all rows."""
+        """Return the next batch's size: twice this one, or less if the lane left pods over or took long."""
         if done < asked:
             return max(done, 1)
         if seconds > LONG_S:
@@ -123,7 +122,7 @@ class ScheduleBatch:
         return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
 
     def _run_alone(self, now: float) -> int:
-        """One pod in the general lane. It decides as the other one would, and can be looked back at."""
+        """Decide one pod in the general lane, which decides alike and can explain. Returns 1, or 0 without a pod."""
         queued = self._queue.pop(now)
         if queued is None:
             return 0
@@ -140,7 +139,7 @@ class ScheduleBatch:
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """How many were placed."""
+        """Place the leading pods in the compiled lane, start their bindings, and return how many were placed."""
         pods, done = [queued.pod_info for queued in batch], 0
         while done < len(pods):
             placements = self._ask_lane(pods[done:] if done else pods)
@@ -193,7 +192,7 @@ class ScheduleBatch:
             log.exception("a batch could not be measured")
 
     def _alone(self, queued: QueuedPodInfo) -> bool:
-        """False: it waits for answers, and has to be put back."""
+        """Decide one pod in the general lane. Returns False if it waits for answers, so that it must be put back."""
         cycle: BindingCycle | None = None
         try:
             cycle = self._one.schedule(queued, may_wait=True)
@@ -211,7 +210,7 @@ class ScheduleBatch:
     # --- after a bug of ours: it must cost a pod an attempt, not everybody the scheduler ---
 
     def _failed(self, queued: QueuedPodInfo, cycle: BindingCycle | None) -> None:
-        """Nothing is held for the pod any more, and it is queued again unless it is gone."""
+        """Release all that is held for a pod after a fault, and queue it again unless it is gone."""
         log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
         if cycle is not None:
             self._one.withdraw(cycle)
@@ -219,7 +218,7 @@ class ScheduleBatch:
         self._requeue(queued)
 
     def _rescue(self, popped: Sequence[QueuedPodInfo]) -> None:
-        """Of pods whose batch was broken off: those that are in flight and hold no room have not been decided."""
+        """Queue the pods of a broken-off batch again that were not decided: in flight, and not assumed."""
         log.exception("a batch was broken off; its pods are tried again")
         self._cache.recount()
         for queued in popped:
@@ -231,5 +230,5 @@ class ScheduleBatch:
             self._queue.requeue_after_error(queued, self._clock.now())
 
     def _is_to_be_explained(self, now: float) -> bool:
-        """Is it time for a decision that can be told in full?"""
+        """True if the next decision should be made in the general lane, which can explain it in full."""
         return self._decisions is not None and self._decisions.wants_details(now)

@@ -1,4 +1,4 @@
-"""One pod: the scheduling cycle, which decides and assumes, then the binding cycle, which writes it down.
+"""One pod's scheduling cycle, which decides and assumes, and its binding cycle, which writes the decision down.
 
 The scheduling cycle never awaits, so each decision sees the one before. The binding cycle runs beside later
 scheduling cycles; when it fails, the pod's room is given back and the pod returns to the queue.
@@ -45,7 +45,7 @@ NO_STATE = CycleState()
 
 @dataclass(slots=True, eq=False)
 class BindingCycle:
-    """A decision on its way to the apiserver."""
+    """A pod with its decided node, from assume to the written binding."""
 
     queued: QueuedPodInfo
     framework: Framework
@@ -61,7 +61,7 @@ class BindingCycle:
 
 
 class ScheduleOne:
-    """Runs both cycles of one pod. `current_pod` gives the informer's newest object for a key, or None."""
+    """Runs both cycles of one pod. `current_pod` returns the informer's newest object for a key, or None."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ScheduleOne:
         decisions: DecisionLog | None = None,
         bind_outside: Callable[[PodInfo, str], Awaitable[Status | None]] | None = None,
     ) -> None:
-        """`bind_outside` is asked before the Bind plugins, and skips as they do."""
+        """`bind_outside` binds through an extender; it is called before the Bind plugins, and skips as they do."""
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
@@ -104,9 +104,9 @@ class ScheduleOne:
     # --- scheduling cycle ---
 
     def schedule(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
-        """Decide where the pod goes and hold its room. None: it goes nowhere now, and is back in the queue.
+        """Decide where the pod goes and assume it there. Returns None, with the pod in the queue, if it fits nowhere.
 
-        `may_wait`: it may also raise AnswersToCome; then nothing is decided, and the pod is as it was.
+        With `may_wait` it may raise AnswersToCome; then nothing is decided, and the pod is as it was.
         """
         started = self._clock.now()
         pod = queued.pod_info
@@ -123,7 +123,7 @@ class ScheduleOne:
         return self.settle(queued, framework, state, found, started)
 
     def decider_of(self, pod: PodInfo) -> Framework:
-        """The pod's profile; or another one that this one hands it over to. Its name stays as it is."""
+        """Return the profile that decides: the pod's own, or one that it hands over to. The pod keeps its schedulerName."""
         own = self._profiles[pod.pod.spec.scheduler_name]
         return self._profiles.get(own.decider_of(pod), own) if own.hands_over else own
 
@@ -137,7 +137,7 @@ class ScheduleOne:
         *,
         looks_back: bool = True,
     ) -> BindingCycle | None:
-        """What follows from a search. `looks_back`: it was the framework's latest one."""
+        """Assume the pod on the node found, or reject it. `looks_back`: this was the framework's latest search."""
         if self._decisions is not None:
             self._decisions.decided(queued, framework, state, found, started, looks_back=looks_back)
         if isinstance(found, Rejection):
@@ -151,7 +151,7 @@ class ScheduleOne:
     def settle_placed(
         self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
     ) -> BindingCycle | None:
-        """The same for a pod that the compiled lane has placed, and that is assumed already."""
+        """Begin the binding cycle of a pod that the compiled lane has placed and that is assumed already."""
         if self._decisions is not None:
             self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
         only_binds = framework.only_binds(queued.pod_info)
@@ -159,7 +159,7 @@ class ScheduleOne:
         return self._hold(BindingCycle(queued, framework, state, placed.node_name, started, only_binds))
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
-        """Keep the room that is held, unless a plugin objects, or a fault leaves nobody who could use it."""
+        """Run Reserve and Permit; if a plugin rejects the pod or a fault occurs, the assumed room is given back."""
         try:
             return self._reserve(cycle)
         except Exception:
@@ -167,7 +167,7 @@ class ScheduleOne:
             raise
 
     def withdraw(self, cycle: BindingCycle) -> None:
-        """Hold nothing any more for a cycle that ends with a fault."""
+        """Release all that is held for a cycle that ends with a fault."""
         self._waiting_pods.remove(cycle.pod.uid)
         self._undo(cycle)
 
@@ -198,7 +198,7 @@ class ScheduleOne:
         state.pods_to_activate.clear()
 
     def skips(self, pod: PodInfo) -> bool:
-        """Is there nothing to decide? Then its attempt is over."""
+        """Return True, and end the attempt, if there is nothing to decide: the pod is ending or assumed."""
         is_ending = pod.pod.metadata.deletion_timestamp is not None
         if not is_ending and self._cache.get(pod.uid) is None:
             return False
@@ -209,7 +209,7 @@ class ScheduleOne:
         return True
 
     def is_gone(self, pod: PodInfo) -> bool:
-        """Has it left, begun to end or got a node, while others were asked about it? Then its attempt is over."""
+        """Return True, and end the attempt, if the pod was deleted, ends or was bound while extenders were asked."""
         current = self._current_pod(pod.key)
         if self._is_still_pending(pod) and current is not None and current.metadata.deletion_timestamp is None:
             return False
@@ -220,7 +220,7 @@ class ScheduleOne:
     # --- binding cycle ---
 
     async def bind(self, cycle: BindingCycle) -> None:
-        """Write the decision down, or take it back. Raises nothing but cancellation."""
+        """Run the binding cycle: write the decision down, or take it back. Raises nothing but cancellation."""
         try:
             status = await self._prepare_and_bind(cycle)
         except MemoryError:
@@ -234,11 +234,11 @@ class ScheduleOne:
         self._conclude(cycle, status)
 
     def binds_directly(self, cycle: BindingCycle) -> bool:
-        """Is there nothing to do but to write the default binding?"""
+        """Return True if there is nothing to do but to write the default binding."""
         return self._bind_outside is None and cycle.only_binds
 
     def about_to_bind(self, cycle: BindingCycle) -> Binding:
-        """What is to be written for a pod that is bound directly."""
+        """Return the binding of a pod that is bound directly, and withdraw its unwritten status patches."""
         pod = cycle.queued.pod_info
         if pod.uid in self._statuses.known:
             self._statuses.withdraw(pod.uid)
@@ -250,7 +250,7 @@ class ScheduleOne:
         self._conclude(cycle, error)
 
     def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
-        """Keep the decision, or give it back; whatever fault that meets, the pod's attempt is over."""
+        """Keep the decision, or give it back. The pod's attempt ends whatever fault that meets."""
         try:
             self._waiting_pods.remove(cycle.pod.uid)
             if outcome is None:
@@ -295,14 +295,14 @@ class ScheduleOne:
             return await cycle.framework.run_bind(cycle.state, cycle.pod, cycle.node_name)
 
     def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
-        """The fault of a PreBind plugin, if any; and have they anything to do?"""
+        """Return the fault of a PreBind plugin, or None, and whether any PreBind plugin has something to do."""
         status = cycle.framework.run_pre_bind_pre_flights(cycle.state, cycle.pod, cycle.node_name)
         if status is None:
             return None, True
         return (None if status.code is Code.SKIP else status), False
 
     async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
-        """Nominate the pod, then wait for the plugins that asked for it, if any did."""
+        """Write the pod's nomination, then wait for the Permit plugins that asked for it, if any did."""
         if not cycle.waits:
             with self._quick_steps.step():
                 await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
@@ -354,12 +354,12 @@ class ScheduleOne:
         self._refused_pods.refused(cycle.pod.uid, status.error)
 
     def _give_back(self, cycle: BindingCycle) -> None:
-        """Undo Reserve and the assumption, and let others know of the room: decisions were made without it."""
+        """Undo Reserve and assume, and wake pods that the freed room may help: decisions were made without it."""
         if self._undo(cycle):
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
 
     def _undo(self, cycle: BindingCycle) -> bool:
-        """Undo Reserve and the assumption; whether there was still an assumption to undo."""
+        """Undo Reserve and assume. Returns True if the pod was still assumed."""
         faults = () if cycle.only_binds else cycle.framework.run_unreserve(cycle.state, cycle.pod, cycle.node_name)
         for fault in faults:
             log.error("unreserve plugin failed", extra={"pod": cycle.pod.key, "err": fault.message})
@@ -375,7 +375,7 @@ class ScheduleOne:
         started: float,
         rejection: Rejection | None = None,
     ) -> None:
-        """Back to the queue, and tell whoever looks: metrics, an Event, the pod's condition."""
+        """Put the pod back in the queue, and report it: metrics, an Event, the pod's condition."""
         pod, now = queued.pod_info, self._clock.now()
         is_fault = not status.is_rejected
         if rejection is None and self._decisions is not None:
@@ -398,7 +398,7 @@ class ScheduleOne:
         self._tell(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
-        """Does the watch still show this very pod, unbound?"""
+        """Return True if the watch still shows this very pod without a node."""
         current = self._current_pod(pod.key)
         return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
 
@@ -426,7 +426,7 @@ class ScheduleOne:
 
 
 def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[str]]:
-    """The plugins whose events may help, and those whose events do so without backoff."""
+    """Return the plugins whose events may help the pod, and those whose events do so without backoff."""
     if rejection is not None:
         return rejection.diagnosis.unschedulable_plugins, rejection.diagnosis.pending_plugins
     if status.code is Code.PENDING:

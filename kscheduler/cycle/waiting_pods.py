@@ -1,4 +1,4 @@
-"""Pods that a Permit plugin told to wait: allowed, rejected, or timed out. The only place that waits for them."""
+"""Pods that wait because a Permit plugin answered Wait, until they are allowed, rejected or timed out."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class WaitingPod:
         self._decide(unschedulable(message).of(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod back for a reason that is not its own: it is tried again. False if it was decided already."""
+        """Send the pod back, to be tried again, because it was preempted. Returns False if it was decided already."""
         if self._decided.done():
             return False
         self._decide(error_status(message).of(plugin))
         return True
 
     async def wait(self) -> Status | None:
-        """None when allowed by all, else the first rejection; a plugin's time running out is one."""
+        """Return None once all plugins have allowed the pod, else the first rejection; a timeout is a rejection."""
         return await self._decided
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the timers: nobody waits any more."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -71,7 +71,7 @@ class WaitingPods:
         return len(self._pods)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        """As they are now, longest first."""
+        """Iterate over the pods that wait now, the longest waiting first."""
         return iter(list(self._pods.values()))
 
     def get(self, uid: str) -> WaitingPod | None:
