@@ -1,16 +1,16 @@
 """How many writes may be under way at once: more while the apiserver answers as fast as ever, fewer when it does not.
 
 The rule, applied once a round (as many answers as the limit):
-- The floor is the lowest mean latency of a round; it is let up slowly, so that a cluster that became slower for good
+- The floor is the lowest mean latency of a round; it rises slowly, so that a cluster that became slower for good
   gets a new one. A round is fast up to twice the floor, or NEAR_S; slow above four times the floor, and FAR_S.
 - Fast, and all of the limit was used: the limit grows by its square root; up to the first round that is not fast, it
   doubles. Slow: it shrinks by a fifth. In between, or when less was asked for than the limit allows, it stays.
-- The apiserver pushes back (429, a fault of its own, no answer): half, at most once a round; what it says in
-  Retry-After is waited for by whoever holds this limit.
-It starts low, so that the floor is seen before a queue is. The absolute bounds are there because
+- The apiserver pushes back (429, a fault of its own, no answer): half, at most once a round; the owner of the
+  limit waits for Retry-After.
+The limit starts low, so that the floor is measured before a queue builds up. The absolute bounds are there because
 a few milliseconds more mean nothing: a write waits that long for etcd's disk, and many share one flush.
 
-Numbers in, a number out: no clock and no loop.
+It knows no clock and no event loop.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class AdaptiveLimit:
         self._refusals_to_pass = 0  # answers until a refusal counts again
 
     def bound(self, ceiling: int) -> None:
-        """Another ceiling."""
+        """Set another ceiling."""
         self.ceiling = ceiling
         self.value = min(self.value, ceiling)
 
     def note_latency(self, latency_s: float, *, is_full: bool) -> None:
-        """A write was answered; `is_full`: others had to wait meanwhile, or none more might have been sent."""
+        """Learn from an answered write. `is_full`: others had to wait meanwhile, or no more could have been sent."""
         self._answers += 1
         self._sum_s += latency_s
         self._was_full = self._was_full or is_full
@@ -55,7 +55,7 @@ class AdaptiveLimit:
             self._end_round()
 
     def pushed_back(self) -> None:
-        """A write was refused for now, or failed for a reason that has to do with load."""
+        """Halve the limit, at most once a round: a write was refused for now, or failed because of load."""
         if self._refusals_to_pass:
             self._refusals_to_pass -= 1
             return

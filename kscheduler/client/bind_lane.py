@@ -1,10 +1,10 @@
-"""The lane on which bindings are written: callbacks instead of a task for each, and the binder's certainty.
+"""Writes bindings by callbacks instead of a task for each, and hands those in doubt to the binder.
 
 A binding is written once in the cheapest way the client has. Nearly all answers are a plain yes, or a no that is
-certain, and that is all. What decides nothing (no answer, or none yet though it is overdue, a plea to slow down, a
-server's fault, an old token) goes on as a task of the `Binder`, which writes until the answer is certain. So does
-everything if the client has no such way. Bindings that are not decided though overdue, be it that their tries hang or
-that they meet answers which decide nothing, do not keep others from being submitted.
+certain, and that is all. An outcome that decides nothing (no answer, an overdue answer, a plea to slow down, a
+server's fault, an expired token) goes on as a task of the `Binder`, which writes until the answer is certain. So does
+every binding if the client has no such cheap way. Bindings that are overdue and not decided, because their tries hang
+or meet answers that decide nothing, do not keep others from being submitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_LIMIT = 100
 
 
 class _Period:
-    """From one cancellation to the next: what was submitted in a period that is over is heard of no more."""
+    """The time from one cancellation to the next: nobody is called for bindings submitted in an earlier period."""
 
     __slots__ = ("is_over",)
 
@@ -32,10 +32,10 @@ class _Period:
 
 
 class BindLane:
-    """Use from one event loop. `len` is the number of bindings submitted and not decided yet."""
+    """Bindings under way. Use from one event loop. `len` is the number of bindings submitted and not decided yet."""
 
     def __init__(self, client: Client, binder: Binder, *, limit: int = DEFAULT_LIMIT) -> None:
-        """`limit`: bindings at once, at most; the client may find that fewer are better just now."""
+        """`limit` is the most bindings at once; the client may find that fewer are better at the moment."""
         self.on_overdue: Callable[[], None] = nothing  # called when there may be room since a binding is overdue
         self._binder = binder
         self._limit = limit
@@ -51,22 +51,22 @@ class BindLane:
 
     @property
     def limit(self) -> int:
-        """How many to have under way now. More may be submitted: they wait here."""
+        """The number of bindings to have under way now. More may be submitted: they wait here."""
         return self._limit if self._direct is None else min(self._limit, self._direct.limit)
 
     @property
     def backlog(self) -> int:
-        """How many to have here: those under way and as many that wait behind them, but never more than the limit."""
+        """The number of bindings to have here: those under way and as many waiting behind them, up to the limit."""
         return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
 
     @property
     def load(self) -> int:
-        """Those that count against the backlog: all but the overdue, of which no more than the limit is left out."""
+        """The number of bindings that count against the backlog: at most `limit` overdue ones are left out."""
         return self._open - min(self._overdue, self._limit)
 
     @property
     def has_room(self) -> bool:
-        """Whether to decide about more pods."""
+        """True if more pods should be decided."""
         return self.load < self.backlog
 
     def submit(self, binding: Binding, on_done: OnBound) -> None:
@@ -80,7 +80,7 @@ class BindLane:
             self.go_on(one, Tries())
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait for all, at most so long; returns how many are still not decided."""
+        """Wait for all bindings for at most `timeout_s` seconds, and return how many are still not decided."""
         if self._open:
             if self._empty is None:
                 self._empty = asyncio.get_running_loop().create_future()
@@ -101,7 +101,7 @@ class BindLane:
         return not period.is_over and self._binder.may_bind()
 
     def go_on(self, one: _Submitted, tries: Tries) -> None:
-        """Until the answer is certain."""
+        """Start a task that writes the binding until the answer is certain."""
         task = asyncio.get_running_loop().create_task(self._bind(one, tries))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -142,7 +142,7 @@ class BindLane:
 
 
 class _Submitted:
-    """One binding on the lane, and what its first try met."""
+    """One submitted binding, and the state of its first try."""
 
     __slots__ = ("_give_up", "_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
 
@@ -159,7 +159,7 @@ class _Submitted:
         return self._lane.may_write(self.period)
 
     def is_overdue(self) -> None:
-        """The first try has no answer yet: the binder writes it again, and the late answer still counts."""
+        """Let the binder write the binding again beside the first try, whose late answer still counts."""
         if not self.period.is_over and self._try is None:
             self.set_aside()
             self._hand_over().is_late()
@@ -168,17 +168,17 @@ class _Submitted:
         self._give_up = give_up
 
     def give_up(self) -> None:
-        """The binding is decided, so the first try is not waited for if it still hangs."""
+        """Stop waiting for the first try if it still hangs: the binding is decided."""
         self._give_up()
 
     def set_aside(self) -> None:
-        """It has not been decided for long, whatever its tries met: others may be submitted in its place."""
+        """Count the binding as overdue, so that others may be submitted in its place."""
         if not self.period.is_over and not self.counts_as_overdue:
             self.counts_as_overdue = True
             self._lane.note_overdue()
 
     def first_try_ended(self, error: APIError | None) -> None:
-        """The first try has an answer."""
+        """Take the outcome of the first try: end the binding, or hand it over to the binder."""
         if self._try is not None:
             self._try.ended(error)
         elif self.period.is_over:
@@ -192,7 +192,7 @@ class _Submitted:
             self._lane.end(self, error)
 
     def _hand_over(self) -> Try:
-        """The binder goes on; it hears of the first try what is reported here."""
+        """Let the binder go on, and return the first try, whose outcome is to be reported to it."""
         tries = Tries()
         self._try = tries.begin()
         self._lane.go_on(self, tries)

@@ -1,4 +1,4 @@
-"""The tries to write one binding: which are without an answer, and whether one may have been carried out unseen."""
+"""The tries to write one binding: which have no answer yet, and whether one may have been carried out unseen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Outcome = APIError | Overdue | None  # None: the apiserver wrote it
 
 
 class Tries:
-    """Outcomes in the order in which they came. Use from one event loop; one task reads them."""
+    """The outcomes of one binding's tries, in the order in which they came. For one event loop and one reading task."""
 
     def __init__(self) -> None:
         self.open = 0  # without an answer
@@ -36,25 +36,25 @@ class Tries:
 
     @property
     def in_doubt(self) -> bool:
-        """May one have been carried out without our knowledge?"""
+        """True if a try may have been carried out without our knowledge."""
         return self._is_lost or self.open > 0
 
     def begin(self) -> Try:
-        """One more is about to be written."""
+        """Add a try that is about to be written."""
         self.has_begun = True
         self.open += 1
         self.fresh += 1
         return Try(self)
 
     async def next(self) -> Outcome:
-        """The oldest outcome that was not read yet."""
+        """Return the oldest unread outcome, once there is one."""
         while not self._outcomes:
             self._news.clear()
             await self._news.wait()
         return self._outcomes.popleft()
 
     async def has_news_within(self, timeout_s: float) -> bool:
-        """Is there an outcome to read, now or within that time?"""
+        """Wait up to that many seconds, and return True as soon as there is an unread outcome."""
         if not self._outcomes:
             self._news.clear()
             timer = asyncio.get_running_loop().call_later(timeout_s, self._news.set)
@@ -80,7 +80,7 @@ class Tries:
 
 
 class Try:
-    """One of them: `is_late` at most once, then `answered` or `failed` once."""
+    """One try: `is_late` is called at most once, then `ended` or `failed` once."""
 
     __slots__ = ("_is_late", "_tries")
 
@@ -89,20 +89,20 @@ class Try:
         self._is_late = False
 
     def is_late(self) -> None:
-        """Its answer is overdue. It may still come."""
+        """Report that the answer is overdue. It may still come."""
         if not self._is_late:
             self._is_late = True
             self._tries._came_due()
 
     def ended(self, error: APIError | None) -> None:
-        """None: the apiserver wrote it."""
+        """Report the outcome; None means that the apiserver wrote the binding."""
         self._tries._ended(self._is_late, error)
 
     def failed(self, bug: Exception) -> None:
-        """It ended with what is no APIError."""
+        """Report that the try ended with an exception that is no APIError."""
         self._tries._ended(self._is_late, Bug(f"a fault of the program: {type(bug).__name__}"))
 
 
 def _may_have_been_carried_out(error: APIError) -> bool:
-    """Not if the apiserver refused it, or was not asked."""
+    """Return False if the apiserver refused the binding, or was not asked."""
     return error.is_transient and not isinstance(error, TooManyRequests)

@@ -40,7 +40,7 @@ LONGEST_LOOK_S = 30.0
 
 
 class Found(enum.Enum):
-    """What a look at the pod says about a binding."""
+    """The state of a pod on the apiserver, as far as it concerns a binding."""
 
     BOUND = enum.auto()
     UNBOUND = enum.auto()  # now: a try under way may still change that
@@ -56,7 +56,7 @@ class Look(NamedTuple):
 class Binder:
     """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that.
 
-    `may_bind` is asked before each write. It turns false by time alone when a lease runs out, so that a process that
+    `may_bind` is called before each write. It turns false by time alone when a lease runs out, so that a process that
     stood still does not bind beside its successor when it wakes.
     """
 
@@ -67,7 +67,7 @@ class Binder:
         self._faults = FaultLog(log)
 
     async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
-        """Returns when the pod is bound to that node; raises an APIError when it certainly is not.
+        """Return when the pod is bound to that node; raise an APIError when it certainly is not.
 
         NotLeading leaves that open if an earlier try is in doubt. `tries`: those that were begun elsewhere.
         """
@@ -131,7 +131,7 @@ class Binder:
             one.ended(None)
 
     async def _judge(self, binding: Binding, error: APIError, tries: Tries, look_s: float) -> Look:
-        """Raises the error if it is definite, and what a look at the pod says if that is."""
+        """Return the state of the pod after an error that decides nothing. Raises an error that is definite."""
         if isinstance(error, NotLeading):
             raise error
         # Writing again settles what the network or the apiserver did; a fault of our own may happen each time.
@@ -145,7 +145,7 @@ class Binder:
         return look
 
     async def is_bound_as_asked(self, binding: Binding) -> bool:
-        """Asks until there is an answer about this pod. Raises NotLeading once this replica may not bind any more."""
+        """Ask until the apiserver tells about this pod. Raises NotLeading once this replica may not bind any more."""
         pause_s, look_s = FIRST_PAUSE_S, FIRST_LOOK_S
         while (look := await self._look(binding, look_s)).found is Found.UNKNOWN:
             if pause_s == FIRST_PAUSE_S:
@@ -160,7 +160,7 @@ class Binder:
         return look.found is Found.BOUND
 
     async def _look(self, binding: Binding, timeout_s: float) -> Look:
-        """What the apiserver says of the pod, asked once."""
+        """Read the pod once, and compare it with the binding."""
         try:
             pod = await within(timeout_s, self._client.get_pod(binding.namespace, binding.name))
         except TimeoutError:

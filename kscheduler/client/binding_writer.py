@@ -1,7 +1,8 @@
 """Bindings written on keep-alive connections without a task, a coroutine or a future for any of them.
 
-Each waits for a slot, then for a token of the rate limit, is asked for once more, and goes out; its answer is reported
-as it came. Only what cannot be sent in this way now is refused: behind a proxy, or while the token is read again.
+Each binding waits for a slot, then for a token of the rate limit, is checked once more and sent; its answer is
+reported as it came. Only a binding that cannot be sent in this way now is refused: behind a proxy, or while the token
+is read again.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class BindingWriter:
         return True
 
     def _pump(self) -> None:
-        """Send what has a token and a slot."""
+        """Send the bindings that have a token and a slot."""
         waiting = self._waiting
         while waiting:
             binding, attempt, on_answer = waiting[0]
@@ -82,7 +83,7 @@ class BindingWriter:
             waiting.popleft()
 
     def _has_token(self) -> bool:
-        """Is one in our hand? It stays there until there is a slot as well."""
+        """Return True if a token of the rate limit is held; it is kept until there is a slot as well."""
         if self._tokens:
             return True
         if self._limiter.try_acquire():
@@ -132,14 +133,14 @@ class _Sent(Carrier):
         self._attempt.on_overdue()
 
     def _give_up(self) -> None:
-        """The binding is decided without it: what hangs shall not count as overdue until it times out."""
+        """Abandon a hanging try whose binding is decided, so that it does not count as overdue until it times out."""
         if not self._has_ended:
             self._has_ended = True
             self.abandon()
             self._slots.drop(self._slot)
 
     def receive(self, error: APIError | None, took_s: float) -> None:
-        """The answer of the apiserver, or the fault of the connection: end the slot and pass it on."""
+        """Take the apiserver's answer, or the fault of the connection: end the slot and pass the answer on."""
         if self._has_ended:  # given up while its connection was opened, and that failed
             return
         self._has_ended = True

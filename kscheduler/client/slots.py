@@ -17,7 +17,7 @@ behind a balancer, say), requests of the kind that were sent later have been ans
 counting at once. Where no binding at all is answered, the apiserver may be slow for all: then slots come free one at a
 time, FREE_PERIOD_S apart, until there is an answer again or as many are overdue as the limit may ever be.
 
-WatchDedup of bindings whose first try hangs have a few slots of their own, so that they take none from first tries.
+Repeats of bindings whose first try hangs have a few slots of their own, so that they take none from first tries.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Slot:
 
 
 class _Turn(asyncio.Future[None]):
-    """Done when a slot has been taken for the one who waits."""
+    """A future that is done when a slot has been taken for a waiting request."""
 
     since_s = math.inf  # by the loop's clock; only Events' counts
 
 
 class _Kind:
-    """Requests of which all should take about as long: bindings and their repeats, statuses, Events."""
+    """Requests that should all take about as long: bindings and their repeats, status patches, Events."""
 
     __slots__ = ("answered_sent_s", "is_stalled", "usual_s")
 
@@ -87,7 +87,7 @@ class _Kind:
 
 
 class Slots:
-    """`on_free` is called whenever a slot may be free for a binding; those that wait here have had theirs."""
+    """Slots for writes. `on_free` is called when a slot may be free for a binding, after bindings that wait here."""
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
@@ -108,20 +108,20 @@ class Slots:
 
     @property
     def under_way(self) -> int:
-        """Requests that count."""
+        """The number of requests that hold a slot."""
         return sum(self._under_way)
 
     @property
     def overdue(self) -> int:
-        """Requests under way that do not count any more."""
+        """The number of requests under way that do not hold a slot any more."""
         return sum(self._overdue)
 
     def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
-        """Take a slot if one is free and nobody of this kind waits for it. `waited_s` as for `take`."""
+        """Take a slot if one is free and no request of this kind waits for it. `waited_s` as for `take`."""
         return not self._waiting[priority] and self._take(priority, asyncio.get_running_loop().time() - waited_s)
 
     async def take(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Take a slot, as soon as one is free. Events say for how long they have been waiting elsewhere."""
+        """Take a slot, as soon as one is free. `waited_s` is how long an Event has been waiting elsewhere."""
         if not self.try_take(priority, waited_s):
             await self.wait(priority, waited_s)
 
@@ -134,14 +134,14 @@ class Slots:
     def taken(
         self, priority: Priority, on_overdue: Callable[[], None] | None = None, *, is_held: bool = False
     ) -> Taken:
-        """A slot for as long as an `async with` block runs; what ends the block is learnt from.
+        """Hold a slot for as long as an `async with` block runs, and learn from the exception that ends it.
 
-        `is_held`: the caller has taken it already, and gives it up to the block.
+        `is_held`: the caller has taken the slot already, and gives it up to the block.
         """
         return Taken(self, priority, on_overdue or _nothing, is_held)
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
-        """A request goes out on a slot that was taken. `on_overdue` is called at most once, before `ended`."""
+        """Record that a request goes out on a taken slot. `on_overdue` is called at most once, before `ended`."""
         loop = asyncio.get_running_loop()
         slot = Slot(priority, loop.time(), on_overdue)
         self._sent[priority][slot] = None
@@ -150,7 +150,7 @@ class Slots:
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
-        """The request was answered, or failed: learn from it and give its slot back. None: a plain yes."""
+        """Learn from the answer or failure of a request, and give its slot back. `error` None means success."""
         priority, kind = slot.priority, self._kinds[slot.priority]
         latency_s = asyncio.get_running_loop().time() - slot.sent_s
         if error is None or error.status:
@@ -163,7 +163,7 @@ class Slots:
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
-        """Give it back and learn nothing: the request was given up."""
+        """Give the slot of an abandoned request back, and learn nothing from it."""
         if slot.is_overdue:
             self._overdue[slot.priority] -= 1
             self._serve()
@@ -172,7 +172,7 @@ class Slots:
             self.give_back(slot.priority)
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Until a slot has been taken for the caller."""
+        """Wait until a slot has been taken for the caller."""
         loop = asyncio.get_running_loop()
         turn = _Turn(loop=loop)
         turn.since_s = loop.time() - waited_s
@@ -189,12 +189,12 @@ class Slots:
     # --- what answers teach -------------------------------------------------------------------------------------
 
     def _note_binding(self, latency_s: float) -> None:
-        """A binding was answered; while it was under way, so were as many as are now, and itself."""
+        """Pass the latency of an answered binding on to the adaptive limit."""
         limit = self.limit
         limit.note_latency(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
 
     def learn(self, error: APIError) -> None:
-        """A failure may be a plea to slow down."""
+        """Lower the limit, and pause, if the failure is a plea to slow down."""
         if not error.is_transient:
             return
         self.limit.pushed_back()
@@ -210,7 +210,7 @@ class Slots:
     # --- what is overdue ----------------------------------------------------------------------------------------
 
     def _look_for_overdue(self) -> None:
-        """Nothing that is overdue keeps its slot; called when the next may be."""
+        """Take the slots of overdue requests back; runs again when the next may be overdue."""
         now = asyncio.get_running_loop().time()
         due_s = math.inf
         overdue: list[Slot] = []
@@ -238,7 +238,7 @@ class Slots:
             self._serve()
 
     def _may_free(self, slot: Slot, kind: _Kind, now: float) -> bool:
-        """May this one, which is overdue, stop counting?"""
+        """Return True if this overdue request may lose its slot now."""
         if self._overdue[slot.priority] >= self.limit.ceiling:
             return False
         slot.is_hung = kind.answered_sent_s > slot.sent_s
@@ -255,7 +255,7 @@ class Slots:
         self._serve()
 
     def _serve(self) -> None:
-        """Slots for those that wait, most urgent first."""
+        """Give free slots to waiting requests, the most urgent first."""
         bindings, statuses, events, repeats = self._waiting
         if repeats:
             self._serve_kind(Priority.REPEAT, repeats)
@@ -276,7 +276,7 @@ class Slots:
             waiting.popleft()
 
     def _take(self, priority: Priority, since_s: float = math.inf) -> bool:
-        """`since_s`: since when an Event that is not in `_waiting` has been waiting."""
+        """Take a slot if the rules allow it. `since_s`: since when an Event outside `_waiting` has been waiting."""
         if self._resume is not None:
             return False
         under_way = self._under_way
@@ -293,7 +293,7 @@ class Slots:
         return may_go
 
     def _may_disturb(self, since_s: float) -> bool:
-        """May another Event go? If time alone will change the answer, those that wait are served then."""
+        """Return True if another Event may go. If time alone will change that, waiting Events are served then."""
         bindings, _, events, _ = self._under_way
         now = asyncio.get_running_loop().time()
         rested_s = self._last_bound_s + REST_S
@@ -330,7 +330,7 @@ class Slots:
 
 
 class Taken:
-    """See `Slots.taken`. Spelled out: a generator would cost as much as all the rest of a request."""
+    """The context of `Slots.taken`, written as a class: a generator would cost as much as the rest of a request."""
 
     __slots__ = ("_is_held", "_on_overdue", "_priority", "_slot", "_slots")
 

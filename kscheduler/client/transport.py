@@ -44,7 +44,7 @@ _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent
 
 
 class RequestObserver(Protocol):
-    """Told about each request: what the rest_client metrics count."""
+    """Receives the numbers of the rest_client metrics, for each request."""
 
     def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
         """`verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
@@ -98,7 +98,7 @@ class Transport:
 
     @property
     def host(self) -> str:
-        """Host and port."""
+        """The apiserver's host and port."""
         return self._host
 
     @property
@@ -118,10 +118,10 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> bytes:
-        """The body of a 2xx answer. `path` is percent-encoded and may hold a query.
+        """Return the body of a 2xx answer. `path` is percent-encoded and may hold a query.
 
-        With a limit, of a GET, a longer answer is not read to its end, and an APIError. `own_connection`: a GET goes
-        out on a new one, which a balancer may lead elsewhere.
+        A GET's answer that is longer than `limit_bytes` is not read to its end, and raises APIError. With
+        `own_connection` a GET goes out on a new connection, which a balancer may lead to another server.
         """
         credentials = self._credentials
         for is_last in (False, True):
@@ -141,7 +141,7 @@ class Transport:
 
     @property
     def sends(self) -> bool:
-        """Whether `send` may be used now: not behind a proxy, nor while the token has to be read again."""
+        """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
         is_fresh = self._clock.now() < self._credentials.fresh_until
         return is_fresh and self._endpoint.proxy is None and not self._closed
 
@@ -156,7 +156,7 @@ class Transport:
         on_answer: OnAnswer,
         carrier: Carrier,
     ) -> None:
-        """Begin a request of whose answer nobody reads more than whether it is 2xx. A 401 is an answer like another.
+        """Begin a request of whose answer only the status matters. A 401 is an answer like another.
 
         `on_answer` is called once, from the event loop. `carrier` is shown the connection.
         """
@@ -239,7 +239,7 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> Answer:
-        """One question, one answer; whatever prevents an answer is Unreachable."""
+        """Send one request and return its answer. Raises Unreachable if no answer can be had."""
         start = self._clock.now()
         code = "<error>"
         received_bytes: int | None = None
@@ -266,7 +266,7 @@ class Transport:
             self._observer.observe_sizes(verb, self.host, len(body or b""), received_bytes)
 
     def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
-        """A request up to its body, or all of one that has none. The part that seldom changes is kept."""
+        """Return a request up to its body, or all of a request without one. The part that seldom changes is kept."""
         key = (header, content_type, accept)
         fixed = self._fixed_heads.get(key)
         if fixed is None:
@@ -317,7 +317,7 @@ class Transport:
         raise AssertionError("the second answer was returned or raised")
 
     async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
-        """A stream, its HTTP status, and what the answer says if that is no 2xx."""
+        """Return a stream, its HTTP status, and the refusal if the status is no 2xx."""
         self._check_open()
         connection = await open_connection(self._endpoint, LineConnection, min(timeout_s, CONNECT_TIMEOUT_S))
         try:
@@ -376,7 +376,7 @@ class Transport:
         )
 
     def _open_session(self, own_connection: bool) -> aiohttp.ClientSession:
-        """Made when first needed: it belongs to the running loop."""
+        """Return the aiohttp session, made on first use, because it belongs to the running loop."""
         self._check_open()
         session = self._sessions.get(own_connection)
         if session is None:
@@ -399,7 +399,7 @@ class Transport:
         return self._pool
 
     def _ping(self) -> bytes:
-        """The cheapest question; none while the token has to be read again, which is not worth it."""
+        """Return the cheapest request; none while the token has to be read again, which is not worth it."""
         credentials = self._credentials
         return b"" if credentials.stale else self._head("GET", "/version", credentials.header, "", JSON, None)
 
@@ -411,7 +411,7 @@ class Transport:
         return Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
 
     def hide_in(self, text: str) -> str:
-        """A text of the server's, a proxy's or a library's, without what was shown to them."""
+        """Return a text of a server, a proxy or a library without the secrets that were sent to it."""
         if self._endpoint.proxy is not None:
             text = self._endpoint.proxy.hide_in(text)
         return self._credentials.hide_in(text)
@@ -420,7 +420,7 @@ class Transport:
         return status_error(verb, path, answer.status, answer.body, answer.retry_after, self.hide_in)
 
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
-        """Meant to be raised from None: the text of `error` may hold secrets, which a traceback would show."""
+        """Return an Unreachable, to be raised from None: `error` may hold secrets, which a traceback would show."""
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
 
@@ -429,7 +429,7 @@ _NOT_OF_APISERVER = "a success whose body is neither JSON nor protobuf: that is 
 
 
 def _is_of_apiserver(body: bytes) -> bool:
-    """Not the page of a balancer that knows nothing of the write."""
+    """Return False for the page of a balancer, which knows nothing of the write."""
     return not body or body.startswith((protobuf.MAGIC, b"{"))
 
 
@@ -462,7 +462,7 @@ Hide = Callable[[str], str]  # a text of the server's -> the same without our cr
 
 
 def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str = "", hide: Hide = str) -> APIError:
-    """The error for an HTTP status, with what the body's metav1.Status (JSON or protobuf) says about it."""
+    """Return the error for an HTTP status, with the message of the body's metav1.Status (JSON or protobuf)."""
     status = _read_status(body, hide)
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds > 0:
@@ -471,7 +471,7 @@ def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str 
 
 
 def raise_error(verb: str, path: str, code: int, status: APIStatus, hide: Hide = str) -> NoReturn:
-    """The error class that `code` means."""
+    """Raise the error class for an HTTP status code."""
     raise _error(verb, path, code, status, None, hide)
 
 
