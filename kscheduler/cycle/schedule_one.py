@@ -123,7 +123,7 @@ class ScheduleOne:
         return self.settle(queued, framework, state, found, started)
 
     def decider_of(self, pod: PodInfo) -> Framework:
-        """Return the profile that decides: the pod's own, or one that takes it over. Its schedulerName stays as it is."""
+        """Return the profile that decides: the pod's own, or one that takes it over. Its schedulerName stays."""
         own = self._profiles[pod.pod.spec.scheduler_name]
         return self._profiles.get(own.decider_of(pod), own) if own.hands_over else own
 
