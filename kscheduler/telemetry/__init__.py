@@ -1,6 +1,6 @@
-"""Live metrics at the edge: sources are asked in the background, and what they say lands in columns by node.
+"""Live metrics: sources are polled in the background, and their values are kept in columns, one row per node.
 
     source ─▶ poller (breaker, jitter) ─▶ sample book (clamp, smooth, refuse) ─▶ columns (fresh values) ─▶ plugins
 
-Nothing here is waited for by a scheduling cycle. A source that fails, hangs or lies makes values old, then absent.
+A scheduling cycle never waits for a source. When a source fails, hangs or sends bad values, they get old, then absent.
 """

@@ -1,4 +1,6 @@
-"""Leaves a source alone that fails again and again, and tries it now and then. Time is an argument.
+"""A circuit breaker for a metric source: stop polling after repeated failures, and probe now and then.
+
+Callers pass the current time as an argument.
 
 closed ──failures in a row──▶ open ──time is over──▶ half-open ──success──▶ closed
                                ▲                        │
@@ -13,7 +15,7 @@ from kscheduler.config.metric_policy import Breaker as Settings
 
 
 class BreakerState(enum.IntEnum):
-    """The values are those of the metric that shows them."""
+    """The state of a breaker; the numbers are exported as values of a Prometheus metric."""
 
     CLOSED = 0
     HALF_OPEN = 1
@@ -29,7 +31,7 @@ class Breaker:
         self.failures = 0  # in a row
 
     def wait_s(self, now: float) -> float:
-        """How long the source must still be left alone. Once that is zero an open breaker lets a probe through."""
+        """Return the seconds for which the source must not be polled; an open breaker half-opens when they reach 0."""
         if self.state is not BreakerState.OPEN:
             return 0.0
         left = self._open_until - now

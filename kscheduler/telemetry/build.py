@@ -1,4 +1,4 @@
-"""From a configured source to what asks it."""
+"""Builds the `MetricSource` for a source of the configuration."""
 
 from __future__ import annotations
 

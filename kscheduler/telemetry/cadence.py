@@ -1,14 +1,16 @@
-"""How often a metric has something new to say, as seen; and how old a sample may therefore be. Time is an argument.
+"""The observed update interval of a metric, and the maximum age of its samples that follows from it.
 
-Two things are seen, and the slower counts:
+Two intervals are observed, and the longer one counts:
 
-- *Samples*: how far apart samples of a node come that have another time than the one before. This is how often the
-  source measures, if it says so. Prometheus gives each answer the time of the query: there it is how often it is asked.
-- *Values*: how far apart the changes of a node's value are. This is how fast the metric changes, whatever the times
-  say: with Prometheus the interval of its scrapes, or longer for what changes rarely.
+- *Samples*: the time between two samples of a node that have different timestamps. This is how often the source
+  measures, if it reports timestamps. Prometheus stamps each answer with the time of the query, so there it is the
+  polling interval.
+- *Values*: the time between two changes of a node's value. This is how fast the metric changes, whatever its timestamps
+  are: with Prometheus the scrape interval, or longer for a value that changes rarely.
 
-Only nodes of which something new came say how long that took: one whose exporter is dead, or that is always idle,
-makes no metric slow. A metric that never changed is not taken for one that changes slowly: its source may stand still.
+Only nodes with a new sample or value contribute an interval: a node whose exporter is dead, or that is always idle,
+does not make the metric look slow. A metric that never changed does not count as slow either: its source may be stuck.
+Callers pass the current time as an argument.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from collections.abc import Sequence
 from kscheduler.config.metric_policy import Freshness
 from kscheduler.telemetry.clamping import median
 
-REMEMBERED = 5  # answers; one long silence among them does not move their median
+REMEMBERED = 5  # the last answers; one long gap among them does not move their median
 
 
 class Cadence:
-    """`interval_s`: how often the source is asked. Nothing new can be seen more often."""
+    """`interval_s` is the polling interval of the source: the lower bound of the observed update interval."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -31,7 +33,7 @@ class Cadence:
         self._values: deque[float] = deque(maxlen=REMEMBERED)
 
     def saw(self, samples: Sequence[float], values: Sequence[float]) -> None:
-        """An answer came. For some nodes: seconds from the sample before to a new one, and from value to value."""
+        """Record one answer: per node, the seconds between its last two samples, and between its last two values."""
         for seen, intervals in ((samples, self._samples), (values, self._values)):
             if seen:
                 intervals.append(median(sorted(seen)))
@@ -41,7 +43,7 @@ class Cadence:
         return max(_typical(self._samples), _typical(self._values), self._interval_s)
 
     def max_age_s(self, freshness: Freshness) -> float:
-        """How old a sample may be."""
+        """Return the maximum age of a usable sample, in seconds: the configured one, or one adapted to the interval."""
         if freshness.max_age.nanoseconds > 0:
             return freshness.max_age.seconds
         adapted = freshness.cadences * self.seconds

@@ -1,4 +1,4 @@
-"""Bounds for the values of one reading: those the user set, and those that the other nodes' values suggest."""
+"""Bounds for the values of one reading: fixed ones from the configuration, and outlier bounds around the median."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kscheduler.config.metric_policy import Clamp
 from kscheduler.config.quantity import parse_double
 
-MIN_FOR_OUTLIERS = 3  # of fewer values none can be told to be odd
+MIN_FOR_OUTLIERS = 3  # among fewer values no outlier can be identified
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Clamping:
         self._outliers = clamp.outliers
 
     def bounds(self, values: Iterable[float]) -> Bounds:
-        """For these finite values of one reading.
+        """Return the bounds for a reading with these finite values.
 
-        Where more than half of them are equal there is no scale to tell odd ones by, and the fixed bounds are all.
+        If more than half of the values are equal, their deviation says nothing of outliers: the fixed bounds apply.
         """
         fixed = self._fixed
         if self._outliers is None:
@@ -52,4 +52,4 @@ def median(ascending: Sequence[float]) -> float:
     half = len(ascending) // 2
     if len(ascending) % 2:
         return ascending[half]
-    return ascending[half - 1] / 2 + ascending[half] / 2  # so, that the sum cannot overflow
+    return ascending[half - 1] / 2 + ascending[half] / 2  # halved first, so that the sum cannot overflow

@@ -1,6 +1,6 @@
-"""A metric's values no older than some age, one for each row of the node table. Time is an argument.
+"""The values of a metric up to a maximum age, one for each row of the node table.
 
-Values change when somebody says `refresh`; rows follow the node table by themselves.
+Values change only in `refresh`; rows follow the node table by themselves. Callers pass the current time as an argument.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kscheduler.telemetry.sample_book import SampleBook
 
 
 class BookColumn:
-    """`freshness` None: the last good values, however old."""
+    """A column over a sample book. With `freshness` None it holds the last good values, whatever their age."""
 
     def __init__(self, book: SampleBook, rows: NodeRows, freshness: Freshness | None, now: float) -> None:
         self._book = book
         self._rows = rows
         self._freshness = freshness
-        self._version = next(rows.versions)  # a column made anew is not taken for the one it replaces
+        self._version = next(rows.versions)  # unique, so that a new column is not taken for the one it replaces
         self._array = array("d")  # row -> value
         self._values = memoryview(self._array)
-        self._times_array = array("d")  # row -> when its value was sampled; infinite: there is none
+        self._times_array = array("d")  # row -> when its value was sampled; infinite: no value
         self._times = memoryview(self._times_array)
         self._least = self._most = math.nan
         self._sampled_at = -math.inf
@@ -74,7 +74,7 @@ class BookColumn:
     # --- what is written ---
 
     def refresh(self, now: float) -> bool:
-        """Bring the values to what the book says and what is still fresh. Has any changed?"""
+        """Copy the values of the book that are still fresh, and return whether any value or time changed."""
         self._rows.follow()
         book = self._book
         oldest = -math.inf if self._freshness is None else now - book.cadence.max_age_s(self._freshness)
@@ -108,9 +108,9 @@ class BookColumn:
         self._version = next(self._rows.versions)
 
     def clear(self, changed: Iterable[int]) -> None:
-        """These rows have another node now, or none, or are new."""
+        """Clear the values of rows that are new, or whose node was replaced or removed."""
         growth = len(self._rows) - len(self._array)
-        if growth:  # not in place: a view of the old values may be held somewhere
+        if growth:  # not in place: a caller may hold a view of the old array
             self._show(
                 self._array + array("d", [math.nan]) * growth, self._times_array + array("d", [math.inf]) * growth
             )

@@ -1,7 +1,7 @@
-"""An HTTP server outside the cluster's API: one question at a time, an answer of bounded size.
+"""A client for an HTTP server outside the cluster's API: one request at a time, responses of bounded size.
 
-Files with secrets and certificates are read anew when they change. Redirects are not followed: they would carry the
-credentials elsewhere. Whatever goes wrong is a SourceError, in whose text no secret stands.
+Files with secrets and certificates are read again when they change. Redirects are not followed: they would carry the
+credentials elsewhere. Every failure is raised as a SourceError, whose text contains no secret.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kscheduler.input.redaction import Secret, SecretURL, hide_parts
 from kscheduler.telemetry.source import SourceError
 
 MAX_SECRET_BYTES = 1 << 16
-MAX_REASON = 200  # of what a server says of itself
-LONG_QUESTION = 2_000  # beyond this a question is posted: servers limit the length of URLs
+MAX_REASON = 200  # characters quoted from a server's error text
+LONG_QUESTION = 2_000  # characters; longer queries are sent by POST, because servers limit the length of URLs
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -43,12 +43,12 @@ class EndpointClient:
         self._url = _checked(config.url)
         self._proxy = environment_proxy(config.url)
         self._timeout_s = timeout_s
-        self._shown_to_server: list[str] = []  # with the last question
+        self._shown_to_server: list[str] = []  # the secrets that were sent with the last request
         self._session: aiohttp.ClientSession | None = None
-        self._stamp: _Stamp = ()  # of the TLS files that the session was made with
+        self._stamp: _Stamp = ()  # the state of the TLS files when the session was made
 
     async def ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
-        """What the server says, whatever its status. A redirect, or more bytes, is a SourceError."""
+        """Return the server's response, whatever its status. Raises SourceError for a redirect or a longer body."""
         try:
             return await self._ask(path, query, limit_bytes)
         except TimeoutError as error:
@@ -81,7 +81,7 @@ class EndpointClient:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise SourceError(f"{self._shown}: expected an answer as it is, got a compressed one")
             body = await read_bounded(response, limit_bytes)
-            if response.status != 200:  # its words become a reason, and may repeat what the server was shown
+            if response.status != 200:  # the body is quoted as a reason, and may repeat the secrets that were sent
                 body = self._hide_in(body.decode("utf-8", "replace")).encode()
             return Answer(response.status, body)
 
@@ -90,16 +90,16 @@ class EndpointClient:
         return self._config.url.shown.rstrip("/")
 
     def quoted(self, text: str) -> str:
-        """What the server says, for a message. Its secrets are looked for before it is cut: half of one is too much."""
+        """Return a server's text for a message: secrets are hidden, then it is cut, so that no part of one stays."""
         return self._hide_in(text)[:MAX_REASON]
 
     def _hide_in(self, text: str) -> str:
-        """A text of the server's or the library's, without what was shown to the server."""
+        """Return a text of the server or of the HTTP library without the secrets that were sent to the server."""
         if self._proxy is not None:
             text = self._proxy.hide_in(text)
         return self._config.url.hide_in(hide_parts(text, self._shown_to_server))
 
-    # --- who asks ---
+    # --- credentials ---
 
     def _headers(self) -> dict[str, str]:
         config = self._config
@@ -119,10 +119,10 @@ class EndpointClient:
         self._shown_to_server = parts
         return {"Accept": "application/json", "Accept-Encoding": "identity", **secrets}
 
-    # --- what carries it ---
+    # --- the connection ---
 
     async def _open_session(self) -> aiohttp.ClientSession:
-        """Made when first needed, and again when a certificate has changed."""
+        """Return the HTTP session, made on first use and again when a TLS file has changed."""
         stamp = _stamp_of(self._config.ca_file, self._config.cert_file, self._config.key_file)
         if self._session is not None and stamp != self._stamp:
             await self.close()
@@ -149,7 +149,7 @@ def _checked(given: SecretURL) -> URL:
 
 
 def ssl_context(config: Endpoint) -> ssl.SSLContext:
-    """Raises SourceError for files that cannot be used."""
+    """Return the TLS context for an endpoint. Raises SourceError for certificate files that cannot be used."""
     try:
         context = verifying_context(config.ca_file)
     except (ssl.SSLError, OSError) as error:
@@ -165,7 +165,7 @@ def ssl_context(config: Endpoint) -> ssl.SSLContext:
 
 
 def _stamp_of(*files: str) -> _Stamp:
-    """What changes when one of the files does; a mounted Secret changes by a link to another file."""
+    """Return a value that changes when one of the files does, also when a mounted Secret's link points elsewhere."""
     stamps = []
     for file in files:
         try:

@@ -1,7 +1,7 @@
-"""Sources and metrics that nobody wrote down as such: what the arguments of Trimaran's plugins ask for.
+"""Sources and metrics that are not configured as such, but implied by the arguments of Trimaran's plugins.
 
-As load-watcher's own library does it: averages and deviations over 15 minutes from recording rules of the node
-exporter's mixin, or the latest usage that the metrics server knows, asked for every 30 seconds.
+They are those of load-watcher's own library: averages and deviations over 15 minutes from recording rules of the node
+exporter's mixin, or the latest usage from the metrics server, polled every 30 seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Implied:
 
 
 def implied_sources(config: SchedulerConfig) -> Implied:
-    """Raises ConfigError for a provider that is not known."""
+    """Return the sources and metrics implied by the profiles. Raises ConfigError for an unknown metric provider."""
     implied = Implied()
     for profile in config.profiles:
         for plugin, kind in OWN_ARGS.items():
@@ -43,15 +43,15 @@ def implied_sources(config: SchedulerConfig) -> Implied:
 
 
 def enabled_plugins(profile: Profile) -> set[str]:
-    """What the profile names at any point."""
+    """Return the names of the plugins that the profile enables at any extension point."""
     plugins = profile.plugins
     return {plugin.name for name in plugins.__struct_fields__ for plugin in getattr(plugins, name).enabled}
 
 
 def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
-    """(scheduler name, plugin) where a profile has arguments of a plugin that it does not enable, so that none is made.
+    """Return (scheduler name, plugin) for arguments of plugins that their profile does not enable.
 
-    Those of kube-scheduler's own plugins are left out: kube-scheduler takes them without a word.
+    kube-scheduler's own plugins are left out: kube-scheduler accepts such arguments silently.
     """
     return [
         (profile.scheduler_name, entry.name)
@@ -121,7 +121,7 @@ def _of_prometheus(names: TrimaranMetrics) -> list[Metric]:
 
 
 def _of_metrics_server(names: TrimaranMetrics) -> list[Metric]:
-    """It knows no deviations."""
+    """Return the metrics of the metrics server, which provides no deviations."""
     return [
         Metric(name=names.cpu, source=names.source, resource="cpu", clamp=PERCENT),
         Metric(name=names.memory, source=names.source, resource="memory", clamp=PERCENT),

@@ -1,4 +1,4 @@
-"""How much of an answer is looked at. An honest one has about one element for each node."""
+"""Limits on the size of an answer that is read. A valid answer has about one element for each node."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kscheduler.telemetry.readings import TOO_MANY, ReadingBuilder
 
 T = TypeVar("T")
 
-# An element of Prometheus with a dozen labels is half a kilobyte long.
+# A Prometheus element with a dozen labels has about half a kilobyte.
 BASE_BYTES = 1 << 20
 BYTES_PER_NODE = 1 << 12
 MOST_BYTES = 1 << 27
-# Some more than there are nodes: one that just left, control planes that a query forgot to leave out.
+# More than there are nodes: an answer may name nodes that were just deleted, or control planes a query did not exclude.
 BASE_ELEMENTS = 1_000
 ELEMENTS_PER_NODE = 2
 
@@ -31,7 +31,7 @@ class AnswerLimits:
         return BASE_ELEMENTS + ELEMENTS_PER_NODE * self._node_count()
 
     def first(self, elements: list[T], builder: ReadingBuilder) -> list[T]:
-        """As many as are looked at; the rest is refused."""
+        """Return the elements up to the limit, and count the rest as refused."""
         most = self.elements
         if len(elements) > most:
             builder.refuse(TOO_MANY, len(elements) - most)

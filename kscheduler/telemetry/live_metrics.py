@@ -1,4 +1,4 @@
-"""Everything about live metrics that runs: sources, samples, and the policies that go by them."""
+"""The running parts of live metrics: sources, samples, and the policies that use them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from kscheduler.telemetry.telemetry import LiveTelemetry, Tell
 
 
 class LiveMetrics:
-    """Runs on every replica: a standby that takes over has values already."""
+    """Live metrics and policy objects. Runs on every replica, so that a standby that takes over has values already."""
 
     def __init__(self, telemetry: LiveTelemetry, policies: PolicyObjects) -> None:
         self.telemetry = telemetry
         self.policies = policies
 
     async def run(self, nodes_known: asyncio.Event) -> None:
-        """Until cancelled. Sources are asked once the nodes are known: values of unknown nodes are not kept."""
+        """Run until cancelled. Polling starts once the nodes are known: values of unknown nodes are not kept."""
         await run_together(self.policies.run(), self._ask(nodes_known))
 
     async def wait_for_sync(self) -> None:
-        """Until policies are listed and sources have answered, or had their chance; never long."""
+        """Wait until policies are listed and each source has answered or failed once, but a few seconds at most."""
         await self.policies.wait_for_sync()
         await self.telemetry.wait_for_first_answers()
 
     def describe(self) -> dict[str, object]:
-        """For a log: what each source said last, and what is known of each metric."""
+        """Return the state of each source, metric and plan B, for a log."""
         pollers = self.telemetry.pollers.values()
         return {
             "sources": {poller.name: poller.describe() for poller in pollers},
@@ -64,8 +64,8 @@ def build_live_metrics(
     tell: Tell,
     make_source: MakeSource | None = None,
 ) -> LiveMetrics:
-    """`identity` tells replicas apart."""
-    # Generators of their own: how often they draw must not move the scheduler's tie-breaks.
+    """Build live metrics. `identity` is the replica's own, and seeds its random numbers."""
+    # Separate random generators: their draws must not affect the scheduler's tie-breaks.
     policies = PolicyObjects(
         client,
         profiles,

@@ -1,6 +1,6 @@
-"""How metrics are answered: failures in a row, and samples that were refused. What has changed is logged, once.
+"""The health of each metric: consecutive failures, and samples that were refused. Each change is logged once.
 
-Time is an argument.
+Callers pass the current time as an argument.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ log = logging.getLogger(__name__)
 class MetricHealth:
     def __init__(self, observer: TelemetryObserver) -> None:
         self._observer = observer
-        self._failures: Counter[str] = Counter()  # name of a metric -> in a row
-        self._outages: dict[str, Outage] = {}  # by name; metrics of which their source, which answers, tells nothing
-        self._refusing: dict[str, set[str]] = {}  # name of a metric -> reasons, as it was with its last answer
+        self._failures: Counter[str] = Counter()  # name of a metric -> consecutive failures
+        self._outages: dict[str, Outage] = {}  # name of a metric whose source answers, but without usable values of it
+        self._refusing: dict[
+            str, set[str]
+        ] = {}  # name of a metric -> reasons for which samples of its last answer were refused
         self.version = 0  # grows with every change of a number of failures
 
     def failures(self, metric: str) -> int:
         return self._failures[metric]
 
     def reason(self, metric: str) -> str:
-        """Why the last answer of its source was of no use; "" if it was of use."""
+        """Return why the last answer had no usable value of the metric; "" if it had."""
         outage = self._outages.get(metric)
         return "" if outage is None else outage.reason
 
     def refusals(self, metric: str) -> list[str]:
-        """Why samples of its last answer were refused."""
+        """Return the reasons for which samples of the metric's last answer were refused."""
         return sorted(self._refusing.get(metric, ()))
 
     def answered(self, metric: str) -> None:
@@ -42,17 +44,17 @@ class MetricHealth:
         self._set(metric, 0)
 
     def was_useless(self, metric: str, reason: str, now: float) -> None:
-        """Its source answered, but told nothing of this metric that is of use."""
+        """Record that the metric's source answered, but without a usable value of this metric."""
         if self._outages.setdefault(metric, Outage()).is_news(reason, now):
             log.warning("metric is not answered", extra={"metric": metric, "err": reason})
         self._set(metric, self._failures[metric] + 1)
 
     def source_failed(self, metric: str, failures: int) -> None:
-        """Its source did, which has been logged; for the so-manieth time in a row."""
+        """Record that the metric's source failed, for the `failures`-th time in a row. The caller has logged it."""
         self._set(metric, max(failures, self._failures[metric] + 1))
 
     def refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Reason -> samples of one answer. Repetitions of what is known are usual and not logged."""
+        """Record the refused samples of one answer, by reason. Repeats of a known sample are normal, and not logged."""
         counts = {reason: times for reason, times in refused.items() if times}
         self._observer.samples_refused(metric, counts)
         now, before = set(counts) - {OLDER}, self._refusing.get(metric, set())

@@ -1,16 +1,16 @@
-"""Which node an element of an answer is about, by its labels."""
+"""Find the node that an element of an answer is about, from the element's labels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Without a label of the user's choice: what most rules and exporters write.
+# Tried in this order if no label is configured: the labels that most rules and exporters use.
 NODE_LABELS = ("node", "instance")
 LABELS_TRIED = " or ".join(NODE_LABELS)
 
 
 def node_of(labels: Mapping[str, str], label: str) -> str:
-    """The node that the labels name; "" if they name none. A port is no part of a node's name."""
+    """Return the name of the node in the labels, without a port; "" if they name none."""
     if label:
         return without_port(labels.get(label, ""))
     return next((without_port(labels[known]) for known in NODE_LABELS if labels.get(known)), "")

@@ -1,4 +1,4 @@
-"""Which node has which row, followed as the node table changes: a row whose node is another than before starts anew."""
+"""The rows of nodes, followed as the node table changes. The data of a row is cleared when it gets another node."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _NOBODY = ("", "")
 
 
 class NodeRows:
-    """`follow` before any use of a row; it costs the comparison of two numbers if no node has changed."""
+    """The owner of each row. Call `follow` before any use of a row; it is cheap if no node has changed."""
 
     def __init__(self, table: NodeTable, on_change: Callable[[list[int]], object]) -> None:
-        """`on_change` is called with the rows that have another node than before, or none."""
+        """`on_change` is called with the rows that are new, or whose node was replaced or removed."""
         self._table = table
         self._on_change = on_change
         self._owners: list[tuple[str, str]] = []  # row -> name and uid of its node
-        self._seen = 0  # changes of the table that were looked at
-        self.versions = itertools.count(1)  # for columns: no two of them ever have the same
+        self._seen = 0  # count of the table's changes already processed
+        self.versions = itertools.count(1)  # for columns: no two versions are ever equal
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -39,7 +39,7 @@ class NodeRows:
         rows = changes.since(self._seen)
         self._seen = count
         self._owners.extend(_NOBODY for _ in range(self._table.columns.rows - len(self._owners)))
-        changed = []  # also the rows that are new
+        changed = []  # includes new rows
         for row in range(len(self._owners)) if rows is None else rows:
             info = self._table.find(row)
             owner = _NOBODY if info is None else (info.name, info.node.metadata.uid)

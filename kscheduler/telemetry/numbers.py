@@ -1,4 +1,4 @@
-"""Numbers as sources write them, as doubles. What is no finite number becomes NaN, for whoever counts those."""
+"""Parses the numbers of sources to doubles. Anything but a finite number becomes NaN, which the caller counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 from kscheduler.config.quantity import parse_double
 
-MAX_LENGTH = 64  # of a text that is looked at
+MAX_LENGTH = 64  # characters; longer texts are not parsed
 
 
 def finite(value: object) -> float:
-    """A number of a JSON document."""
+    """Return a number of a JSON document as a double; NaN if it is not a finite number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return math.nan
     try:
@@ -21,7 +21,7 @@ def finite(value: object) -> float:
 
 
 def quantity(value: object) -> float:
-    """A Kubernetes quantity: "1500m" is 1.5."""
+    """Return a Kubernetes quantity as a double, 1.5 for "1500m"; NaN if it is none."""
     if isinstance(value, str):
         try:
             return parse_double(value)
@@ -31,7 +31,7 @@ def quantity(value: object) -> float:
 
 
 def float_text(value: object) -> float:
-    """The value of a sample, which Prometheus writes as text."""
+    """Return the value of a Prometheus sample, which is sent as text; NaN if it is not a finite number."""
     if not isinstance(value, str) or len(value) > MAX_LENGTH:
         return math.nan
     try:

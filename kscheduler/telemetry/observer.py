@@ -1,4 +1,4 @@
-"""What the edge of live metrics reports for people to see."""
+"""The interface through which live metrics report what they do, for the scheduler's own metrics."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import NamedTuple, Protocol
 
 
 class MetricState(NamedTuple):
-    """One metric, at one moment."""
+    """The freshness of one metric's samples at one moment."""
 
     metric: str
-    age_s: float | None  # of the newest sample; None: there was none yet
-    fresh: int  # nodes
+    age_s: float | None  # of the newest sample; None: no sample yet
+    fresh: int  # nodes with a fresh sample; likewise stale and absent
     stale: int
     absent: int
 
 
 class TelemetryObserver(Protocol):
     def source_asked(self, source: str, result: str, seconds: float) -> None:
-        """`result`: success or error."""
+        """Record one poll of a source. `result` is "success" or "error"."""
         ...
 
     def source_state(self, source: str, breaker: int, failures: int) -> None: ...
 
     def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Reason -> how many."""
+        """Record the number of refused samples by reason."""
         ...
 
     def policy_counted(self, what: str, policy: str) -> None:
-        """`what`: as in `framework.telemetry.Telemetry.count`."""
+        """Count an occurrence for a policy. `what` is as in `framework.telemetry.Telemetry.count`."""
         ...
 
     def metric_gone(self, metric: str) -> None:
-        """There is no such metric any more: what was counted of it need not be shown for ever."""
+        """Drop the series of a metric that no longer exists."""
         ...
 
     def policy_gone(self, policy: str) -> None: ...
@@ -40,11 +40,11 @@ class TelemetryObserver(Protocol):
     def show_metrics(
         self, states: Callable[[], Iterable[MetricState]], plan_b: Callable[[], Mapping[str, bool]]
     ) -> None:
-        """Read these whenever somebody looks. `plan_b`: policy -> is it in force?"""
+        """Register functions to call at each scrape. `plan_b` returns policy -> whether its plan B is in force."""
         ...
 
     def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """(kind, valid or invalid) -> how many objects; read in the same way."""
+        """Register a function that is read at each scrape: (kind, "valid" or "invalid") -> number of objects."""
         ...
 
 

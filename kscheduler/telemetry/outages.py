@@ -1,8 +1,8 @@
-"""Why something fails, and when that is worth a line in the log. Time is an argument.
+"""The reasons of a continuing failure, and which of them are logged.
 
-A failure that goes on is logged once for each reason it has, as they come: an operator who has mended the first one
-reads the second. Reasons that differ by numbers alone, such as the age of a sample, are one. Where reasons alternate
-each is logged at most once a minute.
+A continuing failure is logged once for each new reason, so that an operator who has fixed the first problem sees the
+next. Reasons that differ only in numbers, such as the age of a sample, count as one. Alternating reasons are each
+logged at most once a minute. Callers pass the current time as an argument.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 
 AGAIN_S = 60.0
-MAX_KINDS = 32  # of reasons of one outage; then all are new again
+MAX_KINDS = 32  # kinds of reasons remembered for one outage; beyond that all are forgotten
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Outage:
-    """Of one source or metric, from its first failure to its next success."""
+    """The outage of one source or metric, from its first failure to its next success."""
 
     def __init__(self) -> None:
         self.reason = ""  # the latest
@@ -23,7 +23,7 @@ class Outage:
         self._when: dict[str, float] = {}  # kind of reason -> when it was logged last
 
     def is_news(self, reason: str, now: float) -> bool:
-        """It fails, for this reason. To be logged?"""
+        """Record a failure with this reason, and return whether to log it."""
         self.reason = reason
         kind = _NUMBER.sub("#", reason)
         if kind == self._logged or now - self._when.get(kind, float("-inf")) < AGAIN_S:

@@ -1,4 +1,4 @@
-"""Which policy a pod is under: what the telemetry asks of whoever keeps policies."""
+"""The interface of the policy store that the telemetry uses to find the policy of a pod."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kscheduler.snapshot.pod_info import PodInfo
 class Policies(Protocol):
     @property
     def version(self) -> int:
-        """Grows when a policy came, changed or went."""
+        """A number that grows when a policy is added, changed or removed."""
         ...
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """Raises LookupError, with the name, if what the pod names is not there."""
+        """Return the pod's policy, None without one. Raises LookupError, with the name, if that policy is missing."""
         ...
 
     def knows(self, policy: PolicyRef) -> bool:
-        """Is there such a policy, valid or not?"""
+        """Return whether the policy exists, valid or not."""
         ...
 
     def metrics(self) -> Sequence[Metric]:
-        """What policies read beside the metrics of the configuration, with the sources those come from."""
+        """Return the metrics that policies read beside those of the configuration, each with its source."""
         ...
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """From now on call this after `version` has grown."""
+        """Register a function that is called each time `version` has grown."""
         ...
 
 

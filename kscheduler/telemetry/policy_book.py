@@ -1,8 +1,7 @@
 """All policies over live metrics: those of the configuration, and those of objects in the cluster.
 
-A pod that names none is under its profile's default. An object comes before a policy of its name in the
-configuration. An object that is changed for the worse leaves the last valid version in force; so policies only change
-to what somebody has checked. No I/O, no clock.
+A pod that names no policy gets its profile's default. A policy object takes precedence over a policy of the same name
+in the configuration. If an object becomes invalid, its last valid version stays in force. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.tas_policies import metrics_of, translate
 
 Kind = Literal["MetricPolicy", "TASPolicy"]
-TAS_PREFIX = "taspolicy/"  # of the name in a PolicyRef, which a MetricPolicy in the namespace may also have
+TAS_PREFIX = "taspolicy/"  # of names in a PolicyRef: a MetricPolicy of the namespace may have the same name
 
 
 class Verdict(NamedTuple):
-    """What was found of the present version of an object."""
+    """The result of validating the current version of an object."""
 
     kind: Kind
     object: PolicyObject
-    faults: tuple[str, ...]  # by field; none: it is in force
-    notes: tuple[str, ...]  # what it says and is not done
+    faults: tuple[str, ...]  # messages with the path of the field; empty: this version is in force
+    notes: tuple[str, ...]  # settings of the object that are ignored
     is_in_force: bool  # this version, or the last valid one
 
 
 class _Entry(NamedTuple):
     policy: PolicySpec | None  # the last valid version
-    faults: tuple[str, ...]  # of the present one
+    faults: tuple[str, ...]  # of the current version
     notes: tuple[str, ...]
 
 
@@ -50,10 +49,10 @@ def _tell_nobody(verdict: Verdict) -> None:
 
 
 class PolicyBook:
-    """`put` and `remove` are called with what is in the cluster; the rest is for whoever decides pods."""
+    """All policies. Informers call `put` and `remove` with the cluster's objects; the telemetry calls the rest."""
 
     def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict = _tell_nobody) -> None:
-        """`on_verdict` hears of every version of an object."""
+        """`on_verdict` is called with the verdict on every version of an object."""
         found = {profile.scheduler_name: metric_policy_args(profile) for profile in profiles}
         self._args = {name: args for name, args in found.items() if args is not None}  # scheduler name -> arguments
         self._own = {  # scheduler name -> name of a policy -> policy
@@ -62,8 +61,8 @@ class PolicyBook:
         self._profiles = frozenset(found)
         self._configured = frozenset(metric.name for args in self._args.values() for metric in args.metrics)
         self._tas_source = _custom_source(self._args.values())
-        self._entries: dict[tuple[Kind, str, str], _Entry] = {}  # kind, namespace, name -> what is known of it
-        self._brought: dict[tuple[Kind, str, str], list[str]] = {}  # the same -> metrics that only it names
+        self._entries: dict[tuple[Kind, str, str], _Entry] = {}  # (kind, namespace, name) of an object -> its entry
+        self._brought: dict[tuple[Kind, str, str], list[str]] = {}  # object -> its metrics that are not configured
         self._watchers: list[Callable[[], object]] = []
         self._on_verdict = on_verdict
         self._is_held = self._changed_while_held = False
@@ -78,11 +77,11 @@ class PolicyBook:
         return any(args.tas_policies for args in self._args.values())
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """From now on call this after `version` has grown."""
+        """Register a function that is called each time `version` has grown."""
         self._watchers.append(changed)
 
     def hold(self) -> None:
-        """Until `release` changes are not told of: what many objects bring at once is one change."""
+        """Collect changes until `release`, which then reports them as one."""
         self._is_held = True
 
     def release(self) -> None:
@@ -91,17 +90,20 @@ class PolicyBook:
             self._changed_while_held = False
             self._changed()
 
-    # --- what a pod is under ---
+    # --- the policy of a pod ---
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """LookupError, with the name and the reason, if the pod names a policy that is not in force."""
+        """Return the pod's policy; None without one.
+
+        Raises LookupError, with name and reason, if the pod names a policy that is not in force.
+        """
         meta = pod.pod.metadata
         return self.policy_for(pod.pod.spec.scheduler_name, meta.namespace, meta.labels or {}, meta.annotations or {})
 
     def policy_for(
         self, scheduler_name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> tuple[PolicyRef, PolicySpec] | None:
-        """The same for a pod that may not be there yet."""
+        """Return what `policy_of` returns, for a pod that may not exist yet. Raises LookupError likewise."""
         args = self._args.get(scheduler_name)
         if args is None:
             return None
@@ -110,7 +112,7 @@ class PolicyBook:
             return self._named(scheduler_name, namespace, name)
         if args.tas_policies and (name := labels.get(TAS_KEY)):
             return self._of_tas(namespace, name)
-        # None also where an object of that name is in other namespaces only: the pod did not ask for it.
+        # None also if only other namespaces have a default policy object: the pod did not name it, so this is no error.
         return self._find(scheduler_name, namespace, args.default_policy) if args.default_policy else None
 
     def _named(self, scheduler_name: str, namespace: str, name: str) -> tuple[PolicyRef, PolicySpec]:
@@ -130,7 +132,7 @@ class PolicyBook:
             if entry is not None and entry.policy is not None:
                 return PolicyRef(namespace, name), entry.policy
             if entry is not None:
-                return None  # what the namespace's own policy should be is not known; the other is not meant
+                return None  # the namespace's own policy is invalid; the configuration's is not meant instead
         own = self._own[scheduler_name].get(name)
         return None if own is None else (PolicyRef("", name), own)
 
@@ -143,23 +145,23 @@ class PolicyBook:
         return PolicyRef(namespace, TAS_PREFIX + name), entry.policy
 
     def knows(self, policy: PolicyRef) -> bool:
-        """Is there such a policy, valid or not?"""
+        """Return whether the policy exists, valid or not."""
         if not policy.namespace:
             return any(policy.name in own for own in self._own.values())
         kind: Kind = "TASPolicy" if policy.name.startswith(TAS_PREFIX) else "MetricPolicy"
         return (kind, policy.namespace, policy.name.removeprefix(TAS_PREFIX)) in self._entries
 
-    # --- metrics that objects bring ---
+    # --- metrics that objects add ---
 
     def metrics(self) -> tuple[Metric, ...]:
-        """What TASPolicies read and the configuration does not define: asked of the first source of custom metrics."""
+        """Return the metrics of TASPolicies that are not configured, assigned to the first source of custom metrics."""
         names = dict.fromkeys(name for names in self._brought.values() for name in names)
         return tuple(Metric(name=name, source=self._tas_source, metric=name) for name in names)
 
     # --- objects ---
 
     def put(self, item: PolicyObject) -> None:
-        """An object came, or was changed."""
+        """Add or update an object."""
         kind, key = _key(item)
         before = self._entries.get(key)
         entry = self._judge(item)
@@ -169,19 +171,19 @@ class PolicyBook:
         if kind == "TASPolicy" and entry.policy is not None:
             self._brought[key] = [name for name in metrics_of(entry.policy) if name not in self._configured]
         self._on_verdict(Verdict(kind, item, entry.faults, entry.notes, entry.policy is not None))
-        # A pod may be told of another fault now, so this counts as a change too.
+        # Other faults count as a change too: the message for the pods that name the policy changes.
         if before is None or (before.policy, before.faults) != (entry.policy, entry.faults):
             self._changed()
 
     def remove(self, item: PolicyObject) -> None:
-        """An object is gone."""
+        """Remove an object that was deleted."""
         _, key = _key(item)
         self._brought.pop(key, None)
         if self._entries.pop(key, None) is not None:
             self._changed()
 
     def states(self) -> Mapping[tuple[str, str], int]:
-        """(kind, valid or invalid) -> how many objects."""
+        """Return (kind, "valid" or "invalid") -> number of objects."""
         return Counter((kind, "invalid" if entry.faults else "valid") for (kind, _, _), entry in self._entries.items())
 
     def _judge(self, item: PolicyObject) -> _Entry:
@@ -210,7 +212,7 @@ class PolicyBook:
 def read_policy(
     document: Any, *, metrics: frozenset[str] | None = None, profiles: frozenset[str] | None = None
 ) -> tuple[list[str], PolicySpec | None]:
-    """(faults by field, the policy) from the spec of an object; None if there are faults."""
+    """Decode and validate the spec of an object: its faults, with field paths, and the policy, None with faults."""
     if document is None:
         return [required("spec")], None
     found = Faults()
@@ -222,7 +224,7 @@ def read_policy(
 
 
 def _custom_source(every: Any) -> str:
-    """The first source of custom metrics of a profile that follows TASPolicies; "" if there is none."""
+    """Return the name of the first source of custom metrics in a profile that follows TASPolicies; "" without one."""
     names = (
         source.name
         for args in every

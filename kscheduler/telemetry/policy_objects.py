@@ -1,4 +1,4 @@
-"""Follows the policy objects of a cluster: informers on kinds that may not be installed, and the book they fill."""
+"""Follows the policy objects of a cluster with informers, whose kinds may not be installed, and fills a PolicyBook."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from kscheduler.config.types import Profile
 from kscheduler.telemetry.policy_book import PolicyBook
 from kscheduler.telemetry.policy_reports import PolicyReports, Records
 
-FIRST_LISTS_S = 5.0  # so long a start waits for policies; without the right to list them they never come
+FIRST_LISTS_S = 5.0  # a start waits this long for policies; without the right to list them they never come
 
 
 class PolicyObjects:
-    """`book` is complete once `wait_for_sync` is over. Nothing is asked of the cluster unless a profile wants it."""
+    """The informers of policy objects, and the book they fill, which is complete once `wait_for_sync` returns.
+
+    A kind is listed and watched only if a profile enables it.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class PolicyObjects:
         recorder: Callable[[], Records],
         may_write: Callable[[], bool],
     ) -> None:
-        """`recorder` is asked for only when there is something to record."""
+        """`recorder` is called only when there is something to record."""
         self._clock = clock
         self._reports = PolicyReports(client, recorder, clock, may_write)
         self.book = PolicyBook(profiles, self._reports.tell)
@@ -45,20 +48,20 @@ class PolicyObjects:
             Informer(client, resource, _Entries(self.book), clock=clock, rng=rng, may_be_unknown=True)
             for resource in wanted
         )
-        self._listed = asyncio.Event()  # all are, or the time for it is over
+        self._listed = asyncio.Event()  # set once all kinds are listed, or FIRST_LISTS_S have passed
         if self.informers:
-            self.book.hold()  # many objects at once are one change
+            self.book.hold()  # the first lists count as one change
         else:
             self._listed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the informers and reports until cancelled."""
         if self.informers:
             listening = (informer.run() for informer in self.informers)
             await run_together(self._reports.run(), self._open_book(), *listening)
 
     async def wait_for_sync(self) -> None:
-        """Until the objects are listed, but not long: pods that name a policy wait for it anyway."""
+        """Wait until the objects are listed, but a few seconds at most: pods that name a policy wait for it anyway."""
         # The book is opened after FIRST_LISTS_S at the latest; a limit of the same length could end just before.
         await wait_event(self._listed, 2 * FIRST_LISTS_S)
 
@@ -71,7 +74,7 @@ class PolicyObjects:
 
 
 class _Entries:
-    """An informer's handler."""
+    """The event handler of the informers: puts objects into the book, or removes them."""
 
     def __init__(self, book: PolicyBook) -> None:
         self._book = book

@@ -1,6 +1,6 @@
-"""What is wrong with a policy object, said on the object: the condition Valid in its status, and an Event.
+"""Reports the faults of a policy object on the object: the condition Valid in its status, and an Event.
 
-Only the replica that may write does; it writes what differs. A TASPolicy has no conditions: of it there are Events.
+Only the replica that may write does so, and only what has changed. A TASPolicy has no conditions and gets Events only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kscheduler.telemetry.policy_book import Verdict
 log = logging.getLogger(__name__)
 
 CONDITION = "Valid"
-PAUSE_S = 5.0  # before it is tried again, or asked again whether this replica may write
+PAUSE_S = 5.0  # before a failed write is repeated, or `may_write` is checked again
 MAX_MESSAGE = 4096
 MAX_TOLD = 10_000  # objects whose last Event is remembered
 
@@ -36,7 +36,7 @@ class Records(Protocol):
 
 
 class PolicyReports:
-    """`run` it as a task; `tell` never blocks."""
+    """Writes verdicts to policy objects. `run` is a task; `tell` queues a verdict and never blocks."""
 
     def __init__(
         self, client: WritesStatus, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
@@ -45,7 +45,7 @@ class PolicyReports:
         self._recorder = recorder
         self._clock = clock
         self._may_write = may_write
-        self._waiting: dict[tuple[str, str], Verdict] = {}  # kind, namespace/name -> the newest
+        self._waiting: dict[tuple[str, str], Verdict] = {}  # (kind, "namespace/name") -> the newest verdict to write
         self._told: dict[str, str] = {}  # uid -> the note of its last Event
         self._work = asyncio.Event()
 
@@ -62,7 +62,7 @@ class PolicyReports:
                 self._work.set()
 
     async def _write_all(self) -> bool:
-        """Whether nothing is left to write."""
+        """Write the waiting verdicts, and return whether all of them were written."""
         for key in list(self._waiting):
             if not self._may_write():
                 return False
@@ -73,7 +73,7 @@ class PolicyReports:
         return True
 
     async def _write(self, verdict: Verdict) -> bool:
-        """Whether it is done with."""
+        """Write one verdict, and return False if it must be written again."""
         self._record(verdict)
         item = verdict.object
         if not isinstance(item, MetricPolicyObject):
@@ -84,7 +84,7 @@ class PolicyReports:
         try:
             await self._client.patch_policy_status(item, status)
         except (NotFound, Conflict):
-            return True  # gone, or a later one of its name, of which there will be a verdict
+            return True  # the object is gone or changed; a new version gets its own verdict
         except Forbidden as error:
             log.warning("condition of a policy not written", extra={"policy": item.key, "err": str(error)})
             return True
@@ -94,7 +94,7 @@ class PolicyReports:
         return True
 
     def _record(self, verdict: Verdict) -> None:
-        """An Event about what is new: not again for what the condition said already before this process."""
+        """Record an Event about new faults or notes, but not if the object's condition has the same message already."""
         item = verdict.object
         if verdict.faults:
             reason, note = "InvalidPolicy", message_of(verdict)
@@ -112,7 +112,7 @@ class PolicyReports:
 
 
 def status_of(verdict: Verdict, now: str) -> dict[str, object] | None:
-    """The status to be merged into the object's; None if it says so already."""
+    """Return the status to merge into the object's; None if the object's condition is up to date."""
     item = verdict.object
     before = _condition(item)
     condition: dict[str, object] = {

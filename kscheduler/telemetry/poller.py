@@ -1,6 +1,6 @@
-"""Asks one source again and again: never twice at once, never for longer than its timeout, and hardly while it fails.
+"""Polls one source periodically: never twice at once, never longer than its timeout, and rarely while it fails.
 
-Says what came to whoever listens; what it means is not known here.
+Passes the readings to a listener, which interprets them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from kscheduler.telemetry.source import MetricSource, SourceError
 
 log = logging.getLogger(__name__)
 
-JITTER = 0.1  # replicas, and sources of one interval, do not ask in step
+JITTER = 0.1  # share of the interval; keeps replicas, and sources of equal intervals, from polling in step
 MIN_INTERVAL_S = 0.1
-MAX_REASONS = 3  # of metrics, in one line
+MAX_REASONS = 3  # reasons of metrics quoted in one line
 
 
 class Listener(Protocol):
     def wanted(self, source: str) -> Sequence[Metric]:
-        """What to ask the source for, now."""
+        """Return the metrics to request from the source."""
         ...
 
     def answered(self, source: str, readings: Readings) -> Awaitable[None]: ...
 
     def failed(self, source: str, failures: int) -> None:
-        """For the so-manieth time in a row."""
+        """Record that the source failed, for the `failures`-th time in a row."""
         ...
 
 
@@ -51,8 +51,8 @@ class Poller:
     ) -> None:
         self.name = config.name
         self.breaker = Breaker(config.breaker)
-        self.first_answer = asyncio.Event()  # or failure: it has been asked once
-        self.last_error = ""  # "" while it answers
+        self.first_answer = asyncio.Event()  # set after the first poll, whether it succeeded or failed
+        self.last_error = ""  # "" while the source answers
         self._outage = Outage()
         self._has_answered = False
         self._source = source
@@ -64,20 +64,20 @@ class Poller:
         self._timeout_s = config.timeout.seconds or self._interval_s
 
     def describe(self) -> str:
-        """For people."""
+        """Return the state of the source as a text for people."""
         if not self.last_error:
             return "answers" if self.first_answer.is_set() else "not asked yet"
         state = self.breaker.state.name.lower().replace("_", "-")
         return f"{self.breaker.failures} failures in a row, breaker {state}: {self.last_error}"
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Poll until cancelled, then close the source."""
         try:
             while True:
                 next_at = self._clock.now() + self._interval_s * self._rng.uniform(1 - JITTER, 1 + JITTER)
                 try:
                     await self.poll()
-                except Exception:  # what an answer made of us must not end the scheduler
+                except Exception:  # a fault in processing an answer must not end the scheduler
                     log.exception("answer of a metric source could not be taken in", extra={"source": self.name})
                 self.first_answer.set()
                 wait_s = self.breaker.wait_s(self._clock.now()) or next_at - self._clock.now()
@@ -86,12 +86,12 @@ class Poller:
             await self._source.close()
 
     async def poll(self) -> None:
-        """Ask once. With a half-open breaker ask for one metric first, and for all if that was answered."""
+        """Poll once. With a half-open breaker request one metric first, and all of them if that succeeded."""
         metrics = self._listener.wanted(self.name)
         if not metrics or self.breaker.wait_s(self._clock.now()) > 0:
             return
         if self.breaker.state is BreakerState.HALF_OPEN and len(metrics) > 1:
-            # Another one each time: a metric that has gone for good must not keep the others away.
+            # Another metric for each probe: one that has disappeared must not keep the breaker open for all.
             probe = metrics[self.breaker.failures % len(metrics)]
             if await self._ask([probe]) is None:
                 return
@@ -100,7 +100,7 @@ class Poller:
             await self._listener.answered(self.name, readings)
 
     async def _ask(self, metrics: Sequence[Metric]) -> Readings | None:
-        """None: it failed, and the listener knows."""
+        """Fetch the metrics. Return None if that failed, which the listener has been informed of."""
         started = self._clock.now()
         reason, readings = "", None
         try:
@@ -111,7 +111,7 @@ class Poller:
             reason = f"no answer within {self._timeout_s:g} s"
         except SourceError as error:
             reason = str(error)
-        except Exception as error:  # a source must not end the others, whatever is wrong with it
+        except Exception as error:  # a fault in one source must not end the others
             log.exception("metric source raised what it must not", extra={"source": self.name})
             reason = f"{type(error).__name__}: {error}"
         self._settle(reason, started)
@@ -132,7 +132,7 @@ class Poller:
             self._listener.failed(self.name, breaker.failures)
 
     def _tell(self, reason: str, before: BreakerState) -> None:
-        """Log once for each change of state, and for each other reason."""
+        """Log each change of state, and each new reason, once."""
         fields = {"source": self.name, "failures": self.breaker.failures}
         if not reason:
             self._outage = Outage()
@@ -146,7 +146,7 @@ class Poller:
 
 
 def _why(failed: Mapping[str, str]) -> str:
-    """Of metrics that all failed; where they have different reasons, with their names."""
+    """Return the reason why all metrics failed; if reasons differ, with the names of the metrics."""
     reasons = dict.fromkeys(failed.values())
     if len(reasons) < 2:
         return next(iter(reasons), "an empty answer")

@@ -1,4 +1,4 @@
-"""What one question to a source brought: for each metric, nodes and values with the time they were taken."""
+"""The result of one poll of a source: for each metric the nodes' values, with the time they were taken."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 # Why a sample is not used; the label `reason` of the metric that counts them.
 NOT_A_NUMBER = "nan"  # NaN, infinite, no number at all, or below zero where that cannot be
-OLDER = "older"  # than the one known, or the same once more
+OLDER = "older"  # than the known sample, or of the same time
 DUPLICATE = "duplicate"  # two different values for one node in one answer: neither is taken
 UNKNOWN_NODE = "unknown_node"
-TOO_MANY = "too_many"  # more elements than any honest answer has
+TOO_MANY = "too_many"  # beyond the limit on elements of one answer
 
-MAX_LABELS = 200  # characters that are remembered of a list of labels
+MAX_LABELS = 200  # characters kept of a list of labels
 
 
 class Sample(NamedTuple):
@@ -24,24 +24,24 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """One metric."""
+    """The part of an answer about one metric."""
 
     samples: dict[str, Sample] = field(default_factory=dict)  # node name -> sample
     window_s: float = 0.0  # the time a value is an average over, if the source says so
     refused: Counter[str] = field(default_factory=Counter)  # reason -> elements
-    nameless: str = ""  # what an element that names no node was expected to have, and had
+    nameless: str = ""  # a message about the first element without a node's name: labels expected, labels found
 
 
 @dataclass(slots=True)
 class Readings:
-    """All metrics of a source; each is in one of the two."""
+    """The readings of all requested metrics; each metric is in exactly one of the two dicts."""
 
     by_metric: dict[str, Reading] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # metric -> why there is no reading of it
 
 
 def why_useless(reading: Reading) -> str:
-    """Of a reading that told nothing of any node. Made for whoever wrote the query."""
+    """Return why a reading had no usable value for any node, for the author of the query."""
     if reading.samples:
         some = next(iter(reading.samples))[:MAX_LABELS]
         return f"expected the names of nodes, got {some!r} for one"
@@ -53,14 +53,14 @@ def why_useless(reading: Reading) -> str:
 
 
 class ReadingBuilder:
-    """Elements one by one, as a source's answer lists them."""
+    """Builds a reading from the elements of an answer, one by one."""
 
     def __init__(self) -> None:
         self._reading = Reading()
-        self._contradicted: set[str] = set()  # nodes that were given two values
+        self._contradicted: set[str] = set()  # nodes with two different values in this answer
 
     def add(self, node: str, value: float, stamp: float | None = None) -> None:
-        """A repetition of the same value is harmless; another value for the same node voids both."""
+        """Add a node's value. A repeated equal value is counted and ignored; a different one voids both."""
         samples, refused = self._reading.samples, self._reading.refused
         if node in self._contradicted:
             refused[DUPLICATE] += 1
@@ -79,7 +79,7 @@ class ReadingBuilder:
         self._reading.refused[reason] += times
 
     def refuse_nameless(self, labels: Iterable[str], expected: str) -> None:
-        """An element that names no node: what labels it has. The first one is remembered for people to read."""
+        """Refuse an element whose labels name no node. The labels of the first one are kept for a message."""
         self.refuse(UNKNOWN_NODE)
         if not self._reading.nameless:
             found = ", ".join(sorted(labels))[:MAX_LABELS] or "none"

@@ -1,7 +1,8 @@
-"""The newest sample of one metric for each node: its value and when it was taken. Time is an argument.
+"""The newest sample of one metric for each node: its value and when it was taken.
 
-What is no number, older than what is known, or about no node of ours is refused and counted. Values are clamped, then
-smoothed. Samples stay until a newer one comes or the node goes; who reads decides which are too old.
+A sample that is not a number, older than the known one, or of an unknown node is refused and counted. Values are
+clamped, then smoothed. A sample stays until a newer one comes or the node is removed; the reader decides which are too
+old. Callers pass the current time as an argument.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from kscheduler.telemetry.clamping import Bounds, Clamping
 from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
 
-# A source's clock may be so much ahead of ours. A time further ahead does not keep later samples out.
+# A source's clock may be this much ahead of ours. A known time further ahead is not trusted: it must not keep out
+# samples with earlier times.
 CREDIBLE_S = 60.0
-MISSED = 2.5  # intervals without a reading: the source was not asked, or did not answer
-NODES_TIMED = 250  # of each reading; more would tell no more
+MISSED = 2.5  # after this many intervals without a reading, a poll was skipped or failed
+NODES_TIMED = 250  # nodes of each reading whose intervals are measured; more would not change the median
 
 
 class SampleBook:
@@ -34,33 +36,36 @@ class SampleBook:
         self._said_window_s = 0.0
         self._rows = rows
         self.values = array("d", [math.nan]) * len(rows)  # row -> value; NaN: none
-        self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> seconds of our clock; infinite: none
-        self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source said
-        self._read = array("d", [math.nan]) * len(rows)  # row -> value as it was read, neither clamped nor smoothed
-        self._clamped = array("d", [math.nan]) * len(rows)  # row -> the same, clamped
+        self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> when taken, seconds of our clock; infinite: none
+        self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source reported
+        self._read = array("d", [math.nan]) * len(rows)  # row -> value as read, neither clamped nor smoothed
+        self._clamped = array("d", [math.nan]) * len(rows)  # row -> value clamped, not smoothed
         self._came_at = array("d", [math.inf]) * len(rows)  # row -> when its sample arrived, by our clock
-        self._changed_at = array("d", [math.inf]) * len(rows)  # row -> when its value changed, in the same way
-        # Of the reading at hand, and some nodes: seconds since the sample, and the other value, before.
+        self._changed_at = array("d", [math.inf]) * len(rows)  # row -> when its value changed, by our clock
+        # For some nodes of the current reading: seconds since the previous sample, and since the last change of value.
         self._sampled_after: list[float] = []
         self._changed_after: list[float] = []
         self._last_at = -math.inf  # when the last reading arrived
-        self._steady_since = -math.inf  # since then none was missed: what was new after a longer time says nothing
+        self._steady_since = -math.inf  # since then no reading was missed; intervals across a gap are not measured
         self._interval_s = interval_s
-        self.newest_at = -math.inf  # seconds of our clock; infinite: there was none yet
+        self.newest_at = -math.inf  # when the newest sample was taken, by our clock; -infinite: no sample yet
 
     @property
     def window_s(self) -> float:
         return self._window_s or self._said_window_s
 
     def bounds(self, reading: Reading) -> Bounds:
-        """For all values of a reading."""
+        """Return the bounds for all values of a reading, and remember the reading's window."""
         self._said_window_s = reading.window_s
         return self._clamping.bounds(sample.value for sample in reading.samples.values() if math.isfinite(sample.value))
 
     def take(
         self, samples: Iterable[tuple[str, Sample]], bounds: Bounds, now: float, wall: float, refused: Counter[str]
     ) -> int:
-        """Some of a reading's samples, which arrived now; `wall` is now in Unix seconds. Returns how many were new."""
+        """Store some samples of a reading that arrived now, and return how many were new.
+
+        `wall` is now in Unix seconds. Samples that are not stored are counted in `refused`, by reason.
+        """
         rows, smoothing = self._rows, self._smoothing
         rows.follow()
         if now - self._last_at > MISSED * self._interval_s:
@@ -92,13 +97,13 @@ class SampleBook:
         return taken
 
     def complete(self, now: float) -> None:
-        """A reading that arrived now has been taken in."""
+        """Finish a reading that arrived now, after all its samples were stored: update the cadence."""
         self._last_at = now
         self.cadence.saw(self._sampled_after, self._changed_after)
         self._sampled_after, self._changed_after = [], []
 
     def _note_pace(self, row: int, value: float, now: float) -> None:
-        """A new sample of a node arrived: how long after the one before, and after the other value before?"""
+        """Measure the time between a node's last two samples, and between its last two changes of value."""
         if self._steady_since <= self._came_at[row] < now and len(self._sampled_after) < NODES_TIMED:
             self._sampled_after.append(now - self._came_at[row])
         self._came_at[row] = now
@@ -108,14 +113,14 @@ class SampleBook:
             self._read[row], self._changed_at[row] = value, now
 
     def steps(self, row: int, now: float) -> SampleSteps | None:
-        """How the value in that row came about; None if there is none."""
+        """Return the steps from the value as read to the stored one, and its age; None if the row has no value."""
         self._rows.follow()
         if row >= len(self.values) or math.isnan(self.values[row]):
             return None
         return SampleSteps(self._read[row], self._clamped[row], self.values[row], now - self.sampled_at[row])
 
     def clear(self, changed: Iterable[int]) -> None:
-        """These rows have another node now, or none, or are new."""
+        """Clear the samples of rows that are new, or whose node was replaced or removed."""
         growth = len(self._rows) - len(self.values)
         if growth:
             self.values.extend([math.nan] * growth)

@@ -1,4 +1,4 @@
-"""What all profiles together want to know of live metrics."""
+"""The metric sources and metrics of all profiles together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class TelemetrySettings:
 
 
 def telemetry_settings(config: SchedulerConfig) -> TelemetrySettings:
-    """A source or metric of one name is the same in all profiles: validation saw to it. Raises ConfigError."""
+    """Collect the sources and metrics of all profiles. Raises ConfigError for an unknown metric provider.
+
+    Validation guarantees that sources, or metrics, of equal name are equal in all profiles.
+    """
     implied = implied_sources(config)
     sources, metrics = dict(implied.sources), dict(implied.metrics)
     is_wanted = bool(sources)

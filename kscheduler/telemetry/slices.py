@@ -1,4 +1,4 @@
-"""Long work in small pieces, with room for the event loop between them."""
+"""Splits long work into small pieces, and lets the event loop run between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLICE = 250  # elements of an answer: about a millisecond
 
 
 async def sliced(items: Iterable[T], size: int = SLICE) -> AsyncIterator[list[T]]:
-    """The items in their order, `size` at a time; others may run in between."""
+    """Yield the items in order, `size` at a time; other tasks may run in between."""
     iterator = iter(items)
     some = list(islice(iterator, size))
     while some:

@@ -1,4 +1,4 @@
-"""Where values come from: one question for many metrics, asked in the background."""
+"""The interface of a metric source: one fetch for many metrics, made in the background."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class SourceError(KSchedulerError):
 
 class MetricSource(Protocol):
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
-        """Raises SourceError if there is nothing at all to be had. It is cancelled when the time is over."""
+        """Fetch the metrics; cancelled at the timeout. Raises SourceError if no metric can be read at all."""
         ...
 
     async def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         ...
 
 

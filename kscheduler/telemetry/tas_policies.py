@@ -1,9 +1,9 @@
-"""TASPolicy objects, as telemetry-aware scheduling had them, in terms of our rules.
+"""Translates the TASPolicy objects of telemetry-aware scheduling to rules of a metric policy.
 
-- `scheduleonmetric` orders nodes by its first rule: a score rule. Telemetry-aware scheduling gave ranks from 10 down;
-  here the values themselves count, between the least and the most of all nodes. A node without a value gets no points.
-- `dontschedule` says what must not hold: filter rules, negated. A node without a value is let through.
-- `deschedule` and `labeling` are not about placing pods, and left to others.
+- `scheduleonmetric` orders nodes by its first rule and becomes a score rule. Telemetry-aware scheduling gave ranks from
+  10 down; here values are scaled between the least and the most of all nodes. A node without a value scores 0.
+- `dontschedule` lists conditions that must not hold and becomes negated filter rules. A node without a value passes.
+- `deschedule` and `labeling` are not about placing pods, and ignored.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class TASSpec(ConfigStruct, frozen=True):
 
 
 class Translation(NamedTuple):
-    """`policy` is None if there are faults."""
+    """The result of a translation. `policy` is None if there are faults."""
 
     policy: PolicySpec | None
     faults: tuple[str, ...]  # messages with the path of the field
-    notes: tuple[str, ...]  # what is said in the object and not done here
+    notes: tuple[str, ...]  # settings of the object that are ignored
 
 
 def translate(document: Any) -> Translation:
-    """The policy that the spec of a TASPolicy stands for."""
+    """Translate the spec of a TASPolicy."""
     found = Faults()
     spec = decode(TASSpec, document, "spec", faults=found)
     faults = [*found.wrong, *found.unknown]
@@ -69,7 +69,7 @@ def translate(document: Any) -> Translation:
 
 
 def metrics_of(policy: PolicySpec) -> list[str]:
-    """The metrics of a translated policy, each once, in the order of its rules."""
+    """Return the metrics of a translated policy, each once: those of score rules, then those of filter rules."""
     rules = [one for rule in policy.filter for one in (rule, *rule.any_of)]
     names = [rule.metric for rule in policy.score] + [rule.metric for rule in rules]
     return [name for name in dict.fromkeys(names) if name]
@@ -84,7 +84,7 @@ def _scores(strategy: TASStrategy) -> tuple[ScoreRule, ...]:
 
 
 def _filters(strategy: TASStrategy) -> tuple[FilterRule, ...]:
-    """A node is turned away if any of the rules holds, or with allOf if all do."""
+    """Return filter rules that reject a node if any rule of the strategy holds, or with allOf if all do."""
     rules = tuple(
         FilterRule(metric=rule.metricname, operator=_NEGATED[rule.operator], value=rule.target)
         for rule in strategy.rules

@@ -1,7 +1,7 @@
-"""Live metrics while the scheduler runs: sources are asked, samples kept, columns brought up to date.
+"""Live metrics while the scheduler runs: polls sources, keeps samples, and updates the columns.
 
-Plugins read it through `framework.telemetry.Telemetry`, and never wait. Values change at three moments only: when an
-answer came, when values become too old, and when a node came or went.
+Plugins read them through `framework.telemetry.Telemetry`, and never wait. Values change only when an answer arrives,
+when values become too old, and when a node is added or removed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from kscheduler.telemetry.times import unix_seconds
 
 log = logging.getLogger(__name__)
 
-EXPIRY_STEP_S = 0.25  # values that become too old one after another are looked at together
+EXPIRY_STEP_S = 0.25  # values that become too old within this time are expired together
 IDLE_S = 3600.0
-FIRST_ANSWERS_S = 2.0  # so long a cold start waits for sources; then they count as having nothing
-MAX_COLUMNS = 256  # kept when policies change
-MAX_METRICS_OF_POLICIES = 64  # each costs its source a request a time
+FIRST_ANSWERS_S = 2.0  # a cold start waits this long for sources, then goes on without their values
+MAX_COLUMNS = 256  # more columns than this are dropped when policies change
+MAX_METRICS_OF_POLICIES = 64  # each costs its source one request per poll
 
 Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
@@ -71,12 +71,12 @@ class LiveTelemetry:
         self._metrics: dict[str, Metric] = {}  # name -> metric
         self._books: dict[str, SampleBook] = {}  # name of a metric -> its samples
         self._columns: dict[tuple[str, Freshness | None], BookColumn] = {}
-        self._counted: set[PolicyRef] = set()  # policies of which something was counted
-        self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies with one that pods were under
-        self._in_plan_b: set[PolicyRef] = set()  # those whose plan B is in force, as was logged
+        self._counted: set[PolicyRef] = set()  # policies with counters at the observer
+        self._plan_b: dict[PolicyRef, PolicySpec] = {}  # policies of pods seen so far that have a plan B
+        self._in_plan_b: set[PolicyRef] = set()  # policies whose plan B was logged as in force
         self._watchers: list[Callable[[], object]] = []
         self._patience_ends = math.inf  # until then a cold start waits for sources
-        self._sooner = asyncio.Event()  # a value may become too old sooner than was thought
+        self._sooner = asyncio.Event()  # set when a value may expire earlier than `_expire` waits for
         self.pollers = {
             source.name: Poller(source, make_source(source), self, clock, rng, self._observer) for source in sources
         }
@@ -130,12 +130,12 @@ class LiveTelemetry:
     # --- running ---
 
     async def run(self) -> None:
-        """Ask sources and let values grow old, until cancelled."""
+        """Poll sources and expire old values, until cancelled."""
         self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         await run_together(self._expire(), *(poller.run() for poller in self.pollers.values()))
 
     async def wait_for_first_answers(self) -> None:
-        """Until each source has answered or failed once, but never long, however often somebody waits."""
+        """Wait until each source has answered or failed once, but no longer than FIRST_ANSWERS_S over all calls."""
         until = self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         for poller in self.pollers.values():
             await wait_event(poller.first_answer, max(until - self._clock.now(), 0.0))
@@ -146,7 +146,7 @@ class LiveTelemetry:
             at = min((column.expires_at for column in self._columns.values()), default=math.inf)
             self._sooner.clear()
             await wait_event(self._sooner, min(max(at - now, EXPIRY_STEP_S), IDLE_S))
-            # Also when something came sooner: answers of one source must not keep another's values from growing old.
+            # Also when woken early: frequent answers of one source must not delay the expiry of another's values.
             self._refresh(column for column in self._columns.values() if column.expires_at <= self._clock.now())
 
     # --- what pollers report ---
@@ -173,7 +173,7 @@ class LiveTelemetry:
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
-        """A slice at a time; columns see the new samples when all are there."""
+        """Store a reading slice by slice; columns see the new samples when all of them are stored."""
         bounds, now, wall = book.bounds(reading), self._clock.now(), self._clock.wall()
         refused = reading.refused
         taken = 0
@@ -189,7 +189,7 @@ class LiveTelemetry:
         self._sooner.set()
 
     def _why_useless(self, book: SampleBook, taken: int, reading: Reading, now: float) -> str:
-        """A source may answer, and yet tell nothing that is of use. "" if it does tell."""
+        """Return why a source's answer had no usable value of the metric; "" if it had."""
         if not self._rows.node_count:
             return ""
         if not taken and not reading.refused[OLDER]:
@@ -199,7 +199,7 @@ class LiveTelemetry:
         return ""
 
     def _patience_s(self, book: SampleBook) -> float:
-        """How old values may be for the most patient of their readers; without readers, by default."""
+        """Return the greatest maximum age among the metric's readers, in seconds; without readers the default."""
         asked = [freshness for metric, freshness in self._columns if metric == book.name and freshness is not None]
         return max(map(book.cadence.max_age_s, asked or [Freshness()]))
 
@@ -212,7 +212,7 @@ class LiveTelemetry:
             self._notify()
 
     def _tell_plans_b(self) -> None:
-        """Log each that has come into force, or ended. A look at few: only policies that pods were under have one."""
+        """Log each plan B that has come into force or ended. Cheap: only policies of pods seen so far are checked."""
         now = {ref for ref, spec in self._plan_b.items() if self._is_in_plan_b(spec)}
         for ref in now - self._in_plan_b:
             plan = self._plan_b[ref].plan_b
@@ -244,11 +244,11 @@ class LiveTelemetry:
             self._observer.policy_gone(policy_name(policy))
         self._choose_metrics()
         if len(self._columns) > MAX_COLUMNS:
-            self._columns.clear()  # nobody has counted what policies once asked for; who reads on asks again
+            self._columns.clear()  # some may belong to former policies; readers request theirs again
         self._notify()
 
     def _choose_metrics(self) -> None:
-        """Those of the configuration, and then those that policies brought."""
+        """Choose the metrics to read, those of the configuration and of policies, and adjust books and columns."""
         chosen = {metric.name: metric for metric in self._configured}
         brought = [metric for metric in self._policies.metrics() if metric.name not in chosen]
         if len(brought) > MAX_METRICS_OF_POLICIES:
@@ -269,7 +269,7 @@ class LiveTelemetry:
     # --- for people ---
 
     def states(self) -> Iterator[MetricState]:
-        """Each metric by the freshness its most patient reader asks for; without readers, by the default."""
+        """Yield each metric's state, by the greatest maximum age among its readers; without readers, by the default."""
         self._rows.follow()
         now, nodes = self._clock.now(), self._rows.node_count
         for name, book in self._books.items():
@@ -281,9 +281,9 @@ class LiveTelemetry:
             yield MetricState(name, age_s, fresh, known - fresh, nodes - known)
 
     def describe(self) -> list[dict[str, object]]:
-        """For a log: each metric, and what is wrong with it.
+        """Return each metric's state and faults, for a log.
 
-        `fresh_for_s`: how old a value may be, as the metric's own pace allows. `err`: the latest reason, "" if none.
+        `fresh_for_s` is the maximum age of a value, adapted to the metric's cadence; `err` the latest failure, or "".
         """
         found: list[dict[str, object]] = []
         for state in self.states():
@@ -300,7 +300,7 @@ class LiveTelemetry:
         return found
 
     def plans_b(self) -> dict[str, bool]:
-        """Policy -> is its plan B in force? Of policies that pods were under."""
+        """Return policy -> whether its plan B is in force, for the policies of pods seen so far."""
         return {policy_name(ref): self._is_in_plan_b(spec) for ref, spec in self._plan_b.items()}
 
 

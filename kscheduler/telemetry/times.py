@@ -1,4 +1,4 @@
-"""Points in time as APIs write them, in Unix seconds."""
+"""Parses the timestamps of APIs to Unix seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORM = re.compile(
 
 @functools.lru_cache(maxsize=4_096)  # the nodes of one answer share a few seconds
 def unix_seconds(text: str) -> float:
-    """An RFC 3339 time, or NaN if it is none."""
+    """Return an RFC 3339 time in Unix seconds; NaN if the text is none."""
     match = _FORM.fullmatch(text)
     if match is None:
         return math.nan

@@ -1,1 +1,1 @@
-"""The kinds of sources, one module each. None keeps anything but connections between two questions."""
+"""The kinds of metric sources, one module each. Between two fetches they keep hardly more than their connections."""

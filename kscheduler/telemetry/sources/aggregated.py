@@ -1,4 +1,4 @@
-"""APIs that are served behind the scheduler's own apiserver, and asked with its credentials."""
+"""Aggregated APIs, served through the scheduler's own apiserver and called with the scheduler's credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REASON = 200
 
 
 class AggregatedAPI(Protocol):
-    """A client of the apiserver."""
+    """The part of an apiserver client that reads aggregated APIs."""
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes: ...
 
@@ -32,7 +32,7 @@ class Asker:
         self._api = api
 
     async def ask(self, path: str, decode: Callable[[bytes], T]) -> T:
-        """Raises NotFound if nobody serves the path, SourceError for everything else that goes wrong."""
+        """GET a path and decode the response. Raises NotFound for status 404, SourceError for any other failure."""
         try:
             raw = await self._api.get_aggregated(path, limit_bytes=self.limits.bytes)
         except APIError as error:
@@ -46,14 +46,14 @@ class Asker:
 
 
 def path_of(*parts: str, **query: str) -> str:
-    """A percent-encoded path; empty parts of the query are left out. "*" stands for all objects."""
+    """Return a percent-encoded path; empty query parameters are left out. "*" stands for all objects."""
     given = {name: value for name, value in query.items() if value}
     path = "/" + "/".join(quote(part, safe="*") for part in parts)
     return f"{path}?{urlencode(given)}" if given else path
 
 
 async def read_one_by_one(metrics: Sequence[Metric], read: Callable[[Metric], Awaitable[Reading]]) -> Readings:
-    """One that cannot be read spoils no other."""
+    """Read the metrics one after another; the failure of one does not affect the others."""
     readings = Readings()
     for metric in metrics:
         try:
@@ -64,7 +64,7 @@ async def read_one_by_one(metrics: Sequence[Metric], read: Callable[[Metric], Aw
 
 
 def add_value(node: str, value: str | int | float | None, timestamp: str | None, builder: ReadingBuilder) -> None:
-    """A quantity, and when it was measured if that is said."""
+    """Add a node's value, a quantity, with its timestamp if there is one. Refuse it if either cannot be parsed."""
     number = quantity(value)
     stamp = unix_seconds(timestamp) if timestamp else None
     if math.isnan(number) or (stamp is not None and math.isnan(stamp)):

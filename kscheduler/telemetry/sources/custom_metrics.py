@@ -1,4 +1,4 @@
-"""custom.metrics.k8s.io: values that describe nodes. One question a metric; v1beta2, or v1beta1 where that is all."""
+"""custom.metrics.k8s.io: values that describe nodes. One request per metric, to v1beta2, or to v1beta1 without it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _decode = json_decoder(_List)
 class CustomMetricsSource:
     def __init__(self, api: AggregatedAPI, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
-        self._version = ""  # the one that answered last
+        self._version = ""  # the API version that answered last, which is tried first
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
         return await read_one_by_one(metrics, self._read)
@@ -67,7 +67,10 @@ class CustomMetricsSource:
         return builder.reading(float(max(window_s, 0)))
 
     async def _ask(self, metric: Metric) -> _List:
-        """A metric that does not exist is not found either, so that every version is asked for it."""
+        """Read a metric from the first version that has it. A missing metric is a 404 like an API version not served.
+
+        Raises SourceError if no version has it.
+        """
         refusals: dict[str, str] = {}  # version -> why not
         for version in sorted(VERSIONS, key=lambda version: version != self._version):
             path = path_of(
@@ -84,7 +87,7 @@ class CustomMetricsSource:
 
 
 def _joined(refusals: Mapping[str, str]) -> str:
-    """Which version lacks the metric and which is not served, only they can tell."""
+    """Return the versions' refusals as one text: only they tell which lacks the metric and which is not served."""
     if len(set(refusals.values())) == 1:
         return next(iter(refusals.values()))
     return "; ".join(f"{version}: {reason}" for version, reason in sorted(refusals.items()))

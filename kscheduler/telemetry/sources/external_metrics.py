@@ -1,4 +1,4 @@
-"""external.metrics.k8s.io: values of things outside the cluster, joined to nodes by a label. One question a metric."""
+"""external.metrics.k8s.io: values of things outside the cluster, joined to nodes by a label. One request per metric."""
 
 from __future__ import annotations
 

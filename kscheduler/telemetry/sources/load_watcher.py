@@ -1,4 +1,4 @@
-"""load-watcher: all nodes' utilisations, in percent, in one answer."""
+"""load-watcher: the utilisation of all nodes, in percent, in one response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
 
 PATH = "/watcher"
-# What stands for a node's utilisation where the operator is not given, the best first. Older versions name none.
+# Operators to read a node's utilisation from if the metric names none, in order. Older load-watchers send no operator.
 PREFERRED = ("AVG", "Latest", "")
 
 

@@ -1,4 +1,4 @@
-"""Labels and annotations of nodes, as the watch shows them: numbers, and times of which the age counts."""
+"""Labels and annotations of watched nodes as metric values: quantities, or times, whose age in seconds is the value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Prometheus, and what speaks like it: one query a metric, whose answer has an element for each node.
+"""Prometheus and compatible servers: one query per metric, whose answer has an element for each node.
 
-The time of a sample is the time at which the query was evaluated: a server that stands still, or hands on what it kept,
-is noticed by that.
+The time of a sample is the time at which the query was evaluated, which exposes a server that is stuck, or that serves
+cached answers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kscheduler.telemetry.slices import sliced
 from kscheduler.telemetry.source import SourceError
 
 PATH = "/api/v1/query"
-AT_ONCE = 4  # queries; more would only stand in the server's own queue
-QUERY_SHARE = 0.9  # of the time for all: so that one query that hangs does not take the others' answers along
+AT_ONCE = 4  # concurrent queries; more would only wait in the server's own queue
+QUERY_SHARE = 0.9  # share of the source's timeout for each query: one that hangs does not lose the others' answers
 
 
 class _Element(msgspec.Struct, frozen=True, gc=False):
@@ -45,10 +45,10 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     error: str = ""
 
 
-Quote = Callable[[str], str]  # words of the server -> what of them may stand in a message
+Quote = Callable[[str], str]  # text of the server -> the part of it that may appear in a message
 
 _decode = json_decoder(_Answer)
-_decode_vector = json_decoder(list[msgspec.Raw])  # a tenth of the work; the rest can be done in pieces
+_decode_vector = json_decoder(list[msgspec.Raw])  # a tenth of the decoding; elements are decoded later, in slices
 _decode_element = json_decoder(_Element)
 
 
@@ -90,7 +90,7 @@ class PrometheusSource:
 
 
 def _vector(answer: Answer, quote: Quote) -> list[msgspec.Raw]:
-    """The elements of an answer. SourceError says what it is if it is none."""
+    """Return the elements of an answer. Raises SourceError if it is not a vector."""
     try:
         decoded = _decode(answer.body)
         if decoded.status == "success" and decoded.data is not None and answer.status == 200:

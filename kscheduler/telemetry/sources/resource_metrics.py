@@ -1,4 +1,4 @@
-"""metrics.k8s.io: what nodes use of cpu and memory, as a share of what they have to give. One question for all."""
+"""metrics.k8s.io: the nodes' usage of cpu and memory, as a share of allocatable or capacity. One request for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_o
 from kscheduler.telemetry.times import unix_seconds
 
 PATH = path_of("apis", "metrics.k8s.io", "v1beta1", "nodes")
-_COLUMNS = {"cpu": (CPU, 1000.0), "memory": (MEMORY, 1.0)}  # resource -> column, its units in one of the API's
+_COLUMNS = {
+    "cpu": (CPU, 1000.0),
+    "memory": (MEMORY, 1.0),
+}  # resource -> column, and the column's units per unit of the API
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +47,7 @@ _decode = json_decoder(_List)
 
 
 class ResourceMetricsSource:
-    """`per`: what a whole node counts; 1, or 100 for percent. `of`: allocatable, or capacity as in load-watcher."""
+    """Settings: `per` is the value of a fully used node, 1, or 100 for percent; `of` is allocatable, or capacity."""
 
     def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
