@@ -26,7 +26,7 @@ _PACKAGE = "kubernetes_asyncio"
 
 @dataclass(frozen=True, slots=True)
 class AuthLibrary:
-    """What is used of kubernetes-asyncio. Its classes are untyped."""
+    """The parts of kubernetes-asyncio that are used. Its classes are untyped."""
 
     configuration: Any  # client.configuration.Configuration
     kubeconfig_loader: Any  # config.kube_config.KubeConfigLoader
@@ -37,7 +37,7 @@ class AuthLibrary:
 
 @functools.cache
 def auth_library() -> AuthLibrary:
-    """Load it once; about 0.1 s."""
+    """Load the library on first use, which takes about 0.1 s, and return it."""
     if _PACKAGE in sys.modules:  # imported in full by someone else already
         return _collect()
     try:
@@ -67,7 +67,7 @@ def _collect() -> AuthLibrary:
 
 
 class _Shell(ModuleType):
-    """Stands in for a package: a search path, and the names that the modules inside import from it."""
+    """A stand-in for a package: a search path, and the names that the modules inside import from it."""
 
     Configuration: Any
     ApiClient: Any

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, with jitter, reset by success. No clock: it only counts."""
+"""The delay before another try: exponential, with jitter, reset by success. It knows no clock: it only counts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Backoff:
         self.failures = 0  # since the last success
 
     def next_s(self, at_least_s: float | None = None) -> float:
-        """The delay after one more failure, no shorter than what a server asked for (Retry-After)."""
+        """Return the delay after one more failure, in seconds: at least what a server asked for (Retry-After)."""
         self.failures += 1
         delay = self._next_s * self._rng.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * self._factor, self._maximum_s)
         return max(delay, at_least_s or 0.0)
 
     def reset(self) -> None:
-        """Something worked."""
+        """Start again at `initial_s`, after a success."""
         self._next_s = self._initial_s
         self.failures = 0

@@ -1,4 +1,4 @@
-"""Where a URL leads and who asks: its user info becomes a header, so that no library sees it with the URL."""
+"""Splits a URL into its address and its user info, which becomes a header, so that no library sees both together."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kscheduler.input.redaction import SecretURL
 
 
 def address_of(url: SecretURL) -> str:
-    """The URL without user info, for a request; its query may be a secret still. ValueError for what is no URL."""
+    """Return the URL without user info, for a request; its query may hold a secret. ValueError for an invalid URL."""
     parts = urlsplit(url.reveal())
     _, at, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=host)) if at else url.reveal()
 
 
 def basic_header(url: SecretURL) -> str:
-    """The Authorization header that user info stands for, as Go's client writes it; "" without user info."""
+    """Return the Authorization header for the URL's user info, as Go's client writes it; "" without user info."""
     info, at, _ = urlsplit(url.reveal()).netloc.rpartition("@")
     user, _, password = info.partition(":")
     text = f"{unquote(user)}:{unquote(password)}"
@@ -28,7 +28,7 @@ def basic_header(url: SecretURL) -> str:
 
 
 def header_secrets(header: str) -> set[str]:
-    """What of an Authorization header must not stand in a text."""
+    """Return the parts of an Authorization header that must not appear in a text."""
     kind, _, value = header.strip().partition(" ")
     found = {value or kind}
     if kind.lower() == "basic":
@@ -41,9 +41,9 @@ def header_secrets(header: str) -> set[str]:
 
 
 def environment_proxy(url: SecretURL) -> SecretURL | None:
-    """The proxy of the environment for a URL, none for this machine. Raises ConfigError for one that cannot work.
+    """Return the environment's proxy for a URL; None for this machine. Raises ConfigError for an unusable proxy.
 
-    Asked here rather than by aiohttp, which would also send the passwords of ~/.netrc.
+    Determined here rather than by aiohttp, which would also send the passwords of ~/.netrc.
     """
     parts = urlsplit(url.reveal())
     if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -53,9 +53,9 @@ def environment_proxy(url: SecretURL) -> SecretURL | None:
 
 
 def checked_proxy(given: SecretURL, where: str) -> SecretURL:
-    """A proxy that can be asked; a host and a port alone are http, as Go's clients take them. Raises ConfigError.
+    """Return a usable proxy; host and port alone mean http, as in Go's clients. Raises ConfigError.
 
-    A host alone is refused: it could as well be a token, and would be asked for by name.
+    A host alone is refused: it could as well be a token, and would be looked up as a name.
     aiohttp fails with an AssertionError, which nobody expects, for a scheme that has no port.
     """
     has_scheme = "://" in given.reveal()

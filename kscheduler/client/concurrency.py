@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def run_together(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all to the end. The first to fail cancels the others, and its exception is raised."""
+    """Run all coroutines to the end. The first to fail cancels the others, and its exception is raised."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -26,7 +26,7 @@ async def run_together(*coroutines: Coroutine[Any, Any, object]) -> None:
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel what still runs and wait for all of it; exceptions of the cancelled are dropped."""
+    """Cancel the tasks that still run and wait for all of them; their exceptions are dropped."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -34,7 +34,7 @@ async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
 
 
 async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
-    """Whether the event was set within `timeout_s` seconds."""
+    """Return True if the event was set within `timeout_s` seconds."""
     if event.is_set():
         return True
     waiter = asyncio.ensure_future(event.wait())
@@ -48,10 +48,10 @@ async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
 async def within(
     timeout_s: float, coroutine: Coroutine[Any, Any, T], give_up: Callable[[T], object] | None = None
 ) -> T:
-    """Its result, or asyncio.TimeoutError once `timeout_s` is over and it has been cancelled.
+    """Return the coroutine's result. Cancels it, and raises TimeoutError, once `timeout_s` is over.
 
     asyncio.wait_for before Python 3.12 loses a cancellation that comes together with the result. Here the result is
-    lost then: `give_up` is told of it, for one that has to be closed.
+    lost then: it goes to `give_up`, which can close it.
     """
     task = asyncio.ensure_future(coroutine)
     try:

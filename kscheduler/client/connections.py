@@ -34,7 +34,7 @@ OnOutcome = Callable[[Answer | Exception], None]
 
 
 class Carrier:
-    """Which connection carries a request, once one does. After `distrust` that carries no other any more."""
+    """Tells on which connection a request travels. After `distrust` that connection carries no other request."""
 
     __slots__ = ("_connection", "_is_distrusted", "is_given_up")
 
@@ -48,20 +48,20 @@ class Carrier:
         connection.is_trusted = not self._is_distrusted
 
     def distrust(self) -> None:
-        """What is behind the connection may hang: a new one may be led elsewhere by a balancer."""
+        """Let the connection carry no other request: its server may hang, and a new connection may reach another."""
         self._is_distrusted = True
         if self._connection is not None:
             self._connection.is_trusted = False
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more, and nobody is given one: the connection ends."""
+        """Close the connection: nobody waits for the answer any more."""
         self.is_given_up = True
         if self._connection is not None:
             self._connection.abandon()
 
 
 class ConnectionPool:
-    """As many connections as there are requests at once; the one used last is used next, so that spares run dry."""
+    """As many connections as there are requests at once; the one used last is used next, so that spares expire."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ConnectionPool:
         warm_period_s: float = WARM_PERIOD_S,
         warm_age_s: float = WARM_AGE_S,
     ) -> None:
-        """`ping` makes a request that changes nothing, for a connection that has been idle so long; empty for none."""
+        """`ping` returns a harmless request for a connection that has been idle for long; empty for none."""
         self._endpoint = endpoint
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
@@ -86,7 +86,7 @@ class ConnectionPool:
         self._warming: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """Connections that are open, used or not."""
+        """The number of open connections, used or not."""
         return len(self._all)
 
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
@@ -99,7 +99,7 @@ class ConnectionPool:
         return answer
 
     def take_idle(self) -> Connection | None:
-        """A connection that is open and unused, if there is one. It is the caller's until given back."""
+        """Return an open, unused connection, or None. It is the caller's until given back."""
         oldest = asyncio.get_running_loop().time() - self._keep_alive_s
         while self._idle:
             connection = self._idle.pop()
@@ -109,11 +109,11 @@ class ConnectionPool:
         return None
 
     async def connect(self) -> Connection:
-        """A new connection, the caller's until given back."""
+        """Return a new connection, the caller's until given back."""
         return await open_connection(self._endpoint, lambda: Connection(self._all), self._connect_timeout_s)
 
     def give_back(self, connection: Connection, answer: Answer) -> None:
-        """After an exchange that ended with this answer. One that failed has closed its connection."""
+        """Take a connection back after an exchange with this answer. A failed exchange has closed its connection."""
         if answer.reusable and connection.is_trusted and connection.is_open:
             self._idle.append(connection)
         else:
@@ -135,7 +135,7 @@ class ConnectionPool:
                 log.debug("no connection kept warm", extra={"err": str(error) or type(error).__name__})
 
     async def warm_up(self) -> None:
-        """Done again and again by itself. One at a time, so that a burst that comes meanwhile finds the others."""
+        """Ping idle connections, one at a time, so that a burst meanwhile finds the others; repeats itself."""
         now = asyncio.get_running_loop().time()
         # 1. Drop what nobody will use any more.
         for connection in self._idle[: -self._warm]:
@@ -166,9 +166,9 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 async def open_connection(endpoint: Endpoint, protocol: Callable[[], P], timeout_s: float) -> P:
-    """A connection to the apiserver itself: no proxy. asyncio.TimeoutError if there is none in time.
+    """Open a connection to the apiserver itself, without a proxy. TimeoutError if that takes too long.
 
-    A cancellation ends it however close to the connection it comes: who cancels a watch waits for its end.
+    A cancellation closes a connection that is made at the same moment: who cancels a watch waits for its end.
     """
     _, opened = await within(timeout_s, _open(endpoint, protocol), lambda opened: opened[0].abort())
     return opened
@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
-        """Whatever goes wrong, cancellation included, ends the connection: an answer may still be under way."""
+        """Send a request and return the answer. Any failure, cancellation included, closes the connection."""
         waiter: asyncio.Future[Answer] = self._loop.create_future()
         self.send(request, timeout_s, partial(_resolve, waiter))
         try:
@@ -229,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.write(request)
 
     def abandon(self) -> None:
-        """End the connection, and the exchange without an outcome."""
+        """Close the connection; the outcome of its exchange is not reported."""
         self._finish()
         self.abort()
 
@@ -238,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _finish(self) -> OnOutcome | None:
-        """The exchange is over; who is to hear of it."""
+        """End the exchange, and return the function to call with its outcome."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

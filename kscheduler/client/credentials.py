@@ -1,8 +1,8 @@
-"""Who we are to the apiserver, and how it is reached: host, TLS, and an Authorization header that stays fresh.
+"""The apiserver's address and our credentials: host, TLS, and an Authorization header that is kept fresh.
 
 kubernetes-asyncio does the authentication (tokens, client certificates, exec plugins, OIDC, in-cluster tokens that
-rotate). Here is decided where credentials come from, when they are read again, and how a mistake in a
-kubeconfig is told to its author: file, field, value, before anything is started.
+rotate). This module decides where credentials come from, when they are read again, and how a mistake in a
+kubeconfig is reported to its author: file, field, value, before anything is started.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REFRESH_TIMEOUT_S = 30.0  # an exec plugin or an OIDC issuer that takes longer c
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the apiserver is and how to talk to it."""
+    """The address of the apiserver and how to talk to it."""
 
     host: str  # "https://10.0.0.1:443", no slash at the end
     ssl: ssl.SSLContext | None  # None for plain http, and for the platform's own trust
@@ -55,12 +55,12 @@ class Endpoint:
 
     @property
     def path(self) -> str:
-        """What comes before the path of every request, as behind a proxy for several clusters: "/k8s/clusters/c"."""
+        """The prefix of every request's path, as behind a proxy for several clusters: "/k8s/clusters/c"."""
         return urlsplit(self.host).path.rstrip("/")
 
 
 class Credentials:
-    """A header that is read again every minute, and at once when the apiserver answers 401."""
+    """An Authorization header that is read again every minute, and at once when the apiserver answers 401."""
 
     def __init__(
         self,
@@ -80,22 +80,22 @@ class Credentials:
         self._reloading: asyncio.Future[None] | None = None
 
     def reach(self, server: SecretURL) -> None:
-        """Ask this apiserver. A user in its URL comes before all other credentials, as with Go's client."""
+        """Use this apiserver. User info in its URL takes precedence over all other credentials, as in Go's client."""
         self.endpoint = replace(self.endpoint, host=_without_query(server))
         if header := basic_header(server):
             self.header, self._reload, self.fresh_until = header, None, float("inf")
 
     @property
     def stale(self) -> bool:
-        """Whether `authorization` must be awaited, instead of `header` read: false nearly always."""
+        """True if `authorization` must be awaited, instead of `header` read: rarely."""
         return self._clock.now() >= self.fresh_until
 
     def hide_in(self, text: str) -> str:
-        """A text of somebody else's without what the header shows the apiserver."""
+        """Return a text of somebody else without the secrets of the header."""
         return hide_parts(text, header_secrets(self.header) | header_secrets(self._header_before))
 
     async def authorization(self) -> str:
-        """The header, read again when its minute is over. If that fails the old one is kept: it may still do."""
+        """Return the header, read again when its minute is over. If that fails the old one is kept."""
         if self.stale:
             try:
                 await self._refresh_once(force=False)
@@ -105,7 +105,7 @@ class Credentials:
         return self.header
 
     async def refused(self, header: str) -> bool:
-        """The apiserver answered 401 to `header`. Returns whether there is another one to try now."""
+        """After a 401 to `header`, return True if there is another header to try now."""
         if self._reload is None:
             return False
         if self.header == header:
@@ -116,7 +116,7 @@ class Credentials:
         return self.header != header
 
     async def _refresh_once(self, *, force: bool) -> None:
-        """All requests that meet a stale token share one refresh."""
+        """Refresh the header; all requests that meet a stale token share one refresh."""
         if self._reloading is None:
             self._reloading = asyncio.ensure_future(self._refresh(force))
             self._reloading.add_done_callback(self._forget_reloading)
@@ -141,7 +141,7 @@ class Credentials:
 async def load_credentials(
     clock: Clock, *, kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
 ) -> Credentials:
-    """From `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config. Raises ConfigError."""
+    """Load `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config. Raises ConfigError."""
     paths = kubeconfig or environ.get("KUBECONFIG", "")
     if not paths and environ.get("KUBERNETES_SERVICE_HOST"):
         return await in_cluster(clock, environ=environ)
@@ -149,7 +149,7 @@ async def load_credentials(
 
 
 def checked_server(server: str, *, is_tls: bool) -> SecretURL:
-    """The value of --master, completed as Go's client does it. Raises ConfigError for what is no URL."""
+    """Return the value of --master, completed as Go's client does it. Raises ConfigError for an invalid URL."""
     url = SecretURL(server if "://" in server else f"{'https' if is_tls else 'http'}://{server}")
     try:
         parts = urlsplit(url.reveal())
@@ -164,14 +164,14 @@ def checked_server(server: str, *, is_tls: bool) -> SecretURL:
 
 
 def _is_host(name: str) -> bool:
-    """By the lengths that DNS sets (RFC 1035, 2.3.4): tokens are longer."""
+    """Return True for a text that DNS allows as a name (RFC 1035, 2.3.4): tokens are longer."""
     return len(name) <= 253 and all(len(label) <= 63 for label in name.split("."))
 
 
 async def in_cluster(
     clock: Clock, *, environ: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT
 ) -> Credentials:
-    """The pod's service account: its token rotates on disk."""
+    """Load the pod's service account, whose token rotates on disk."""
     library = auth_library()
     configuration = library.configuration()
     loader = library.in_cluster_loader(str(directory / "token"), str(directory / "ca.crt"), environ=dict(environ))
@@ -189,7 +189,7 @@ async def in_cluster(
 
 
 async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Credentials:
-    """One kubeconfig, or several joined by colons as in $KUBECONFIG."""
+    """Load one kubeconfig, or several joined by colons as in $KUBECONFIG."""
     checked = Kubeconfig.read(paths, context)
     library = auth_library()
     configuration = library.configuration()
@@ -237,7 +237,7 @@ def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
 
 
 async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
-    """Run the library's authentication; whatever it raises about the file becomes a ConfigError."""
+    """Run the library's authentication; every fault of the file becomes a ConfigError."""
     if "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__:
         loader.__dict__.pop("token", None)  # so that an answer without one is seen
     try:
@@ -252,7 +252,7 @@ async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
 
 
 def _header_of(configuration: Any, where: str) -> str:
-    """The Authorization header. Raises ConfigError for a token that would not stay within its line."""
+    """Return the Authorization header. Raises ConfigError for a token with line breaks."""
     # A token file usually ends with a newline, which no header may hold.
     header = str(configuration.api_key.get("BearerToken") or "").strip()
     if not _HEADER.fullmatch(header):
@@ -275,7 +275,7 @@ def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "")
 
 
 def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field: str) -> None:
-    """Also on refresh: new connections then use a certificate that was rotated on disk."""
+    """Load the certificate, also on refresh: new connections then use one that was rotated on disk."""
     if not configuration.cert_file:
         return
     try:
@@ -295,6 +295,6 @@ def _reason(error: Exception, checked: Kubeconfig) -> str:
 
 
 def _without_query(server: SecretURL) -> str:
-    """Scheme, host, port and path, which are no secrets; Go's client drops the rest too."""
+    """Return scheme, host, port and path, which are no secrets; Go's client drops the rest too."""
     parts = urlsplit(address_of(server))
     return urlunsplit(parts._replace(query="", fragment="")).rstrip("/")

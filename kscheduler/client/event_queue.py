@@ -1,10 +1,10 @@
-"""The queue of Events that wait to be written, in the order of what they are worth to the people who read them.
+"""The queue of Events that wait to be written, ordered by their worth to the people who read them.
 
 Outcomes (Scheduled, Preempted ...) go first, then the newest failure to schedule of each pod, then failures that the
 pod's later Events have superseded. No kind starves: every tenth Event is taken from the failures if there are any, and
-every hundredth from the superseded ones. A full queue drops the oldest of what is worth least.
+every hundredth from the superseded ones. A full queue drops the oldest Event of the least worth.
 
-No clock and no loop.
+It knows no clock and no event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUPERSEDED_TURN = 100
 
 
 class Worth(enum.IntEnum):
-    """Lower goes first."""
+    """The classes of Events; a lower one goes first."""
 
     OUTCOME = 0
     FAILURE = 1
@@ -26,14 +26,14 @@ class Worth(enum.IntEnum):
 
 
 class Waiting(Protocol):
-    """An Event that can wait here. Compared by identity."""
+    """An Event that can wait in the queue. Compared by identity."""
 
     worth: Worth
     is_queued: bool
 
     @property
     def uid(self) -> str:
-        """The uid of the object that it is about."""
+        """The uid of the object that the Event is about."""
         ...
 
 
@@ -53,11 +53,11 @@ class EventQueue(Generic[T]):
         return sum(map(len, self._waiting))
 
     def waiting(self, worth: Worth) -> int:
-        """How many Events of this worth wait."""
+        """Return the number of waiting Events of this worth."""
         return len(self._waiting[worth])
 
     def push(self, item: T, *, held_elsewhere: int = 0) -> T | None:
-        """Add an Event that is not queued yet. Returns the one that a full queue had to drop, which may be itself.
+        """Add an Event that is not queued yet. Returns the Event that a full queue dropped, which may be the new one.
 
         `held_elsewhere` Events use up the capacity as well.
         """
@@ -98,7 +98,7 @@ class EventQueue(Generic[T]):
         return item
 
     def _supersede(self, uid: str) -> None:
-        """The pod has a newer Event: the failure that still waits goes last."""
+        """Move the pod's waiting failure to the end: a newer Event of the pod has come."""
         failure = self._failures.pop(uid, None)
         if failure is not None:
             del self._waiting[Worth.FAILURE][id(failure)]

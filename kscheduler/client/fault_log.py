@@ -1,4 +1,4 @@
-"""Faults of this program that are met again with each try, in the log at once and then ever more rarely."""
+"""A log of faults of this program that recur with each try: logged at once, and then ever more rarely."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class _Reported:
 
 
 class FaultLog:
-    """One fault is one kind of exception, with one message, about one pod. Use from one event loop."""
+    """Faults are equal with the same kind of exception, message and pod. Use from one event loop."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._reported: OrderedDict[_Key, _Reported] = OrderedDict()  # the one met longest ago first
 
     def report(self, message: str, fault: Exception, *, namespace: str, name: str, uid: str) -> None:
-        """Log the fault with its traceback, unless that was done not long ago."""
+        """Log the fault with its traceback, unless an equal one was logged shortly before."""
         now_s = asyncio.get_running_loop().time()
         key = (uid, message, type(fault))
         known = self._reported.get(key)

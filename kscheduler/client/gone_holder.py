@@ -1,9 +1,9 @@
-"""Whether the holder of the Lease has provably ended, so that nobody need wait for its Lease to run out.
+"""Whether the holder of the Lease has provably ended, so that nobody need wait for its Lease to expire.
 
-Proof is what the kubelet of the holder's node reports of that very Pod, recognised by its uid: every container of it
-is terminated. Nothing less will do. A Pod that is missing may have been deleted by force while its process runs on
-behind a broken network, and a phase of Failed alone is also written by controllers for nodes that have gone silent.
-The one other proof is our own: the container that we are the first process of was started after the container before
+The proof is the status of that very Pod, recognised by its uid, as the kubelet of its node reports it: every
+container is terminated. A missing Pod is no proof: it may have been deleted by force while its process runs on
+behind a broken network. Nor is a phase of Failed alone, which controllers write for nodes that have gone silent.
+The one other proof is our own: the container whose first process we are was started after the container before
 it, of the same Pod, had ended.
 """
 
@@ -49,7 +49,7 @@ _decode_spec = json_decoder(_Spec)
 
 
 class GoneHolder:
-    """Asks about holders in the namespace of our own Pod; those with another form of identity are never known gone."""
+    """Checks holders in the namespace of our own Pod; an identity of another form is never known to be gone."""
 
     def __init__(self, client: Client, namespace: str, pod_name: str, pod_uid: str, *, is_first_process: bool) -> None:
         self._client = client
@@ -60,7 +60,7 @@ class GoneHolder:
 
     @classmethod
     def from_environment(cls, client: Client, environ: Mapping[str, str] = os.environ) -> GoneHolder:
-        """From POD_NAMESPACE, POD_NAME and POD_UID, as the downward API sets them. Raises ConfigError."""
+        """Read POD_NAMESPACE, POD_NAME and POD_UID, as the downward API sets them. Raises ConfigError."""
         missing = [name for name in ("POD_NAMESPACE", "POD_NAME", "POD_UID") if not environ.get(name)]
         if missing:
             raise ConfigError(f"--leader-elect-replace-ended-holder: not in the environment: {', '.join(missing)}")
@@ -69,7 +69,7 @@ class GoneHolder:
         return cls(client, environ["POD_NAMESPACE"], environ["POD_NAME"], environ["POD_UID"], is_first_process=is_first)
 
     async def __call__(self, identity: str) -> bool:
-        """Whether the process that wrote this identity into the Lease has ended. False while in doubt; never raises."""
+        """Return True if the process that wrote this identity into the Lease has ended. Never raises."""
         name, _, rest = identity.partition("_")
         uid, _, process = rest.partition("_")
         if not (name and uid and process) or identity == self.identity:
@@ -88,7 +88,7 @@ class GoneHolder:
 
 
 def all_containers_ended(pod: PodDocument) -> bool:
-    """Whether the kubelet reports the end of each container, and of the Pod. Raises DecodeError."""
+    """Return True if the kubelet reports the end of each container, and of the Pod. Raises DecodeError."""
     status = _decode_status(pod.status)
     containers = _decode_spec(pod.spec).containers
     reported = status.container_statuses or []

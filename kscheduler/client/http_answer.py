@@ -1,4 +1,4 @@
-"""Reads the answers on one HTTP/1.1 connection. No I/O: bytes in, whole answers out.
+"""Reads the answers on one HTTP/1.1 connection. It does no I/O: bytes in, whole answers out.
 
 For small answers, held whole in memory: fixed length, chunked, or up to the end of the connection.
 """
@@ -13,7 +13,7 @@ MAX_BODY_BYTES = 1 << 26
 
 
 class BadAnswer(Exception):
-    """What came is no HTTP/1.1 answer, or too large for one."""
+    """The bytes are no HTTP/1.1 answer, or too many for one."""
 
 
 class Answer(NamedTuple):
@@ -36,7 +36,7 @@ TO_THE_END = -2
 
 
 class AnswerReader:
-    """Feed it what arrives; it answers when an answer is complete. One answer at a time: nothing is pipelined."""
+    """Assembles answers from the bytes it is fed. One answer at a time: nothing is pipelined."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -44,11 +44,11 @@ class AnswerReader:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing of an answer has come yet."""
+        """True if nothing of an answer has come yet."""
         return not self._buffer and self._head is None
 
     def feed(self, data: bytes) -> Answer | None:
-        """The answer these bytes complete. Raises BadAnswer."""
+        """Return the answer that these bytes complete, or None. Raises BadAnswer."""
         if self._head is None and not self._buffer and (answer := _read_plain(data)) is not None:
             return answer
         self._buffer = buffer = self._buffer + data if self._buffer else data
@@ -68,7 +68,7 @@ class AnswerReader:
         return None
 
     def end(self) -> Answer | None:
-        """The answer that the end of the connection completes."""
+        """Return the answer that the end of the connection completes, or None."""
         head = self._head
         if head is None or head.length != TO_THE_END:
             return None
@@ -88,7 +88,7 @@ class AnswerReader:
 
 
 def read_head(data: bytes) -> Head | None:
-    """The headers at the start of `data`, if all of them are there. Raises BadAnswer."""
+    """Return the headers at the start of `data`, or None while a part is missing. Raises BadAnswer."""
     start = 0
     while (end := data.find(b"\r\n\r\n", start)) >= 0:
         head = _parse_head(data[start : end + 2].lower(), end + 4)
@@ -102,9 +102,9 @@ _is_special = re.compile(rb"\r\n(?:Connection|Transfer-Encoding|Retry-After):").
 
 
 def _read_plain(data: bytes) -> Answer | None:
-    """A 2xx answer that came in one piece, with headers as Go spells them; None for any other, which is read with care.
+    """Return a 2xx answer that came in one piece, with headers as Go spells them; None for all others.
 
-    This is what nearly every write is answered with.
+    Nearly every write is answered in this form; the slower reader takes the rest.
     """
     end = data.find(b"\r\n\r\n") + 2
     at = data.find(b"\r\nContent-Length: ", 0, end)
@@ -136,7 +136,7 @@ def _parse_head(text: bytes, start: int) -> Head:
 
 
 def _header(text: bytes, name: bytes) -> bytes:
-    """A header's value in a lower-case head whose lines all end in CRLF."""
+    """Return a header's value from a lower-case head whose lines all end in CRLF."""
     at = text.find(b"\r\n" + name + b":")
     if at < 0:
         return b""
@@ -145,7 +145,7 @@ def _header(text: bytes, name: bytes) -> bytes:
 
 
 def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
-    """The whole body and where it ends, or None while a part is missing."""
+    """Return the whole body and the position of its end, or None while a part is missing."""
     parts: list[bytes] = []
     while True:
         line_end = buffer.find(b"\r\n", at)
@@ -165,7 +165,7 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _skip_trailers(buffer: bytes, at: int, parts: list[bytes]) -> tuple[bytes, int] | None:
-    """Headers after the last chunk, up to an empty line."""
+    """Return the parts and the position after the headers that follow the last chunk; None while one is missing."""
     while True:
         line_end = buffer.find(b"\r\n", at)
         if line_end < 0:

@@ -1,6 +1,6 @@
-"""Reads the lines of one long HTTP/1.1 answer: what a watch sends. No I/O: bytes in, whole lines out.
+"""Reads the lines of one long HTTP/1.1 answer: a watch. It does no I/O: bytes in, whole lines out.
 
-An apiserver writes each event as one chunk that is one line, so that is what is quick; any other way to cut the same
+An apiserver writes each event as one chunk that is one line, so that is the fast path; any other way to cut the same
 bytes gives the same lines.
 """
 
@@ -21,7 +21,7 @@ _MAX_SIZE_LINE = 1 << 10  # a chunk's size and its extensions
 
 
 class LineReader:
-    """Feed it what arrives; first `status` is known, then lines come, then `is_over`.
+    """Assembles lines from the bytes it is fed: first `status` is known, then lines come, then `is_over`.
 
     An answer that is not 2xx is read whole instead: `refusal`.
     """
@@ -39,7 +39,7 @@ class LineReader:
         self._tail_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that these bytes complete, without their ends. Raises BadAnswer."""
+        """Return the lines that these bytes complete, without their ends. Raises BadAnswer."""
         if self._whole is not None:
             self.refusal = self._whole.feed(data)
             return []
@@ -51,7 +51,7 @@ class LineReader:
         return lines
 
     def end(self) -> bool:
-        """The connection has ended; whether that was to be."""
+        """Note that the connection has ended, and return True if the answer was complete."""
         if self._whole is not None:
             self.refusal = self._whole.end()
             return self.refusal is not None
@@ -60,7 +60,7 @@ class LineReader:
         return self.is_over
 
     def _read_head(self, data: bytes) -> bytes:
-        """What of these bytes belongs to the body."""
+        """Read the headers, and return the bytes that belong to the body."""
         data = self._rest + data
         head = read_head(data)
         if head is None:
@@ -112,7 +112,7 @@ class LineReader:
                     self._chunk_left = size + 2
 
     def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
-        """What is there of the chunk we are in. The last two bytes of `_chunk_left` are its line end."""
+        """Read what has come of the current chunk; the last two bytes of `_chunk_left` are its line end."""
         piece = data[at : at + self._chunk_left]
         body = max(0, self._chunk_left - 2)
         self._split(piece[:body], lines)
@@ -120,7 +120,7 @@ class LineReader:
         return at + len(piece)
 
     def _read_trailer(self, data: bytes, at: int) -> int:
-        """Headers after the last chunk, up to an empty line."""
+        """Skip the headers after the last chunk, up to an empty line."""
         line_end = data.find(b"\r\n", at)
         if line_end < 0:
             self._keep(data[at:])
@@ -134,7 +134,7 @@ class LineReader:
         self._rest = rest
 
     def _split(self, piece: bytes, lines: list[bytes]) -> None:
-        """Add a piece of the body to the line we are in."""
+        """Split a piece of the body into lines, and keep its unfinished last one."""
         found = piece.split(b"\n")
         if len(found) > 1 and self._tail:
             found[0] = b"".join((*self._tail, found[0]))

@@ -56,16 +56,16 @@ RELIST_TIMES_TOOK = 20.0
 
 
 class Handler(Protocol[T_contra]):
-    """Called synchronously, in order. An exception is logged with the object's key, and the next call is made."""
+    """Receives the changes of one kind, in order. Its exceptions are logged with the object's key."""
 
     def on_add(self, obj: T_contra) -> None: ...
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """`old` is what the handler was told last about this object."""
+        """`old` is the version that the handler received last."""
         ...
 
     def on_delete(self, obj: T_contra) -> None:
-        """`obj` is what the handler was told last about this object."""
+        """`obj` is the version that the handler received last."""
         ...
 
 
@@ -73,11 +73,11 @@ class InformerObserver(Protocol):
     """Counts what an informer reads."""
 
     def listed(self, resource: str, reason: str) -> None:
-        """A list was read to its end. `reason`: start, expired (the version to watch from is too old) or error."""
+        """Count a list that was read to its end. `reason`: start, expired (the version is too old) or error."""
         ...
 
     def watch_events(self, resource: str, kind: str) -> Counter:
-        """What to count the events of a watch with, by their type in capitals; asked for once."""
+        """Return the counter for a watch's events, by their type in capitals; called once."""
         ...
 
 
@@ -92,15 +92,15 @@ class NoInformerObserver:
 
 
 class VersionWentBack(APIError):
-    """The apiserver told of a state older than one it told of before: restored from a backup, or a stale replica."""
+    """The apiserver reported a state older than a previous one: a restored backup, or a stale replica."""
 
 
 class UnreadableChange(APIError):
-    """A watch brought a change that cannot be read: only a list can tell what is now."""
+    """A watch brought a change that cannot be read: only a list can tell the current state."""
 
 
 class Informer(Generic[T]):
-    """`run` it as a task; `synced` is set once the first list is complete, and `store` may be read at any time."""
+    """A store of one kind. Run `run` as a task; `synced` is set after the first list; `store` is always readable."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class Informer(Generic[T]):
         pauses: RetryPauses | None = None,
         silence_s: float = float("inf"),
     ) -> None:
-        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist. What
-        it raises DecodeError for is left as it was read last.
+        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist.
+        An object for which it raises DecodeError stays as it was read last.
 
         `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it. `pauses` are
         shared by all users of an apiserver. `silence_s`: after so long without an event a watch has to show that it
@@ -162,7 +162,7 @@ class Informer(Generic[T]):
 
     @property
     def seems_current(self) -> bool:
-        """False if list or watch are known not to work, or if the watch is overdue to show that it does."""
+        """False if list or watch are known to fail, or if a silent watch is overdue to show that it works."""
         overdue_s = self._silence_s + max(PROOF_S, self._silence_s) + PROOF_GRACE_S
         return self.synced.is_set() and self.last_error is None and self._clock.now() - self._heard_at <= overdue_s
 
@@ -223,7 +223,7 @@ class Informer(Generic[T]):
     # --- list ---------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Every page in turn; what is in none of them has been deleted."""
+        """Read every page in turn; an object that is in none of them has been deleted."""
         start = self._heard_at = self._clock.now()
         self._interrupt.clear()  # a list that begins now brings all there is
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
@@ -263,7 +263,7 @@ class Informer(Generic[T]):
         self._advanced()
 
     async def _page(self, token: str) -> Page[T]:
-        """Raises Gone for a token that is too old. A first page has no age: its 410 is a failure like any other."""
+        """Read one page. Raises Gone for an expired token. A 410 to a first page is a failure like any other."""
         try:
             return await self._client.list_page(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
@@ -274,7 +274,7 @@ class Informer(Generic[T]):
             raise APIError(str(error), status=error.status, reason=error.reason) from error
 
     async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
-        """A page, a little at a time: the lease and the bindings must not wait for a big one."""
+        """Store a page in small steps: the Lease and the bindings must not wait for a big one."""
         now = self._clock.now
         end = now() + SLICE_S
         for obj in objects:
@@ -290,7 +290,7 @@ class Informer(Generic[T]):
                 end = now() + SLICE_S
 
     def _kind_unknown(self) -> None:
-        """The list is empty, and complete; it is asked for again."""
+        """Take the kind as empty, because the apiserver does not know it; it is listed again later."""
         self.resource_version = ""
         for key in list(self.store):
             self._remove(key)
@@ -299,7 +299,7 @@ class Informer(Generic[T]):
     # --- watch --------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """One watch, until the server ends it or it has to be opened again. Raises what broke it."""
+        """Watch until the server ends the watch or it has to be opened again. Raises the error that broke it."""
         self._interrupt.clear()
         has_to_show = self._has_goal or self._is_quiet
         if has_to_show:
@@ -326,7 +326,7 @@ class Informer(Generic[T]):
         self._is_quiet = True
 
     async def _read(self, timeout_s: float) -> None:
-        """All events of one watch. Raises what broke it."""
+        """Read all events of one watch. Raises the error that broke it."""
         start = self._clock.now()
         heard = False
         changed = False
@@ -387,7 +387,7 @@ class Informer(Generic[T]):
     # --- store and handler --------------------------------------------------------------------------------------
 
     def _put(self, key: str, obj: T) -> None:
-        """Raises DecodeError, with what is stored as it was, if `keep` does."""
+        """Store an object. Raises DecodeError, and changes nothing, if `keep` does."""
         if self._keep is not None:
             kept = self._slim(key, obj)
             if kept is None:
@@ -445,15 +445,15 @@ class Informer(Generic[T]):
         self._pauses.succeeded()
 
     def _relist_delay_s(self) -> float:
-        """An apiserver that answers so works, and earlier failures are over: the first list is made at once."""
+        """Return the pause before the next list: none for the first, because an apiserver that answers works."""
         is_first = self._relists.failures == 0
         delay_s = min(self._relists.next_s(), max(LONGEST_RELIST_S, RELIST_TIMES_TOOK * self._list_took_s))
         return 0.0 if is_first else delay_s
 
     async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
-        """Log the first failure of a streak and each new kind of failure in it; wait before the next try.
+        """Log the first failure of a streak and each new kind of failure in it, then wait before the next try.
 
-        `after_s` takes the place of the backoff.
+        `after_s` replaces the backoff.
         """
         is_new = type(error) is not type(self.last_error)
         self.last_error = error
@@ -499,14 +499,14 @@ def _metadata(obj: Any) -> Any:
 
 
 def _older(version: str, than: str) -> bool:
-    """Versions are opaque except that the apiserver's are numbers that grow; other ones are not judged."""
+    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
     if len(version) == len(than):  # nearly always, and digits of one length compare as text
         return version < than and version.isdecimal() and than.isdecimal()
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 async def _close(stream: Any) -> None:
-    """Finish an async generator now, not when the garbage collector finds it."""
+    """Finish an async generator now instead of at garbage collection."""
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()

@@ -1,10 +1,10 @@
 """The client protocol over HTTP, against a real apiserver.
 
-Decides paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and watches are
-decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go first;
-Events have a limit of their own, so that no number of them delays a binding; how many of all these are under way at
-once follows what the apiserver takes, bindings first. Nothing is tried again here but what was
-refused for an old token: each caller knows best whether and when to repeat.
+This module knows paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and
+watches are decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go
+first; Events have a limit of their own, so that no number of them delays a binding. The number of all these under way
+follows what the apiserver takes, bindings first. Only a request that was refused for an expired token is repeated
+here: each caller knows best whether and when to repeat.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _decode_version = json_decoder(dict[str, Any])
 
 
 class KubeClient:
-    """An apiserver. Use from one event loop; `close` when done."""
+    """A client of one apiserver. Use from one event loop, and call `close` when done."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class KubeClient:
         user_agent: str = "kscheduler",
         environ: Mapping[str, str] = os.environ,
     ) -> KubeClient:
-        """With credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError.
+        """Load credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError.
 
-        `server` is a URL that takes the place of the one the credentials came with.
+        `server` is a URL that replaces the one of the credentials.
         """
         credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
         if server:
@@ -124,11 +124,11 @@ class KubeClient:
 
     @property
     def host(self) -> str:
-        """Host and port of the apiserver."""
+        """The apiserver's host and port."""
         return self._transport.host
 
     async def version(self) -> dict[str, Any]:
-        """The apiserver's /version: the cheapest question, for a check at start."""
+        """Return the apiserver's /version: the cheapest request, for a check at start."""
         raw = await self._transport.request("GET", "/version", timeout_s=10.0)
         return self._decoded(_decode_version, raw, "version")
 
@@ -255,7 +255,7 @@ class KubeClient:
         return await self._patch(path, resource_version, patch, PersistentVolumeClaim)
 
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
-        """A pod waits for it to be bound, so it goes with the bindings."""
+        """Send a merge patch, as urgent as a binding: a pod waits for it."""
         body = _encode(versioned(patch, resource_version))
         await self._limit(self._limiter, Priority.BIND, "PATCH")
         raw = await self._transport.request(
@@ -346,7 +346,7 @@ class KubeClient:
     # --- who may read our endpoint ------------------------------------------------------------------------------
 
     async def token_review(self, token: str) -> User | None:
-        """Whose token it is; None if it is nobody's."""
+        """Return the user of a token; None for an unknown token."""
         status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview)
         if not status.authenticated:
             return None
@@ -354,7 +354,7 @@ class KubeClient:
         return User(user.username, user.uid, user.groups, tuple(user.extra.items()))
 
     async def subject_access_review(self, user: User, verb: str, path: str) -> AccessReview:
-        """May this user do that on a path that is no API object?"""
+        """Ask whether this user may do that on a path that is no API object."""
         spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
         if user.groups:
             spec["groups"] = user.groups
@@ -378,7 +378,7 @@ class KubeClient:
 
 
 class _HeldSlot:
-    """`EventSlot` of `Slots`."""
+    """The `EventSlot` of `Slots`."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -389,7 +389,7 @@ class _HeldSlot:
 
 @contextlib.contextmanager
 def _namesakes_conflict() -> Iterator[None]:
-    """A patch that names a uid and meets a later pod of the same name is a Conflict."""
+    """Turn the refusal of a patch that names a uid and meets another pod of the same name into a Conflict."""
     try:
         yield
     except APIError as error:
@@ -426,7 +426,7 @@ class _AccessReview(msgspec.Struct):
 
 
 class _LeaseBody(Lease, frozen=True, omit_defaults=False):
-    """A Lease with the two fields that say so."""
+    """A Lease with its apiVersion and kind."""
 
     api_version: str = "coordination.k8s.io/v1"
     kind: str = "Lease"
@@ -441,7 +441,7 @@ def _with_query(path: str, query: dict[str, str]) -> str:
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
-    """A strategic merge patch: conditions merge by type, and the uid makes it fail for a namesake."""
+    """Return a strategic merge patch: conditions merge by type, and the uid makes it fail for another pod."""
     status: dict[str, object] = {}
     if patch.condition is not None:
         status["conditions"] = [_condition(patch.condition)]
@@ -451,7 +451,7 @@ def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
 
 
 def _condition(condition: PodCondition) -> dict[str, object]:
-    """Every field, so that a reason or message of before does not stay; times as given, or left alone."""
+    """Return every field, so that no old reason or message stays; times as given, or left alone."""
     fields: dict[str, object] = {
         "type": condition.type,
         "status": condition.status,
@@ -467,7 +467,7 @@ def _condition(condition: PodCondition) -> dict[str, object]:
 
 
 def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
-    """The events before an ERROR, if there is one, and that error."""
+    """Return the events before an ERROR, and that error or None."""
     events: list[WatchEvent[T]] = []
     try:
         events.extend(decode(line) for line in lines if line)

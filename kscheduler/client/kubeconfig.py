@@ -1,6 +1,6 @@
-"""A kubeconfig checked before it is used, so that its author is told which file and field is wrong, and why.
+"""Checks a kubeconfig before it is used, so that its author learns which file and field is wrong, and why.
 
-Knows the file's structure only; reading tokens and certificates is left to the library. As in kubectl several files
+It knows the file's structure only; the library reads tokens and certificates. As in kubectl several files
 may be joined by colons: of entries with one name the first counts, and so does the first current-context.
 """
 
@@ -37,7 +37,7 @@ class Kubeconfig:
 
     @classmethod
     def read(cls, paths: str, context: str = "") -> Kubeconfig:
-        """Raises ConfigError, naming file and field."""
+        """Read the files. Raises ConfigError, naming file and field."""
         files = {path: _load(path) for path in _existing(paths)}
         shown = os.pathsep.join(files)
         entries = {section: _merge(files, section) for section in _SECTIONS}
@@ -62,7 +62,7 @@ class Kubeconfig:
         return self.paths.split(os.pathsep)[0]
 
     def where(self, field: str) -> str:
-        """File and entry of a field, for messages: `kubeconfig /x: users[me].user.token`."""
+        """Return file and entry of a field, for messages: `kubeconfig /x: users[me].user.token`."""
         if not field:
             return f"kubeconfig {self.paths}: context {self.context}"
         if field in ("server", "certificate-authority", "certificate-authority-data", "proxy-url"):
@@ -70,7 +70,7 @@ class Kubeconfig:
         return f"kubeconfig {self.paths}: users[{self.user_name}].user.{field}"
 
     def hide_in(self, text: str) -> str:
-        """A text of somebody else's, without anything that stands in the user's entry, but for names of files."""
+        """Return a text of somebody else without any value of the user's entry, except file names."""
         return hide_urls(hide_parts(text, _texts_in(self.user)))
 
     def _check_cluster(self) -> None:
@@ -107,7 +107,7 @@ class Kubeconfig:
             raise ConfigError(f"{self.where(field)}: not base64: {error}") from error
 
     def _check_file(self, entry: dict[str, Any], field: str) -> None:
-        """A named file exists beside one of the kubeconfigs (which one is the library's affair)."""
+        """Raise ConfigError unless the named file exists beside one of the kubeconfigs."""
         if field not in entry or f"{field}-data" in entry:
             return
         named = os.path.expanduser(str(entry[field]))

@@ -1,4 +1,4 @@
-"""Which of several replicas acts: whoever holds one `coordination.k8s.io` Lease, by client-go's rules.
+"""Elects the one replica that acts: the holder of a `coordination.k8s.io` Lease, by client-go's rules.
 
 A candidate takes a Lease that is absent, released (no holder), or unchanged for the duration written in it, measured
 from when this process saw it change, on its own monotonic clock: clocks of different machines are never
@@ -7,7 +7,7 @@ leader before anyone else may start. A kube-scheduler on the same Lease is exclu
 
 Beyond client-go: a candidate asks whether it may lead before it takes the Lease, and has it confirmed afterwards; if
 that fails, it releases the Lease, so that another replica may try. It also watches the Lease, so that a release wakes
-it at once, and it tries at the moment the Lease runs out instead of at its next poll. Polling goes on underneath, for
+it at once, and it tries at the moment the Lease expires instead of at its next poll. Polling goes on underneath, for
 when the watch does not work.
 """
 
@@ -40,12 +40,12 @@ CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that 
 
 
 class LeadershipLost(KSchedulerError):
-    """The Lease could not be renewed in time, or someone else holds it: act no more."""
+    """The Lease could not be renewed in time, or another replica holds it: this one must not act any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionConfig:
-    """Which Lease, who we are, and the three durations, with kube-scheduler's defaults."""
+    """The Lease, our identity, and the three durations, with kube-scheduler's defaults."""
 
     identity: str
     namespace: str = "kube-system"
@@ -86,7 +86,7 @@ async def _at_once() -> None:
 
 
 class LeaderElector:
-    """`run` it as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
+    """Run `run` as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
 
     def __init__(
         self,
@@ -127,8 +127,9 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether we may act now. False as soon as our Lease may have run out, even if `run` has not noticed yet
-        because the process or its event loop stood still."""
+        """True while this replica may act. False as soon as its Lease may have expired, even if `run` has not noticed
+        because the process or its event loop stood still.
+        """
         return self._leading and self._clock.now() < self._valid_until
 
     @property
@@ -160,7 +161,7 @@ class LeaderElector:
         self._wake.set()
 
     async def _acquire(self) -> bool:
-        """Try until we hold the Lease (True) or are stopped (False)."""
+        """Try until this replica holds the Lease (True) or is stopped (False)."""
         log.info("trying to become leader", extra=self._fields())
         watcher = asyncio.ensure_future(self._watch_lease())
         try:
@@ -178,11 +179,11 @@ class LeaderElector:
         return False
 
     def _try_limit_s(self) -> float:
-        """For one try to acquire. The first is short: one that gets no answer must not outlast the Lease by far."""
+        """Return the time for one try to acquire. The first is short: it must not outlast the Lease by far."""
         return min(self._config.renew_deadline_s, self._config.retry_period_s * (1 + self._failed_tries))
 
     async def _confirmed(self) -> bool:
-        """Whether we may lead, on what we know now. The Lease is renewed meanwhile."""
+        """Return True if this replica may lead, by what it knows now. The Lease is renewed meanwhile."""
         config = self._config
         until = self._clock.now() + CONFIRM_MOST_S
         confirming = asyncio.ensure_future(self.confirm())
@@ -207,7 +208,7 @@ class LeaderElector:
         return False
 
     def _pause_s(self) -> float:
-        """A jittered retry period, or less if the holder's Lease runs out before."""
+        """Return a jittered retry period, or less if the holder's Lease expires before."""
         period = self._config.retry_period_s
         pause = period * (1.0 + JITTER_FACTOR * self._rng.random())
         if self._spec.holder_identity:
@@ -236,7 +237,7 @@ class LeaderElector:
                     return
 
     def _held_by_other(self) -> bool:
-        """Someone has taken the Lease: waiting for the deadline would be acting beside them."""
+        """Return True if another replica has taken the Lease: acting until the deadline would be acting beside it."""
         return self._spec.holder_identity not in (self._config.identity, "", None)
 
     def _lost_message(self) -> str:
@@ -249,7 +250,7 @@ class LeaderElector:
     # --- one attempt --------------------------------------------------------------------------------------------
 
     async def _try_once(self, deadline: float | None = None) -> bool:
-        """Acquire or renew; False on any failure. Never longer than the deadline, by default a renew deadline."""
+        """Acquire or renew; False on any failure. Never takes longer than the deadline, by default a renew deadline."""
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
             held = await within(limit_s, self._acquire_or_renew())
@@ -266,7 +267,7 @@ class LeaderElector:
         return held
 
     async def _acquire_or_renew(self) -> bool:
-        """Raises APIError when the apiserver cannot say; False when it says no."""
+        """Acquire or renew, and return False when refused. Raises APIError when the apiserver cannot say."""
         start = self._clock.now()
         # 1. The holder writes without reading: nobody else may have written.
         if self._is_holder() and start < self._expiry() and await self._renew_fast(start):
@@ -315,7 +316,7 @@ class LeaderElector:
         return True
 
     def _claim(self, lease: Lease) -> Lease:
-        """The lease with us as its holder; a new holder is one transition more."""
+        """Return the Lease with this replica as its holder; a new holder is one transition more."""
         config, old = self._config, lease.spec
         now = micro_time(self._clock.wall())
         renews = old.holder_identity == config.identity
@@ -336,7 +337,7 @@ class LeaderElector:
         return Lease(metadata=ObjectMeta(name=config.name, namespace=config.namespace), spec=spec)
 
     def _won(self, lease: Lease, start: float) -> None:
-        """Our write was accepted. Others count from when they see it, which is after `start`."""
+        """Record an accepted write. Others count from when they see it, which is after `start`."""
         self._observed = lease
         self._observed_at = self._clock.now()
         self._valid_until = start + min(self._config.lease_duration_s, lease.spec.lease_duration_seconds or 0)
@@ -353,7 +354,7 @@ class LeaderElector:
         return self._spec.holder_identity == self._config.identity
 
     def _expiry(self) -> float:
-        """When the observed Lease runs out, by our clock."""
+        """Return when the observed Lease expires, by our clock."""
         return self._observed_at + (self._spec.lease_duration_seconds or 0)
 
     def _observe(self, lease: Lease) -> None:
@@ -380,7 +381,7 @@ class LeaderElector:
     # --- release ------------------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
-        """Give the Lease up, so that a candidate need not wait for it to run out. Best effort, bounded."""
+        """Release the Lease, so that a candidate need not wait for its expiry. Best effort, bounded in time."""
         try:
             await within(self._config.renew_deadline_s, self._release_now())
         except (TimeoutError, APIError) as error:
@@ -408,7 +409,7 @@ class LeaderElector:
     # --- waking up ----------------------------------------------------------------------------------------------
 
     async def _watch_lease(self) -> None:
-        """Follow the Lease while a candidate; wake `_acquire` when it is released or deleted. Fails quietly."""
+        """Follow the Lease while a candidate; wake `_acquire` when it is released or deleted. Fails silently."""
         backoff = Backoff(self._rng, initial_s=self._config.retry_period_s, maximum_s=30.0)
         resource = LEASES.within(self._config.namespace)
         selector = f"metadata.name={self._config.name}"
@@ -454,7 +455,7 @@ class LeaderElector:
 
 
 def _is_older(lease: Lease, than: Lease) -> bool:
-    """Of the same object; one that was deleted and made again is another."""
+    """Compare versions of one Lease; a deleted and recreated Lease is another object."""
     version, known = lease.metadata.resource_version, than.metadata.resource_version
     return (
         lease.metadata.uid == than.metadata.uid
@@ -465,5 +466,5 @@ def _is_older(lease: Lease, than: Lease) -> bool:
 
 
 def _whole_seconds(seconds: float) -> int:
-    """The Lease holds whole seconds, up to 68 years; client-go cuts them, and a zero is invalid."""
+    """Round as client-go does: the Lease holds whole seconds, up to 68 years, and zero is invalid."""
     return max(1, min(int(seconds), MAX_INT32))

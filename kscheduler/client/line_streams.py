@@ -1,7 +1,7 @@
 """Watches as streams of lines, handed over in the batches they arrived in.
 
-Ordinarily on a connection of our own, which costs a few microseconds a batch; behind a proxy on aiohttp's. Either is
-watched over: silence beyond a limit ends it. Errors are OSError, asyncio.TimeoutError, BadAnswer, aiohttp's own, or
+Ordinarily on a connection of our own, which costs a few microseconds a batch; behind a proxy on aiohttp's. Both end
+after a silence beyond a limit. Errors are OSError, TimeoutError, BadAnswer, aiohttp's own, or
 `Silent`; the transport above knows what they mean.
 """
 
@@ -27,7 +27,7 @@ _QUEUE_BYTES = 1 << 22  # beyond it the apiserver has to wait for us
 
 
 class Silent(Exception):
-    """Nothing came for as long as may be."""
+    """A watch brought nothing for the longest time allowed."""
 
     def __init__(self, idle_s: float) -> None:
         super().__init__(f"silent for {idle_s:.0f} s")
@@ -39,14 +39,14 @@ class LineStream(Protocol):
     idle_s: float  # silence allowed, from when it is set; may be changed while reading
 
     async def next_lines(self) -> list[bytes] | None:
-        """The lines that have come, without their ends; at least one. None when the apiserver has ended the watch."""
+        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
         ...
 
     def close(self) -> None: ...
 
 
 class _Guard:
-    """Notices silence. Instead of a timer for each batch, one that looks a few times per limit."""
+    """Notices silence, with one timer that looks a few times per limit instead of a timer for each batch."""
 
     def __init__(self, on_silence: Callable[[], None]) -> None:
         self._on_silence = on_silence
@@ -104,7 +104,7 @@ class LineConnection(asyncio.BufferedProtocol):
         self._guard.idle_s = seconds
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer | None:
-        """Send the request. None when lines will come; else the apiserver's refusal."""
+        """Send the request. Returns None when lines will come, else the apiserver's refusal."""
         if self._transport is not None:
             self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
@@ -254,7 +254,7 @@ class ProxiedLines:
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """TCP keepalive; not all platforms have all options."""
+    """Set TCP keepalive; not all platforms have all options."""
     sock = transport.get_extra_info("socket")
     if sock is None:
         return

@@ -1,4 +1,4 @@
-"""Is a host this machine itself?"""
+"""Recognises the names and addresses of this machine itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """As Go has it: no proxy is asked for these."""
+    """Return True for the hosts that Go never asks a proxy for."""
     if host == "localhost":
         return True
     try:

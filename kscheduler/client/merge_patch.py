@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386): said of one version of an object, and what an apiserver makes of them."""
+"""JSON merge patches (RFC 7386) for one version of an object, and their result as an apiserver computes it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ T = TypeVar("T")
 
 
 def versioned(patch: dict[str, object], resource_version: str) -> dict[str, object]:
-    """The patch with the version it is meant for, which the apiserver then insists on."""
+    """Return the patch with the resource version that it is for; the apiserver then refuses any other version."""
     metadata = patch.get("metadata")
     given = metadata if isinstance(metadata, dict) else {}
     return {**patch, "metadata": {**given, "resourceVersion": resource_version}}
 
 
 def patched(item: T, patch: dict[str, object]) -> T:
-    """The object after the patch. Raises DecodeError if that is none of its kind."""
+    """Return the object after the patch. Raises DecodeError if the result is no object of its kind."""
     return convert_object(merge(msgspec.to_builtins(item), patch), type(item))
 
 
 def merge(target: object, patch: dict[str, object]) -> dict[str, object]:
-    """The members of a patch take the place of the target's; None removes; objects are merged in turn."""
+    """Replace the target's members by the patch's; None removes one, and objects are merged in turn."""
     result: dict[str, object] = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:

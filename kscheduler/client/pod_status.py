@@ -1,4 +1,4 @@
-"""The lane on which pods' conditions and nominations are written: after bindings, before Events, the newest only.
+"""Writes pods' conditions and nominations: after bindings, before Events, and only the newest of each pod.
 
 A condition is advice to people; losing one is no fault, since the next attempt writes it again. So the lane keeps at
 most one patch a pod, gives each a few tries, and never makes anybody wait.
@@ -47,7 +47,7 @@ class PodStatusLane:
         self._work = asyncio.Event()
 
     def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
-        """Write what the pod does not say yet, soon. Never blocks.
+        """Write what the pod's status does not say yet, soon. Never blocks.
 
         `nomination`: the node the pod is nominated to, "" for none, None to leave what is written there.
         """
@@ -61,7 +61,7 @@ class PodStatusLane:
         self._wait(pod, PodStatusPatch(None if is_told else condition, nomination))
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
-        """Write now where a pod is about to be bound; if that fails or is overdue it is logged, and binding goes on."""
+        """Write the node a pod is about to be bound to, now. A failure or delay is logged, and binding goes on."""
         uid = pod.metadata.uid
         if self._knows_nomination(pod, node_name):
             return
@@ -86,7 +86,7 @@ class PodStatusLane:
             log.warning("nominated node not written", extra={"pod": pod.key, "node": node_name, "err": str(error)})
 
     def _knows_nomination(self, pod: Pod, node_name: str) -> bool:
-        """Does the pod as we know it say so, and have we not asked for anything else meanwhile?"""
+        """Return True if the pod's status has this nomination and no other one was to be written meanwhile."""
         return pod.status.nominated_node_name == node_name == self._nominated.get(pod.metadata.uid, node_name)
 
     def _wait(self, pod: Pod, patch: PodStatusPatch) -> None:
@@ -106,7 +106,7 @@ class PodStatusLane:
         self._work.set()
 
     def withdraw(self, uid: str) -> None:
-        """The pod is about to be bound: what is still to be written about its waiting would come after that.
+        """Drop the unwritten patches of a pod that is about to be bound: they would be written after the binding.
 
         A nomination is then refused, and a condition would say of a bound pod that it fits nowhere.
         """
@@ -115,7 +115,7 @@ class PodStatusLane:
         self._give_up_late(uid)
 
     def forget(self, uid: str) -> None:
-        """The pod is bound or gone: nothing more to say about it."""
+        """Drop everything about a pod that is bound or gone."""
         self.withdraw(uid)
         self._written.pop(uid, None)
         self._nominated.pop(uid, None)
@@ -177,7 +177,7 @@ class PodStatusLane:
                 return
 
     async def _request(self, pod: Pod, patch: PodStatusPatch) -> asyncio.Task[None]:
-        """A request that has ended, or is overdue and still under way."""
+        """Send a patch, and return the request once it has ended or is overdue."""
         news = asyncio.Event()
         request = asyncio.ensure_future(self._client.patch_pod_status(pod, patch, news.set))
         request.add_done_callback(lambda _: news.set())
@@ -228,7 +228,7 @@ class PodStatusLane:
             self.known.add(uid)
 
     def _is_wanted(self, uid: str, patch: PodStatusPatch) -> bool:
-        """Was the pod neither bound nor deleted meanwhile, and is there nothing newer to say about it?"""
+        """Return True unless the pod was bound or deleted meanwhile, or a newer patch waits."""
         return self._writing.get(uid) is patch and uid not in self._waiting
 
 

@@ -1,4 +1,4 @@
-"""Bindings and Events as Kubernetes protobuf, written by hand, and the reading of a protobuf Status.
+"""Writes Bindings and Events as Kubernetes protobuf, by hand, and reads a protobuf Status.
 
 A body is four magic bytes and a runtime.Unknown that names the type and holds the object's bytes. These messages
 are tiny and a binding in protobuf costs the apiserver a third less than one in JSON. Field numbers are those of
@@ -22,7 +22,7 @@ _FIXED32 = 5
 
 
 def varint(value: int) -> bytes:
-    """Base 128, little end first; negatives as 64-bit two's complement."""
+    """Return a number in base 128, least significant digits first; negatives as 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -36,7 +36,7 @@ _SHORT = [bytes([length]) for length in range(128)]  # the lengths that fit one 
 
 
 def _bytes(field: int, data: bytes) -> bytes:
-    """A length-delimited field; numbers below 16, so the tag is one byte."""
+    """Return a length-delimited field; field numbers are below 16, so the tag is one byte."""
     length = len(data)
     return _SHORT[field << 3 | _LENGTH_DELIMITED] + (_SHORT[length] if length < 128 else varint(length)) + data
 
@@ -50,7 +50,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _envelope(api_version: str, kind: str) -> bytes:
-    """Everything before the object: magic and TypeMeta{apiVersion=1, kind=2} as Unknown.typeMeta=1."""
+    """Return everything before the object: magic and TypeMeta{apiVersion=1, kind=2} as Unknown.typeMeta=1."""
     return MAGIC + _bytes(1, _text(1, api_version) + _text(2, kind))
 
 
@@ -65,7 +65,7 @@ _NODE_KIND = _text(1, "Node")
 
 
 def encode_binding(binding: Binding) -> bytes:
-    """Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid is the precondition."""
+    """Encode Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid is the precondition."""
     name, namespace, uid, node = (
         binding.name.encode(),
         binding.namespace.encode(),
@@ -129,7 +129,7 @@ def _regarding(event: Event) -> bytes:
 
 
 def _reference(to: Regarding) -> bytes:
-    """ObjectReference, as above."""
+    """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
     return (
         _text(1, to.kind)
         + _text(2, to.namespace)
@@ -146,7 +146,7 @@ def _series(series: EventSeries) -> bytes:
 
 
 def _micro_time(unix_s: float) -> bytes:
-    """MicroTime{seconds=1, nanos=2}, to the microsecond, which is what the API keeps."""
+    """MicroTime{seconds=1, nanos=2}, to the microsecond, which is the API's precision."""
     micros = round(unix_s * 1_000_000)
     seconds, rest = divmod(micros, 1_000_000)
     return _number(1, seconds) + (_number(2, rest * 1000) if rest else b"")
@@ -156,7 +156,7 @@ def _micro_time(unix_s: float) -> bytes:
 
 
 def decode_status(body: bytes) -> APIStatus:
-    """A metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}, code=6} in its envelope, or ValueError."""
+    """Decode metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}, code=6} in its envelope, or ValueError."""
     if not body.startswith(MAGIC):
         raise ValueError("no Kubernetes protobuf: the first four bytes differ")
     fields = dict(_fields(_bytes_of(dict(_fields(body[4:])).get(2))))
@@ -178,7 +178,7 @@ def _int_of(value: int | bytes | None) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field number and value of each field in a message; ValueError when it is cut short."""
+    """Yield field number and value of each field of a message; ValueError when it is cut short."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)

@@ -1,6 +1,6 @@
-"""What the scheduler asks of an apiserver, as values and one Protocol.
+"""The requests of the scheduler to an apiserver, as values and one Protocol.
 
-Two parts answer it: `client.kube` (a real apiserver over HTTP) and `simulator.cluster` (one in memory). Every
+Two classes implement it: `client.kube` (a real apiserver over HTTP) and `simulator.cluster` (one in memory). Every
 method may raise the `APIError` family and nothing else; cancellation passes through.
 """
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """One kind of object: where it lives under the API root, and the struct it decodes to."""
+    """One kind of object: its path under the API root, and the struct it decodes to."""
 
     group_version: str  # "v1", or "coordination.k8s.io/v1"
     plural: str
@@ -116,7 +116,7 @@ class EventType(enum.Enum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. `object` is None for a bookmark, for a change of nothing that is read, and for an object that could
+    """One change. `object` is None for a bookmark, for a change without news, and for an object that could
     not be decoded (already logged).
     """
 
@@ -137,7 +137,7 @@ class Page(Generic[T]):
 
 
 class Binding(NamedTuple):
-    """Put this pod, and no later one of the same name, on this node."""
+    """A pod by its uid, so that no later pod of the same name is meant, and the node to bind it to."""
 
     namespace: str
     name: str
@@ -150,7 +150,7 @@ def _always() -> bool:
 
 
 def nothing() -> None:
-    """Does nothing: for whom a late answer changes nothing."""
+    """Do nothing: the callback of those for whom a late answer changes nothing."""
 
 
 def _keep_on(give_up: Callable[[], None]) -> None:
@@ -159,7 +159,7 @@ def _keep_on(give_up: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BindTry:
-    """What a client has to know of one try to write a binding."""
+    """The callbacks of one try to write a binding."""
 
     may_write: Callable[[], bool] = _always  # asked right before it is sent
     on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
@@ -186,7 +186,7 @@ class EventSeries:
 
 
 class Regarding(NamedTuple):
-    """The object an Event is about, or one that has to do with it."""
+    """The object of an Event, or a second one that it is about."""
 
     kind: str
     api_version: str
@@ -225,15 +225,15 @@ class Event:
 
 
 class EventSlot(Protocol):
-    """Leave to write one Event now."""
+    """The permission to write one Event now."""
 
     def give_back(self) -> None:
-        """There is nothing to write after all."""
+        """Return the slot: no Event is written after all."""
         ...
 
 
 class Client(Protocol):
-    """The apiserver as the scheduler needs it."""
+    """The apiserver, as the scheduler uses it."""
 
     async def list_page(
         self,
@@ -244,13 +244,13 @@ class Client(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """One page of all objects of a kind. Raises Gone when the continue token is too old."""
+        """Return one page of all objects of a kind. Raises Gone when the continue token is too old."""
         ...
 
     def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
     ) -> AsyncIterator[list[WatchEvent[T]]]:
-        """Changes after `resource_version`, in order, in the batches they arrived in, bookmarks included.
+        """Yield the changes after `resource_version`, in order, in the batches they arrived in, bookmarks included.
 
         Ends normally when the server closes the watch after about `timeout_s`. Raises Gone when the version is
         too old, Unreachable when the connection breaks or stays silent beyond the time allowed.
@@ -258,31 +258,31 @@ class Client(Protocol):
         ...
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
-        """What an API that is served behind the apiserver (metrics.k8s.io) says under a percent-encoded path.
+        """Return the answer of an API behind the apiserver (metrics.k8s.io) at a percent-encoded path.
 
-        NotFound if nobody serves it. An answer of more bytes is an APIError.
+        Raises NotFound if no server provides it, and APIError for an answer of more bytes than the limit.
         """
         ...
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
-        """The pod as it is now. Raises NotFound."""
+        """Return the pod as it is now. Raises NotFound."""
         ...
 
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
-        """The same with all its fields."""
+        """Return the pod as it is now, with all its fields. Raises NotFound."""
         ...
 
     async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
         """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound.
 
-        NotLeading if `attempt.may_write` says no. After `attempt.on_overdue` the answer is still waited for.
+        Raises NotLeading if `attempt.may_write` returns False. After `attempt.on_overdue` the answer is still awaited.
         """
         ...
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
         """Merge into the status subresource of the pod with this uid.
 
-        `on_overdue` is called at most once, while the answer is much later than usual; it is still waited for.
+        `on_overdue` is called at most once, when the answer is much later than usual; it is still awaited.
         """
         ...
 
@@ -291,17 +291,17 @@ class Client(Protocol):
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Begin the graceful end of the pod with this uid. Raises Conflict (a later pod of the name) or NotFound."""
+        """Delete the pod with this uid gracefully. Raises Conflict (another pod of the name) or NotFound."""
         ...
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        """A merge patch of the volume as it was in this version: Conflict if it has changed since, or NotFound."""
+        """Apply a merge patch to this version of the volume. Raises NotFound, or Conflict if it has changed since."""
         ...
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
-        """The same of a claim."""
+        """Apply a merge patch to this version of the claim. Raises NotFound, or Conflict if it has changed since."""
         ...
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
@@ -313,7 +313,7 @@ class Client(Protocol):
         ...
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
-        """Create it on this slot, which is used up; None: wait for one."""
+        """Create the Event on this slot, which is used up; with None, wait for a slot."""
         ...
 
     async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
@@ -325,7 +325,7 @@ class Client(Protocol):
     async def create_lease(self, lease: Lease) -> Lease: ...
 
     async def update_lease(self, lease: Lease) -> Lease:
-        """Replace; Conflict when `metadata.resource_version` is not the current one."""
+        """Replace the Lease. Raises Conflict when `metadata.resource_version` is not the current one."""
         ...
 
     async def close(self) -> None:
@@ -341,14 +341,14 @@ class DirectBinds(Protocol):
 
     @property
     def limit(self) -> int:
-        """How many the apiserver takes at once just now."""
+        """The number of bindings that the apiserver takes at once at the moment."""
         ...
 
     def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
-        """Write it once, when its turn comes. False, and nothing done: it cannot be written so now, use `bind`.
+        """Write it once, when its turn comes. Returns False, with nothing done, if it must go through `bind` now.
 
         `on_answer` is called once, from the event loop and never from within `write`, with what `bind` would raise
-        after a single try; a 401 is among it, and NotLeading if `attempt.may_write` says no. Before that,
+        after a single try, a 401 included, and NotLeading if `attempt.may_write` returns False. Before that,
         `attempt.on_overdue` may be called.
         """
         ...
@@ -356,8 +356,8 @@ class DirectBinds(Protocol):
 
 @runtime_checkable
 class BindsDirectly(Protocol):
-    """A client may offer this beside `Client`."""
+    """An addition to `Client` that a client may offer."""
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
-        """One for all bindings of the program; never more than `ceiling` at once."""
+        """Return the writer for all bindings of the program; never more than `ceiling` at once."""
         ...

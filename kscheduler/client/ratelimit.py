@@ -1,7 +1,7 @@
 """A token bucket for requests, as clientConnection.qps and burst describe it.
 
-Who waits is served by priority, then in order of arrival: a binding overtakes any number of status patches. One
-timer serves all waiters. Time is the monotonic clock given; the timer is the event loop's.
+Waiting requests are served by priority, then in order of arrival: a binding overtakes any number of status patches.
+One timer serves all of them. Time is the monotonic clock given; the timer is the event loop's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_BURST = 10
 
 
 class Priority(enum.IntEnum):
-    """Lower goes first, but for repeats, which wait for tokens as bindings do and have slots of their own."""
+    """A lower one goes first, except repeats, which wait for tokens as bindings do and have slots of their own."""
 
     BIND = 0
     STATUS = 1
@@ -30,7 +30,7 @@ class Priority(enum.IntEnum):
 
 
 class _Turn(Protocol):
-    """What waits for a token: a future, or a call."""
+    """A waiting request: a future, or a function to call."""
 
     def done(self) -> bool: ...
 
@@ -63,11 +63,11 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """Requests held back now (those given up meanwhile included until their turn comes)."""
+        """The number of requests held back now, including those given up meanwhile."""
         return len(self._waiting)
 
     def try_acquire(self) -> bool:
-        """Take a token if one is there and nobody waits for it."""
+        """Take a token and return True, if one is there and no request waits for it."""
         if self._qps < 0:
             return True
         if self._waiting:
@@ -76,7 +76,7 @@ class RateLimiter:
         return self._take()
 
     async def acquire(self, priority: Priority = Priority.BIND) -> float:
-        """Wait for a token; returns the seconds waited."""
+        """Wait for a token, and return the seconds waited."""
         if self.try_acquire():
             return 0.0
         start = self._clock.now()
@@ -92,7 +92,7 @@ class RateLimiter:
         return self._clock.now() - start
 
     def call_with_token(self, priority: Priority, callback: Callable[[], None]) -> None:
-        """Call when a token has been taken for the caller, from the event loop."""
+        """Call the function, from the event loop, when a token has been taken for the caller."""
         self._wait(priority, _Call(callback))
 
     def _wait(self, priority: Priority, turn: _Turn) -> None:

@@ -50,7 +50,7 @@ FAILED = "FailedScheduling"
 
 
 class _Key(NamedTuple):
-    """What makes two occurrences the same."""
+    """The properties by which two occurrences are the same."""
 
     regarding: Regarding  # with its resource version, as in client-go
     type: str
@@ -61,7 +61,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Series:
-    """One Event known to the apiserver, or about to be, and what has happened since it was written."""
+    """One Event known to the apiserver, or about to be, and its occurrences since it was written."""
 
     event: Event
     written_at: float  # monotonic
@@ -79,7 +79,7 @@ class _Series:
 
 
 class EventRecorder:
-    """`run` it as a task; `record` from anywhere on the loop; `drain` before the end."""
+    """Records Events. Run `run` as a task, call `record` on the loop, and `drain` before the end."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class EventRecorder:
 
     @property
     def queued(self) -> int:
-        """Events that wait, those whose failed write is to be repeated included."""
+        """The number of Events that wait, including those whose failed write is to be repeated."""
         return len(self._queue) + len(self._later)
 
     # --- recording ----------------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ class EventRecorder:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
-        """Note that something happened now. `controller` overrides the reporting controller (a profile's name).
+        """Record that something happened now. `controller` overrides the reporting controller (a profile's name).
 
-        `related` is a second object that it has to do with.
+        `related` is a second object that the Event is about.
         """
         subject = regarding if isinstance(regarding, Regarding) else Regarding.pod(regarding)
         key = _Key(subject, type, reason, action, related)
@@ -162,7 +162,7 @@ class EventRecorder:
         self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
-        """Write the Scheduled Event of a pod that a predecessor bound at `wall_s`, Unix seconds, unless it is there."""
+        """Write the Scheduled Event of a pod bound by a predecessor at `wall_s`, Unix seconds, unless it exists."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {pod.spec.node_name}"
         event = self._event(
@@ -218,9 +218,9 @@ class EventRecorder:
         )
 
     def _name(self, subject: Regarding, reason: str, wall: float) -> str:
-        """The subject's name and the nanoseconds in hex, as client-go's; made unique, the clock may stand still.
+        """Return the subject's name and the nanoseconds in hex, as in client-go; unique though the clock stands still.
 
-        Scheduled happens to a pod once: its hex digits are a digest of the pod's uid.
+        A pod is scheduled once, so the hex digits of its Scheduled Event are a digest of the pod's uid.
         """
         if reason == SCHEDULED and subject.uid:
             suffix = "." + hashlib.blake2b(subject.uid.encode(), digest_size=8).hexdigest()
@@ -280,7 +280,7 @@ class EventRecorder:
                 await self._wait_for_apiserver(error)
 
     async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
-        """Choose only when there is a slot: what came meanwhile may be worth more than all that has waited for it."""
+        """Wait for a slot, then choose an Event: one that came meanwhile may be worth more than the others."""
         while True:
             if not is_probe:
                 await self._reachable.wait()
@@ -310,7 +310,7 @@ class EventRecorder:
             self._reachable.set()
 
     async def _deliver(self, series: _Series, slot: EventSlot) -> APIError | None:
-        """Create or patch. Returns the reason why that failed; what may pass is kept for later."""
+        """Create or patch the Event. Returns the error if that failed; a transient one is repeated later."""
         self._under_way += 1
         try:
             await self._write(series, slot)
@@ -351,7 +351,7 @@ class EventRecorder:
         self._some_later.set()
 
     def _return_due(self, now: float) -> None:
-        """Those whose time has come wait in the queue again, whose order and bound they obey."""
+        """Queue the kept Events whose time has come; the queue's order and bound apply."""
         while self._later and self._later[0][0] <= now:
             series = heapq.heappop(self._later)[2]
             if series.count > series.written_count:  # else it was counted once more, and written, meanwhile
@@ -400,7 +400,7 @@ class EventRecorder:
         )
 
     async def _sweep(self) -> None:
-        """Write what lasting series have counted, and forget those that are over."""
+        """Write the counts of lasting series, and forget series that are over."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now = self._clock.now()
@@ -414,7 +414,7 @@ class EventRecorder:
 
 
 def cut_note(note: str) -> str:
-    """At most 1,024 bytes of UTF-8, the cut marked by ` ...`, as kube-scheduler does."""
+    """Return at most 1,024 bytes of UTF-8; a cut is marked by ` ...`, as in kube-scheduler."""
     raw = note.encode()
     if len(raw) <= NOTE_BYTES:
         return note

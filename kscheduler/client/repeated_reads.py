@@ -1,7 +1,7 @@
-"""A read that is asked again beside itself when its answer is overdue, and answered by whichever is first.
+"""Reads that are repeated beside an overdue request, and answered by whichever answer comes first.
 
-Behind a balancer one server of several may hang, and a connection may be lost without anybody saying so: what was asked
-there waits for a minute, while the next request would be answered at once. Reading twice does no harm but for its cost,
+Behind a balancer one server of several may hang, and a connection may break without a sign: a request there
+waits for a minute, while the next request would be answered at once. Reading twice costs little,
 so each repeat waits twice as long as the one before, and a server that is known to be slow is given its time.
 """
 
@@ -23,7 +23,7 @@ MOST_REQUESTS = 4  # at once: after 2, 6 and 14 s
 
 
 class RepeatedReads:
-    """Keeps how long answers took, by kind."""
+    """Reads with repeats; it remembers how long answers took, by kind."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +67,7 @@ class RepeatedReads:
 
 
 async def _first_answer(requests: list[asyncio.Future[T]], wait_s: float | None) -> asyncio.Future[T] | None:
-    """A request that was answered, or any when none can be any more; None when the time is over."""
+    """Return a request that was answered, or any when none can be any more; None when the time is over."""
     loop = asyncio.get_running_loop()
     until_s = None if wait_s is None else loop.time() + wait_s
     while True:

@@ -1,8 +1,8 @@
-"""The pauses of all that have to repeat a failed request, ended early when the apiserver is seen to answer again.
+"""Pauses before failed requests are repeated, which end early when the apiserver is seen to answer again.
 
-Each repeater has a backoff of its own, and half a minute of it is right while nothing answers. It is wrong once
-something does: so every success of any request ends all pauses, and while nothing succeeds one of the sleepers is let
-try every second, in turn, instead of all of them. A pause never ends within half a second of the failure, so that an
+Each repeater has its own backoff, and half a minute is right while nothing answers. It is wrong once
+something does: so every success of any request ends all pauses, and while nothing succeeds one sleeping repeater
+may try every second, in turn. A pause never ends within half a second of the failure, so that an
 apiserver that answers one request in two is asked no more often than after a first failure.
 """
 
@@ -19,7 +19,7 @@ _JITTER = (0.75, 1.25)  # so that the replicas do not probe in step
 
 
 class RetryPauses:
-    """One for all users of one apiserver, on one event loop."""
+    """The pauses of all users of one apiserver, on one event loop."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -36,9 +36,9 @@ class RetryPauses:
             self._sleepers.clear()
 
     async def pause(self, delay_s: float, *, at_least_s: float = 0.0, may_probe: bool = True) -> None:
-        """Sleep for `delay_s`, or until a success that comes after this call, but no less than `at_least_s`.
+        """Sleep for `delay_s`, or until a success that comes after this call, but at least `at_least_s`.
 
-        `may_probe`: this sleeper may be one that is let try while nothing succeeds.
+        `may_probe`: this caller may try while nothing succeeds.
         """
         successes = self._successes
         soonest_s = min(delay_s, max(at_least_s, SOONEST_S))
@@ -73,7 +73,7 @@ class RetryPauses:
 
 
 class SuccessObserver:
-    """Reports the successes of a client's requests to the pauses, and everything to another observer."""
+    """Reports successful requests to the pauses, and all requests to another observer."""
 
     def __init__(self, pauses: RetryPauses, observer: RequestObserver) -> None:
         self._pauses = pauses

@@ -1,4 +1,4 @@
-"""What TokenReview and SubjectAccessReview are about: a user, and whether the user may do something."""
+"""The values of TokenReview and SubjectAccessReview: a user, and whether the user may do something."""
 
 from __future__ import annotations
 

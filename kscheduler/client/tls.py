@@ -1,4 +1,4 @@
-"""How servers are verified: as Go does it."""
+"""Verifies servers as Go does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kscheduler.input.input_files import check_regular
 
 
 def verifying_context(ca_file: str | None = None, ca_data: str | None = None) -> ssl.SSLContext:
-    """Trusts these authorities; without any, those of the system. Raises ssl.SSLError or OSError for bad ones."""
+    """Return a context that trusts these authorities, or the system's. Raises ssl.SSLError or OSError for bad ones."""
     if ca_file:
         check_regular(ca_file)
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
@@ -18,7 +18,7 @@ def verifying_context(ca_file: str | None = None, ca_data: str | None = None) ->
 
 
 def load_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> None:
-    """A certificate and its key, which may be in one file. Raises ssl.SSLError or OSError for files that are none."""
+    """Load a certificate and its key, which may be in one file. Raises ssl.SSLError or OSError for invalid files."""
     for path in (cert_file, key_file or cert_file):
         check_regular(path)
     context.load_cert_chain(cert_file, key_file)

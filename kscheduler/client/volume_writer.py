@@ -1,6 +1,6 @@
-"""Writes what a pod's volumes need before the pod is bound; never beside another replica that leads.
+"""Writes the patches that a pod's volumes need before the pod is bound; only while this replica leads.
 
-Unlike a binding, a patch is not repeated here: it is for one version of its object, and whoever decided it must look
+Unlike a binding, a patch is not repeated here: it is for one version of its object, and its author must decide
 again when that version has gone.
 """
 
@@ -14,21 +14,21 @@ from kscheduler.errors import NotLeading
 
 
 class VolumeWriter:
-    """Patches through a client. `may_write` is asked before each one."""
+    """Patches through a client. `may_write` is called before each patch."""
 
     def __init__(self, client: Client, may_write: Callable[[], bool]) -> None:
         self._client = client
         self._may_write = may_write
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        """Raises the APIError family: Conflict if the volume is not in that version any more."""
+        """Patch a PersistentVolume. Raises APIErrors: Conflict if it is not in that version any more."""
         self._check(f"persistent volume {name}")
         return await self._client.patch_volume(name, resource_version, patch)
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
-        """The same of a claim."""
+        """Patch a PersistentVolumeClaim. Raises APIErrors: Conflict if it is not in that version any more."""
         self._check(f"claim {namespace}/{name}")
         return await self._client.patch_claim(namespace, name, resource_version, patch)
 

@@ -131,7 +131,7 @@ S = TypeVar("S", bound=_Status)
 
 
 class _Outline(APIStruct, Generic[S], frozen=True):
-    """An object of which only what changes often is taken apart."""
+    """An object of which only the parts that change often are decoded."""
 
     metadata: _Meta
     status: S
@@ -152,12 +152,12 @@ def _outliner(kind: type) -> Callable[[bytes], Any]:
 
 
 def dedup_of(kind: type) -> WatchDedup | None:
-    """None for kinds of which every event is worth decoding."""
+    """Return the deduplication for a kind; None for kinds of which every event is worth decoding."""
     return WatchDedup(kind) if kind in _STATUSES else None
 
 
 class WatchDedup:
-    """What one watch has told. Show it every line, in order."""
+    """The fingerprints of one watch's objects. Pass it every line, in order."""
 
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
@@ -165,7 +165,7 @@ class WatchDedup:
         self._told: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
 
     def version_if_repeat(self, line: bytes) -> str:
-        """The resource version of an event that says nothing new; "" for all others, which must be passed on."""
+        """Return the resource version of an event without news; "" for all others, which must be passed on."""
         if not line.startswith(_MODIFIED):
             if line.startswith(_DELETED):
                 self._told.pop(_uid(line), None)

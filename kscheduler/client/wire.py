@@ -75,7 +75,7 @@ def _decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
 
 
 class Undecoded(Sequence[T]):
-    """Objects of a page, decoded as they are read; those that cannot be are logged and skipped."""
+    """Objects of a page, decoded as they are read; an unreadable object is logged and skipped."""
 
     def __init__(self, items: list[msgspec.Raw], resource: Resource[T], on_bad: OnBad) -> None:
         self._items = items
@@ -106,9 +106,9 @@ class Undecoded(Sequence[T]):
 
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
-    """A List; objects that cannot be read are logged and left out.
+    """Decode a List; unreadable objects are logged and left out.
 
-    Raises DecodeError when it is no list at all, or was damaged on its way: an apiserver writes UTF-8.
+    Raises DecodeError for bytes that are no list, or were damaged on their way: an apiserver writes UTF-8.
     """
     check_utf8(raw)
     unread: list[str] = []
@@ -130,7 +130,7 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 
 
 class LineDecoder(Generic[T]):
-    """Decodes the lines of one watch, in their order. Of an event that says nothing new only the version is left."""
+    """Decodes the lines of one watch, in order. An event without news keeps nothing but its version."""
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
@@ -138,7 +138,7 @@ class LineDecoder(Generic[T]):
         self._decode = _decoder(_Line[resource.type])  # type: ignore[name-defined]
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
-        """One event; what of it cannot be read is logged. Raises WatchError for an ERROR event."""
+        """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
         try:
             check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
         except DecodeError as error:
@@ -153,7 +153,7 @@ class LineDecoder(Generic[T]):
         return WatchEvent(line.type, None if line.type is EventType.BOOKMARK else line.object, version)
 
     def _decode_slowly(self, raw: bytes) -> WatchEvent[T]:
-        """An ERROR, a bookmark (an empty pod has `"containers": null`), a bad object, or no event at all."""
+        """Decode an ERROR, a bookmark (an empty pod has `"containers": null`), a bad object, or an invalid event."""
         unread = ""
 
         def on_bad(key: str, what: str) -> None:
@@ -173,12 +173,12 @@ class LineDecoder(Generic[T]):
         return WatchEvent(event_type, event.object, event.resource_version, unread)
 
     def _unreadable(self, error: Exception) -> WatchEvent[T]:
-        """A change of an object that nobody knows."""
+        """Return the event of a change to an unknown object."""
         log.warning("watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]})
         return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
 
     def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:
-        """With as much of a bad object as says which one went."""
+        """Return a DELETED event with as much of a bad object as identifies it."""
         try:
             metadata = decode_object(raw, _IdentifiedLine).object.metadata
         except DecodeError:
