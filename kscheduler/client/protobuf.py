@@ -156,7 +156,7 @@ def _micro_time(unix_s: float) -> bytes:
 
 
 def decode_status(body: bytes) -> APIStatus:
-    """Decode metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}, code=6} in its envelope, or ValueError."""
+    """Decode metav1.Status{message=3, reason=4, details=5{retryAfterSeconds=5}, code=6}. Raises ValueError."""
     if not body.startswith(MAGIC):
         raise ValueError("no Kubernetes protobuf: the first four bytes differ")
     fields = dict(_fields(_bytes_of(dict(_fields(body[4:])).get(2))))
