@@ -1,4 +1,4 @@
-"""ConfigMaps, as far as their texts go."""
+"""ConfigMaps: their metadata and texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""JSON from the apiserver to typed objects; one that cannot be read is refused by itself, with its name and the field.
+"""Decodes JSON from the apiserver to typed objects; an unreadable object is refused by itself, with its name and field.
 
 null means absent, as it does in Go: an object that holds one where its type has no room for it is read again without.
-An object whose JSON is sound may still say what makes no sense (`cpu: abc`, `operator: Foo`): `check_pod` and
+An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod` and
 `check_node` find that out at once, rather than in the middle of a decision.
 """
 
@@ -41,7 +41,7 @@ class StatusDetails(APIStruct, frozen=True):
 
 
 class APIStatus(APIStruct, frozen=True):
-    """metav1.Status: how the apiserver words a failure."""
+    """metav1.Status: the form in which the apiserver reports a failure."""
 
     code: int = 0
     reason: str = ""
@@ -56,7 +56,7 @@ class DecodedList(msgspec.Struct, Generic[T], frozen=True):
 
 
 class DecodedEvent(msgspec.Struct, Generic[T], frozen=True):
-    """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an object that cannot be read."""
+    """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an unreadable object."""
 
     type: str
     object: T | None
@@ -98,7 +98,7 @@ def _decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
 
 
 def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """One object. Raises DecodeError naming the object, the field, what was expected and what came.
+    """Decode one object. Raises DecodeError naming the object, the field, what was expected and what came.
 
     A byte that is no UTF-8 is refused wherever it stands. An apiserver writes none, so the object was damaged on its
     way, and in a key, `nodeName` say, it would make the field look absent.
@@ -112,7 +112,7 @@ def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """As Go reads it: without nulls, and with U+FFFD for half of a surrogate pair. Or the field at fault."""
+    """Decode as Go does: without nulls, and with U+FFFD for half of a surrogate pair. Raises DecodeError."""
     try:
         decoding.check_utf8(bytes(raw))
         document = without_nulls(decoding.decode_document(raw))
@@ -127,7 +127,7 @@ def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def convert_object(document: object, kind: type[T]) -> T:
-    """The same from JSON or YAML that has been read into dicts and lists already."""
+    """Convert an object from JSON or YAML that was read into dicts and lists. Raises as `decode_object`."""
     try:
         document = without_nulls(document)
         return decoding.convert(document, kind)
@@ -136,7 +136,7 @@ def convert_object(document: object, kind: type[T]) -> T:
 
 
 def without_nulls(document: object) -> object:
-    """A document without the fields that are null."""
+    """Return a document without the fields that are null."""
     if isinstance(document, dict):
         return {key: without_nulls(value) for key, value in document.items() if value is not None}
     if isinstance(document, list):
@@ -145,7 +145,7 @@ def without_nulls(document: object) -> object:
 
 
 def key_of(document: object) -> str:
-    """`namespace/name`, or `name`, of a document that may be anything."""
+    """Return `namespace/name`, or `name`, of a document that may be anything."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(metadata, dict):
         return UNNAMED
@@ -154,9 +154,9 @@ def key_of(document: object) -> str:
 
 
 def explain(error: Exception, document: object) -> str:
-    """`spec.priority: expected int, got "high"` for msgspec's own words, which have the type but not the value.
+    """Return `spec.priority: expected int, got "high"` for msgspec's message, which has the type but not the value.
 
-    A list or mapping is not shown: there may be a whole container in it, with what is in its environment.
+    A list or mapping is not shown: it may hold a whole container, with the values of its environment.
     """
     match = _VALIDATION.fullmatch(str(error))
     what, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
@@ -169,7 +169,7 @@ def explain(error: Exception, document: object) -> str:
 
 
 def _value_at(document: object, path: str) -> object:
-    """What stands at msgspec's path; _UNKNOWN where the path does not say (`labels[...]`)."""
+    """Return the value at msgspec's path; _UNKNOWN where the path does not say (`labels[...]`)."""
     for name, index, anything in _STEP.findall(path):
         try:
             if anything:
@@ -188,14 +188,14 @@ def _cut(text: str) -> str:
 
 
 def decode_list(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedList[T]:
-    """A page of a list, without the objects that cannot be read. Raises DecodeError if it is no list at all."""
+    """Decode a page of a list, without unreadable objects. Raises DecodeError if it is no list at all."""
     page = decode_object(raw, _RawList)
     items = [item for part in page.items or () if (item := decode_or_report(part, kind, on_bad)) is not None]
     return DecodedList(items, page.metadata.resource_version, page.metadata.continue_token)
 
 
 def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[T]:
-    """A line of a watch. Raises DecodeError if it is no event at all."""
+    """Decode a line of a watch. Raises DecodeError if it is no event at all."""
     event = decode_object(raw, _RawEvent)
     if event.type == "ERROR":
         return DecodedEvent(event.type, None, "", decode_object(event.object, APIStatus))
@@ -207,7 +207,7 @@ def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[
 
 
 def decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None:
-    """One object of a list or watch; None, and `on_bad` is told, if it cannot be read."""
+    """Decode one object of a list or watch; call `on_bad` and return None if it cannot be read."""
     try:
         return decode_object(raw, kind)
     except DecodeError as error:
@@ -217,7 +217,7 @@ def decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None
 
 
 def _identity(raw: msgspec.Raw) -> _Identity:
-    """As much of an object's metadata as can be read."""
+    """Return as much of an object's metadata as can be read."""
     try:
         return decode_object(raw, _Identified).metadata
     except DecodeError:
@@ -228,7 +228,7 @@ def _identity(raw: msgspec.Raw) -> _Identity:
 
 
 def check_pod(pod: Pod) -> None:
-    """Raises DecodeError, with the path of the field, if a decision could not read something the pod says."""
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the pod."""
     pod_resources(pod)
     compile_preferred_terms(pod)
     if pod.spec.affinity is not None:
@@ -239,12 +239,12 @@ def check_pod(pod: Pod) -> None:
 
 
 def check_node(node: Node) -> None:
-    """Raises DecodeError, with the path of the field, if a decision could not read something the node says."""
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the node."""
     node_allocatable(node)
 
 
 def _check_required_terms(affinity: NodeAffinity | None) -> None:
-    """Each term, where a decision would do with those that make sense."""
+    """Check each term; a decision would ignore the malformed ones."""
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for i, term in enumerate(required.node_selector_terms if required else ()):
         compile_node_selector_term(term, f"{REQUIRED_PATH}.nodeSelectorTerms[{i}]")
@@ -258,7 +258,7 @@ def _check_affinity(affinity: Affinity) -> None:
 
 
 def _pod_affinity_terms(affinity: PodAffinity | None, path: str) -> list[tuple[str, PodAffinityTerm]]:
-    """(path, term) for all terms, required and preferred."""
+    """Return (path, term) for all terms, required and preferred."""
     if affinity is None:
         return []
     required = affinity.required_during_scheduling_ignored_during_execution or ()

@@ -1,4 +1,4 @@
-"""What an apiserver fills in when an object is created, as far as a scheduler reads it, for clusters without one.
+"""The defaults that an apiserver fills in when an object is created, as far as a scheduler reads them, for simulations.
 
 Requests follow from limits, pod-level requests from pod-level limits, pod-level limits of huge pages from those of the
 containers, host ports from a host network, allocatable from capacity, priority from the two built-in priority classes;
@@ -35,7 +35,7 @@ BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cr
 
 
 def with_defaults(pod: Pod) -> Pod:
-    """The pod as an apiserver would store it. Raises DecodeError if its quantities are needed and cannot be read."""
+    """Return the pod as an apiserver would store it. Raises DecodeError for unreadable quantities that are needed."""
     spec = pod.spec
     priority = BUILT_IN_PRIORITIES.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority
     spec = replace(
@@ -53,21 +53,21 @@ def with_defaults(pod: Pod) -> Pod:
 
 
 def node_with_defaults(node: Node) -> Node:
-    """The node as an apiserver would store it."""
+    """Return the node as an apiserver would store it."""
     if node.status.allocatable is not None or node.status.capacity is None:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
 
 
 def namespace_with_defaults(namespace: Namespace) -> Namespace:
-    """The namespace as an apiserver would store it."""
+    """Return the namespace as an apiserver would store it."""
     metadata = namespace.metadata
     labels = {**(metadata.labels or {}), NAMESPACE_NAME: metadata.name}
     return replace(namespace, metadata=replace(metadata, labels=labels)) if metadata.name else namespace
 
 
 def azure_disk_with_defaults(disk: AzureDisk | None) -> AzureDisk | None:
-    """A disk in a pod or in a persistent volume, as an apiserver would store it."""
+    """Return a disk of a pod or a persistent volume as an apiserver would store it."""
     return disk if disk is None or disk.kind is not None else replace(disk, kind=SHARED_DISK)
 
 
@@ -99,7 +99,7 @@ def _host_port(port: ContainerPort) -> ContainerPort:
 
 
 def _with_pod_level_huge_pages(spec: PodSpec) -> PodSpec:
-    """A pod with resources of its own takes its containers' limits of huge pages, where it names neither amount."""
+    """Give a pod with its own resources its containers' limits of huge pages, where it names neither amount."""
     resources = spec.resources
     if resources is None or not (resources.limits or resources.requests):
         return spec
@@ -111,7 +111,7 @@ def _with_pod_level_huge_pages(spec: PodSpec) -> PodSpec:
 
 
 def _huge_pages_of_containers(spec: PodSpec) -> QuantityMap:
-    """Limits of huge pages of all containers together; they add up as requests do."""
+    """Return the limits of huge pages of all containers together; they add up as requests do."""
     containers, init_containers = _huge_page_limits(spec.containers), _huge_page_limits(spec.init_containers or [])
     everyone = [each.resources for each in (*containers, *init_containers) if each.resources]
     named = {name for resources in everyone for name in resources.requests or ()}
@@ -121,7 +121,7 @@ def _huge_pages_of_containers(spec: PodSpec) -> QuantityMap:
 
 
 def _huge_page_limits(containers: list[Container]) -> list[Container]:
-    """The containers, asking for their limits of huge pages and for nothing else."""
+    """Return the containers with requests for their limits of huge pages and for nothing else."""
     limits = [container.resources.limits or {} if container.resources else {} for container in containers]
     return [
         replace(
@@ -135,7 +135,7 @@ def _huge_page_limits(containers: list[Container]) -> list[Container]:
 
 
 def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
-    """With pod-level limits, a missing pod-level request is what containers ask for, or else the limit."""
+    """Add missing pod-level requests where there are limits: what containers request, or else the limit."""
     resources = spec.resources
     if resources is None or not resources.limits:
         return spec
@@ -149,7 +149,7 @@ def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
 
 
 def _asked_by_containers(spec: PodSpec) -> QuantityMap:
-    """cpu and memory as all containers together ask for them; a resource that none names is absent."""
+    """Return cpu and memory as all containers together request them; a resource that none names is absent."""
     everyone = [*spec.containers, *(spec.init_containers or ())]
     named = {name for container in everyone if container.resources for name in container.resources.requests or ()}
     bare = replace(spec, resources=None, overhead=None)

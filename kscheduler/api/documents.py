@@ -1,4 +1,4 @@
-"""Nodes and pods whole, as extenders get to see them: fields that no decision of ours reads are kept as they came."""
+"""Complete nodes and pods, as extenders receive them: fields that no decision reads are kept as they came."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _EMPTY = msgspec.Raw(b"{}")
 
 
 class WholeOwner(OwnerReference, frozen=True):
-    """With what only garbage collection goes by."""
+    """An owner reference with the fields that only garbage collection reads."""
 
     block_owner_deletion: bool | None = None
 
 
 class WholeMeta(ObjectMeta, frozen=True):
-    """All of an object's metadata but managedFields, which only tell who wrote what."""
+    """All of an object's metadata but managedFields."""
 
     owner_references: list[WholeOwner] | None = None  # type: ignore[assignment]
     generate_name: str = ""
@@ -51,12 +51,12 @@ class PodDocument(APIStruct, frozen=True):
 
 
 def node_document(node: Node) -> NodeDocument:
-    """Of a node that is no more than what decisions read."""
+    """Return a complete node made from the fields that decisions read."""
     return NodeDocument(*_parts(node))
 
 
 def pod_document(pod: Pod) -> PodDocument:
-    """The same of a pod."""
+    """Return a complete pod made from the fields that decisions read."""
     return PodDocument(*_parts(pod))
 
 

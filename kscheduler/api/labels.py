@@ -47,7 +47,7 @@ _OF_FIELDS = (Operator.IN, Operator.NOT_IN)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label has to be like."""
+    """A condition on the value of one label."""
 
     key: str
     operator: Operator
@@ -73,7 +73,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class NameRequirement:
-    """What the node's name has to be, or not to be."""
+    """A condition on the node's name."""
 
     name: str
     is_wanted: bool
@@ -84,7 +84,7 @@ class NameRequirement:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Requirements on a node, ANDed; none at all match no node."""
+    """Requirements on a node, ANDed; a term without any matches no node."""
 
     expressions: tuple[Requirement, ...] = ()
     names: tuple[NameRequirement, ...] = ()
@@ -155,7 +155,7 @@ class CompiledLabelSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def narrowings(self) -> list[list[Token]]:
-        """Lists of labels, of each of which whatever matches has at least one: what to look through instead of all."""
+        """Return lists of labels; each matching object has at least one label of each list. For index look-ups."""
         if self.requirements is None:
             return [[]]
         return [
@@ -169,7 +169,7 @@ class CompiledLabelSelector:
 
 
 def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
-    """Where a pod may go by its node selector and required node affinity; None if anywhere.
+    """Compile the pod's node selector and required node affinity; None if it may go anywhere.
 
     Raises DecodeError if malformed terms leave none that could match.
     """
@@ -183,8 +183,9 @@ def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
 
 
 def _compile_lenient(terms: Sequence[NodeSelectorTerm], path: str) -> tuple[NodeTerm, ...]:
-    """A malformed term matches nothing and leaves the others their say, as in kube-scheduler: the apiserver lets some
-    through (Gt with text). If no term is left the fault is the reason, and is raised."""
+    """Compile terms; a malformed one matches nothing, as in kube-scheduler: the apiserver lets some
+    through (Gt with text). Raises its fault if no other term is left.
+    """
     compiled: list[NodeTerm] = []
     fault: DecodeError | None = None
     for i, term in enumerate(terms):
@@ -204,7 +205,7 @@ def _of_selector(selector: tuple[tuple[str, str], ...]) -> RequiredNodeAffinity:
 
 
 def compile_preferred_terms(pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
-    """(weight, term); terms that can add nothing (no weight, no requirements) are left out, as in kube-scheduler."""
+    """Return (weight, term), without terms that can add nothing (no weight, no requirements), as in kube-scheduler."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None
     return tuple(
@@ -215,7 +216,7 @@ def compile_preferred_terms(pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
 
 
 def compile_node_selector_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
-    """One term of a node selector; `path` is the field it stands in, for messages."""
+    """Compile one term of a node selector; `path` is its field, for messages."""
     return NodeTerm(
         tuple(
             _requirement(expression, _OF_NODES, f"{path}.matchExpressions[{i}]")
@@ -229,7 +230,7 @@ def compile_node_selector_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
 
 
 def compile_label_selector(selector: LabelSelector | None, path: str) -> CompiledLabelSelector:
-    """A selector of objects by label; `path` is the field it stands in, for messages."""
+    """Compile a selector of objects by label; `path` is its field, for messages."""
     if selector is None:
         return CompiledLabelSelector(None)
     exact = [
@@ -288,6 +289,6 @@ def _shown(values: Sequence[str]) -> str:
 
 
 def _parse_int64(text: str) -> int | None:
-    """A decimal integer that fits 64 bits; None for anything else."""
+    """Return a decimal integer of at most 64 bits; None for anything else."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and -_MAX_INT64 - 1 <= number <= _MAX_INT64 else None

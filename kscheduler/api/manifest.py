@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def _sound(item: object) -> None:
-    """Nothing in it can be malformed."""
+    """Accept an object that cannot be malformed."""
 
 
 _V1, _STORAGE_V1 = "v1", "storage.k8s.io/v1"
@@ -78,7 +78,7 @@ class _Found:
 
 
 def load_manifests(path: str | Path) -> Manifests:
-    """The objects in a file. Raises ConfigError if it cannot be read or something in it makes no sense."""
+    """Return the objects in a file. Raises ConfigError if it is unreadable or holds a malformed object."""
     pods: list[Pod] = []
     nodes: list[Node] = []
     storage: list[StorageObject] = []
@@ -123,7 +123,7 @@ def _objects(path: Path) -> Iterator[_Found]:
 
 
 def _unfold(document: object, place: str, kind: str, api_version: str) -> Iterator[_Found]:
-    """An object, or those in a list; items of a PodList need not repeat their kind."""
+    """Yield an object, or those in a list; items of a PodList need not repeat their kind."""
     if not isinstance(document, dict):
         raise ConfigError(f"{place}: expected a Kubernetes object, got {_cut(document)}")
     kind, api_version = document.get("kind", kind), document.get("apiVersion", api_version)

@@ -1,7 +1,7 @@
 """Objects that hold policies over live metrics: MetricPolicy (ours), and TASPolicy of telemetry-aware scheduling.
 
-The spec stays as it came: it is read strictly by whoever follows the objects, so that a fault is named by its field
-and never costs the object.
+The spec stays undecoded: the reader of the objects decodes it strictly, so that a fault is reported by its field
+and does not make the object unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MetricPolicyObject(APIStruct, frozen=True):
 
 
 class TASPolicyObject(APIStruct, frozen=True):
-    """telemetry.intel.com/v1alpha1 TASPolicy. Its status is nobody's, and not read."""
+    """telemetry.intel.com/v1alpha1 TASPolicy. Nobody writes its status, and it is not read."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None

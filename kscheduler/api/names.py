@@ -1,4 +1,4 @@
-"""What may be a label's key and value, and the name of a resource: the API's rules for qualified names."""
+"""The API's rules for label keys and values, and for names of resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCAL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 @functools.lru_cache(maxsize=4_096)
 def is_qualified_name(text: str) -> bool:
-    """`name` or `domain/name`, as label keys and resources are called."""
+    """Return True for `name` or `domain/name`, the form of label keys and resource names."""
     domain, slash, local = text.rpartition("/")
     if slash and not (len(domain) <= MAX_DOMAIN and _DOMAIN.fullmatch(domain)):
         return False
@@ -23,5 +23,5 @@ def is_qualified_name(text: str) -> bool:
 
 @functools.lru_cache(maxsize=4_096)
 def is_label_value(text: str) -> bool:
-    """Up to 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends; or nothing."""
+    """Return True for up to 63 letters, digits, "-", "_" and ".", a letter or digit at both ends; or ""."""
     return not text or (len(text) <= MAX_LOCAL and bool(_LOCAL.fullmatch(text)))

@@ -1,4 +1,4 @@
-"""What differs between two versions of a node: found once for the cache, the queue and the node classes."""
+"""The difference between two versions of a node: found once for the cache, the queue and the node classes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class NodeChange(NamedTuple):
 
     @property
     def alters_class(self) -> bool:
-        """Does the node belong to another node class now?"""
+        """True if the node belongs to another node class now."""
         return self.labels or self.taints or self.cordoned or self.uncordoned
 
     @property
     def is_seen_by_plugins(self) -> bool:
-        """Is there more than a change of conditions, which no plugin reads?"""
+        """True if more than conditions changed, which no plugin reads."""
         return any(self[:-1])
 
 

@@ -253,7 +253,7 @@ class EphemeralVolumeSource(APIStruct, frozen=True):
 
 
 class Volume(APIStruct, frozen=True):
-    """The volume kinds that bind a pod to a place; all others are scheduled without a look."""
+    """The volume kinds that bind a pod to a place; the scheduler ignores all others."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
@@ -305,7 +305,7 @@ class PodCondition(APIStruct, frozen=True):
 
 
 class ContainerStatus(APIStruct, frozen=True):
-    """What the kubelet has actuated: read for pods resized in place."""
+    """The resources that the kubelet has actuated: read for pods resized in place."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -404,7 +404,7 @@ class Service(APIStruct, frozen=True):
 
 
 class ReplicationController(APIStruct, frozen=True):
-    """Its selector is plain labels, as a Service's."""
+    """A ReplicationController; its selector is plain labels, as a Service's."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()

@@ -38,13 +38,13 @@ T = TypeVar("T", bound=Hashable)
 
 
 def namespace_token(name: str) -> Token:
-    """A namespace in the form of a label; no label has an empty key."""
+    """Return a namespace in the form of a label; no label has an empty key."""
     return "", name
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Which pods, and in which topology: nodes with the same value of the label `topology_key` are one domain."""
+    """A set of pods, and a topology: nodes with the same value of the label `topology_key` are one domain."""
 
     selector: CompiledLabelSelector
     namespaces: frozenset[str]
@@ -61,7 +61,7 @@ class AffinityTerm:
         return self._hash
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None) -> bool:
-        """Does the term mean a pod of this namespace with these labels?
+        """Return True if the term means a pod of this namespace with these labels.
 
         `namespace_labels` None: there is no such namespace, so that only a selector of all namespaces matches it.
         """
@@ -78,22 +78,22 @@ class AffinityTerm:
 
     @property
     def selects_namespaces(self) -> bool:
-        """Does it depend on the labels of namespaces?"""
+        """True if the term depends on the labels of namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def narrowings(self) -> list[list[Token]]:
-        """Lists of tokens, of each of which a pod that the term means has at least one; none if nothing narrows it."""
+        """Return lists of tokens; a pod that the term means has at least one of each list. For index look-ups."""
         narrowings = self.selector.narrowings()
         if self.namespace_selector.requirements is None:
             narrowings.append([namespace_token(name) for name in self.namespaces])
         return narrowings
 
     def with_namespaces(self, selected: frozenset[str]) -> AffinityTerm:
-        """The same term with the names of the namespaces in place of their selector."""
+        """Return the term with the names of the namespaces in place of their selector."""
         return AffinityTerm(self.selector, self.namespaces | selected, NO_NAMESPACES, self.topology_key)
 
     def of_all_namespaces(self) -> AffinityTerm:
-        """The same term without regard to namespaces."""
+        """Return the term without regard to namespaces."""
         return AffinityTerm(self.selector, self.namespaces, ALL_NAMESPACES, self.topology_key)
 
 
@@ -105,7 +105,7 @@ class TermKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeldTerm:
-    """A term that pods hold. `weight` is that of a preferred term, negative for anti-affinity, and 0 for the others."""
+    """A term of pods on nodes. `weight` is a preferred term's, negative for anti-affinity; 0 for required ones."""
 
     kind: TermKind
     term: AffinityTerm
@@ -131,7 +131,7 @@ class PodAffinityTerms:
 
     @property
     def held_counts(self) -> tuple[tuple[HeldTerm, int], ...]:
-        """(term, how often it is stated); worked out once for all pods that share this."""
+        """(term, how often it is stated); computed once for all pods that share this."""
         if self._held is None:
             object.__setattr__(self, "_held", tuple(Counter(self.held()).items()))
         return self._held or ()
@@ -157,7 +157,7 @@ def has_preferred_terms(pod: Pod) -> bool:
 
 
 def compile_pod_affinity(pod: Pod) -> PodAffinityTerms:
-    """The pod's terms. Raises nothing: see `PodAffinityTerms.fault`."""
+    """Return the pod's terms. Raises nothing: see `PodAffinityTerms.fault`."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
@@ -191,7 +191,7 @@ def _compile(stated: _Stated) -> PodAffinityTerms:
 
 
 class _Compiling:
-    """One pod's compilation, which goes on after a fault."""
+    """The compilation of one pod's terms, which goes on after a fault."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -200,7 +200,7 @@ class _Compiling:
     def both(
         self, affinity: PodAffinity | None, path: str, sign: int
     ) -> tuple[tuple[AffinityTerm, ...], tuple[tuple[int, AffinityTerm], ...]]:
-        """(required terms, preferred terms with weight · `sign`)"""
+        """Return (required terms, preferred terms with weight · `sign`)."""
         if affinity is None:
             return (), ()
         required = affinity.required_during_scheduling_ignored_during_execution or ()
@@ -231,14 +231,14 @@ class _Compiling:
 
 
 def _weight(weight: int, path: str) -> int:
-    """The apiserver wants 1..100; what the API's type cannot hold would not fit into counters either."""
+    """Check a weight: the apiserver wants 1..100; what the API's type cannot hold would overflow counters."""
     if not -(1 << 31) < weight < 1 << 31:
         raise DecodeError(f"{path}: expected 1..100, got {weight}")
     return weight
 
 
 def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> AffinityTerm:
-    """One term of a pod in `namespace`; `path` is the field it stands in. Raises DecodeError for a bad selector."""
+    """Compile one term of a pod in `namespace`; `path` is its field. Raises DecodeError for a bad selector."""
     own = not term.namespaces and term.namespace_selector is None
     return _interned(
         AffinityTerm(
@@ -251,7 +251,7 @@ def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> A
 
 
 def _interned(value: T) -> T:
-    """One object for equal values, so that looking one up compares identities."""
+    """Return one object for equal values, so that looking one up compares identities."""
     return _kept(value)  # type: ignore[return-value]
 
 

@@ -10,7 +10,7 @@ class PodDisruptionBudgetSpec(APIStruct, frozen=True):
 
 
 class PodDisruptionBudgetStatus(APIStruct, frozen=True):
-    """Written by the disruption controller; a new budget allows nothing until it has."""
+    """Written by the disruption controller; a new budget allows no disruption until it has a status."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] | None = None  # name of a pod whose eviction is under way -> since when

@@ -30,23 +30,23 @@ _CACHE_SIZE = 32_768
 
 
 def parse_milli(quantity: str | int | float, field: str) -> int:
-    """Thousandths, rounded up (away from zero). Raises DecodeError naming `field`."""
+    """Return thousandths, rounded up (away from zero). Raises DecodeError naming `field`."""
     milli = _parse_or_raise(quantity, field)
     return max(-MAX_INT64, min(milli, MAX_INT64))
 
 
 def parse_units(quantity: str | int | float, field: str) -> int:
-    """Whole units, rounded up (away from zero). Raises DecodeError naming `field`."""
+    """Return whole units, rounded up (away from zero). Raises DecodeError naming `field`."""
     return milli_to_units(_parse_or_raise(quantity, field))
 
 
 def parse_uncapped_milli(quantity: str | int | float, field: str) -> int:
-    """Thousandths, for sums that are rounded and capped once, at their end. Raises DecodeError naming `field`."""
+    """Return thousandths, for sums that are rounded and capped at their end. Raises DecodeError naming `field`."""
     return _parse_or_raise(quantity, field)
 
 
 def milli_to_units(milli: int) -> int:
-    """Whole units, rounded away from zero and capped."""
+    """Return whole units, rounded away from zero and capped."""
     units = -(-milli // 1000) if milli >= 0 else milli // 1000
     return max(-MAX_INT64, min(units, MAX_INT64))
 
@@ -61,7 +61,7 @@ def _parse_or_raise(quantity: str | int | float, field: str) -> int:
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def _parse(quantity: str | int | float) -> int | None:
-    """Thousandths, capped at those of 2^63 - 1 units; None if the text is no quantity."""
+    """Return thousandths, capped at those of 2^63 - 1 units; None if the text is no quantity."""
     text = str(quantity).strip() if len(str(quantity)) <= _MAX_LENGTH else ""
     match = _FORM.fullmatch(text)
     if match is None:
@@ -74,7 +74,7 @@ def _parse(quantity: str | int | float) -> int | None:
 
 
 def _scale(digits: int, places: int, suffix: str) -> int:
-    """digits / 10^places with the suffix applied, in thousandths, rounded up."""
+    """Return digits / 10^places with the suffix applied, in thousandths, rounded up."""
     power_of_two = _BINARY.get(suffix)
     if power_of_two is not None:
         return _times_power_of_ten(digits << power_of_two, _MILLI - places)

@@ -1,4 +1,4 @@
-"""What a pod asks for and what a node offers, as integers.
+"""The requests of pods and the allocatable resources of nodes, as integers.
 
 The arithmetic is kube-scheduler 1.36's (k8s.io/component-helpers/resource.PodRequests and its callers):
 
@@ -57,7 +57,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """All that decisions ask about a pod's requests."""
+    """All that decisions read of a pod's requests."""
 
     total: Resources  # what Filter and the accounting on a node use
     containers_only: Resources  # without pod-level requests: what the Fit score uses for the pod being scheduled
@@ -80,7 +80,7 @@ class NodeAllocatable:
 
 
 def pod_resources(pod: Pod) -> PodResources:
-    """A pod's requests. Raises DecodeError, naming field and value, for amounts that are malformed or negative."""
+    """Return a pod's requests. Raises DecodeError, naming field and value, for malformed or negative amounts."""
     spec, status = pod.spec, pod.status
     containers = spec.containers
     if (
@@ -96,9 +96,9 @@ def pod_resources(pod: Pod) -> PodResources:
 
 
 def node_allocatable(node: Node) -> NodeAllocatable:
-    """What a node offers to pods: its allocatable, or its capacity if it states none, as the apiserver has it.
+    """Return a node's allocatable resources, or its capacity if it states none, as the apiserver does.
 
-    Raises DecodeError, naming field and value, for amounts that are malformed or negative.
+    Raises DecodeError, naming field and value, for malformed or negative amounts.
     """
     if node.status.allocatable:
         return _of_node("status.allocatable", tuple(node.status.allocatable.items()))
@@ -107,14 +107,14 @@ def node_allocatable(node: Node) -> NodeAllocatable:
 
 @functools.lru_cache(maxsize=_NAMES)
 def is_scalar(name: str) -> bool:
-    """Is this a resource that is counted by name? Others that are not built in are ignored, as kube-scheduler does."""
+    """Return True for a resource that is counted by name. Other unknown resources are ignored, as in kube-scheduler."""
     return (
         name.startswith((HUGEPAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or "kubernetes.io/" in name or is_extended(name)
     )
 
 
 def is_extended(name: str) -> bool:
-    """Is this an extended resource: a qualified name with a domain other than *kubernetes.io?"""
+    """Return True for an extended resource: a qualified name with a domain other than *kubernetes.io."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
         return False
     return is_qualified_name(_QUOTA_PREFIX + name)  # a quota has to be able to speak of it
@@ -126,7 +126,7 @@ _Items = tuple[tuple[str, RawQuantity], ...]  # resource name, quantity
 
 
 class _Actual(NamedTuple):
-    """What the kubelet says of a container, or of a pod, that can be resized in place."""
+    """The resources in the status of a container, or of a pod, that can be resized in place."""
 
     position: int  # in the list of statuses, for messages
     in_use: _Items
@@ -178,12 +178,12 @@ def _requests(container: Container) -> _Items:
 
 
 def _is_sidecar(container: Container) -> bool:
-    """An init container that keeps running."""
+    """Return True for an init container that keeps running."""
     return container.restart_policy == "Always"
 
 
 def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, _Actual]:
-    """By container name; a status without resources says nothing about them."""
+    """Return the statuses by container name, without those that say nothing about resources."""
     return {
         status.name: _Actual(index, _items(status.resources.requests), _items(status.allocated_resources))
         for index, status in enumerate(statuses or ())
@@ -239,7 +239,7 @@ _DEFAULTS: _Amounts = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY * 1000}
 
 
 class _Part(NamedTuple):
-    """A container's amounts: as specified, and as they count once statuses are looked at."""
+    """A container's amounts: as specified, and as they count once statuses are read."""
 
     specified: _Amounts
     effective: _Amounts
@@ -308,7 +308,7 @@ def _parts(
 
 
 def _pod_level(shape: _PodShape) -> _Amounts:
-    """Pod-level requests: cpu, memory and hugepages only."""
+    """Return pod-level requests: cpu, memory and hugepages only."""
     requested = {
         name: amount
         for name, amount in _parse(shape.pod_level, "spec.resources.requests").items()
@@ -338,7 +338,7 @@ def _parse(items: _Items, path: str) -> _Amounts:
 
 
 def _sum(containers: list[_Amounts], init_containers: list[tuple[_Amounts, bool]]) -> _Amounts:
-    """Containers and sidecars together, or the most that any init container needs, whichever is more."""
+    """Return the sum of containers and sidecars, or the most that any init container needs, whichever is more."""
     running: _Amounts = {}
     for amounts in containers:
         _add(running, amounts)
@@ -363,7 +363,7 @@ def _add(to: _Amounts, amounts: _Amounts) -> None:
 
 
 def _raise_to(floor: _Amounts, amounts: _Amounts) -> None:
-    """Sets each resource to the greater of both."""
+    """Set each resource to the greater of both."""
     for name, amount in amounts.items():
         floor[name] = max(floor.get(name, 0), amount)
 

@@ -1,16 +1,16 @@
-"""Pods and nodes made small before they are kept: equal parts are one object, what nobody reads is left out.
+"""Makes pods and nodes small before they are kept: equal parts become one object, unread fields are left out.
 
-A cluster's pods come from few templates, so what they say of containers, tolerations, labels and owners is said once
+A cluster's pods come from few templates, so their containers, tolerations, labels and owners are kept once
 for all of them. Objects are frozen, hence free to share; parts that are shared also compare at a glance. Everything a
-decision, an out-of-tree plugin or a later write may ask for stays. Left out is only:
+decision, an out-of-tree plugin or a later write may read stays. Left out is only:
 
-- volumes that no field of `Volume` says anything about, such as a service account's token, whose name is each pod's;
+- volumes that no field of `Volume` describes, such as a service account's token, whose name is different in each pod;
 - for a pod with a node, the times and texts in conditions that the kubelet and the scheduler keep up to date (but for
-  the time of a recent binding, where somebody asks for it), and the statuses of containers that say nothing of
+  the time of a recent binding, where live metrics need it), and the statuses of containers without
   resources;
 - annotations that repeat the whole object for kubectl.
 
-What is remembered in order to find equal parts is bounded in bytes, and forgotten when it was not met for long.
+The memory for finding equal parts is bounded in bytes; parts that were not met for long are forgotten.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Shared(Generic[T]):
-    """One object for all equal ones. Two values are equal when they are written alike in msgpack."""
+    """Keeps one object for all equal ones. Two values are equal when their msgpack is."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
         self._most = max_key_bytes
@@ -83,7 +83,7 @@ class Shared(Generic[T]):
         self._young[key] = value
 
     def get(self, value: T) -> T:
-        """The object that stands for all that equal this one."""
+        """Return the object that stands for all equal to this one."""
         key = _key(value)
         if key is None:
             return value
@@ -95,7 +95,7 @@ class Shared(Generic[T]):
 
 
 class Strings:
-    """The same for text that comes again and again, such as names of nodes and of namespaces."""
+    """Keeps one object for equal texts, such as names of nodes and of namespaces."""
 
     def __init__(self, most: int = _MAX_STRINGS) -> None:
         self._most = most
@@ -116,7 +116,7 @@ class Strings:
 
 
 def _key(value: object) -> bytes | None:
-    """None for what msgpack cannot write: a number beyond 64 bits, text that is not Unicode."""
+    """Return the value's msgpack; None if there is none: a number beyond 64 bits, text that is not Unicode."""
     try:
         return _encode(value)
     except (ValueError, OverflowError):
@@ -137,10 +137,10 @@ _NO_STATUS = PodStatus()
 
 
 class PodSharing:
-    """`keep` gives a pod with shared parts. One of these serves one informer."""
+    """`keep` returns a pod with shared parts. One instance serves one informer."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
-        """`bound_since`: the RFC 3339 time, in UTC, since when it is to be known of a pod when it was bound."""
+        """`bound_since`: the RFC 3339 time, in UTC, from which on a pod's time of binding is kept."""
         self._bound_since = bound_since
         self._templates: Shared[_Parts] = Shared(max_key_bytes)
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
@@ -148,7 +148,7 @@ class PodSharing:
         self._strings = Strings()
 
     def __len__(self) -> int:
-        """How many parts are remembered."""
+        """The number of remembered parts."""
         return len(self._templates) + len(self._statuses) + len(self._parts) + len(self._strings)
 
     def keep(self, pod: Pod) -> Pod:
@@ -192,7 +192,7 @@ class PodSharing:
         return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
 
     def _status(self, status: PodStatus, is_bound: bool) -> PodStatus:
-        """Shared as a whole; a pod that has started has a time of its own to tell."""
+        """Share the whole status; a started pod has its own start time, which is kept apart."""
         started = status.start_time
         if started is not None or is_bound:
             status = PodStatus(
@@ -253,7 +253,7 @@ def _of_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatu
 
 
 class NodeSharing:
-    """The same for nodes: what they can do, their conditions and their images."""
+    """`keep` returns a node with shared parts: amounts, conditions and images."""
 
     def __init__(self) -> None:
         self._parts: Shared[Any] = Shared()
@@ -293,7 +293,7 @@ class NodeSharing:
         return None if part is None else self._parts.get(part)
 
     def _values(self, pairs: Labels | None) -> Labels | None:
-        """A node's labels are its own as a whole; most of them are the same on others."""
+        """Share the values of labels: the labels as a whole are the node's own, most values are not."""
         text = self._strings.get
         return None if pairs is None else {text(name): text(value) for name, value in pairs.items()}
 
@@ -304,7 +304,7 @@ C = TypeVar("C", Service, ReplicationController, Workload)
 
 
 def keep_selector(controller: C) -> C:
-    """What says which pods are its own. A Deployment leaves ten old ReplicaSets behind, with annotations and labels."""
+    """Keep only the selector of a controller. A Deployment leaves ten old ReplicaSets, with annotations and labels."""
     meta = controller.metadata
     identity = ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)
     return structs.replace(controller, metadata=identity)

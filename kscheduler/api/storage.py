@@ -1,6 +1,6 @@
-"""Volumes and what is said of them, as the scheduler reads them: the storage kinds of the API.
+"""The storage kinds of the API, as the scheduler reads them: claims, volumes, classes, drivers, capacities.
 
-As in `api.objects`, fields that no decision reads are absent, and quantities stay the text the API gave. The claim's
+As in `api.objects`, fields that no decision reads are absent, and quantities stay text. The claim's
 spec lives there too, since a pod may carry one as a template.
 """
 
@@ -233,7 +233,7 @@ StorageObject = (
 
 
 def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
-    """(name of the claim behind a pod's volume, is it made for this pod alone?); ("", False): there is none."""
+    """Return (name of the claim behind a pod's volume, whether it is made for this pod alone), or ("", False)."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, False
     if volume.ephemeral is not None:
@@ -242,7 +242,7 @@ def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Is it the claim of this very pod's ephemeral volume, not one that has its name by chance?"""
+    """Return True for the claim of this very pod's ephemeral volume, not one that has its name by chance."""
     owners = claim.metadata.owner_references or ()
     controller = next((owner for owner in owners if owner.controller), None)
     return (
@@ -253,7 +253,7 @@ def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
 
 
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
-    """The name of its storage class, "" for none."""
+    """Return the name of the storage class, "" for none."""
     beta = (item.metadata.annotations or {}).get(BETA_STORAGE_CLASS)
     return beta if beta is not None else item.spec.storage_class_name or ""
 
@@ -264,13 +264,13 @@ def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def check_volume(volume: PersistentVolume) -> None:
-    """Raises DecodeError, with the path of the field, if a decision could not read something the volume says."""
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the volume."""
     for name, quantity in (volume.spec.capacity or {}).items():
         parse_units(quantity, f"spec.capacity[{name}]")
 
 
 def check_claim(claim: PersistentVolumeClaim) -> None:
-    """The same of a claim."""
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the claim."""
     requests = claim.spec.resources.requests if claim.spec.resources else None
     for name, quantity in (requests or {}).items():
         parse_units(quantity, f"spec.resources.requests[{name}]")
@@ -278,7 +278,7 @@ def check_claim(claim: PersistentVolumeClaim) -> None:
 
 
 def check_capacity(capacity: CSIStorageCapacity) -> None:
-    """The same of a capacity."""
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the capacity."""
     for field, quantity in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
         if quantity is not None:
             parse_units(quantity, field)

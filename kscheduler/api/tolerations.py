@@ -1,4 +1,4 @@
-"""Which taints a pod bears with. The rules are the API's; Lt and Gt, which are off by default in 1.36, never match."""
+"""Matches tolerations with taints by the API's rules; Lt and Gt, which are off by default in 1.36, never match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key stands for any; no operator means Equal."""
+    """Return True if the toleration matches the taint. An empty effect or key matches any; no operator means Equal."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -25,7 +25,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def find_untolerated(
     taints: Iterable[Taint] | None, tolerations: Collection[Toleration] | None, effects: Collection[str]
 ) -> Taint | None:
-    """The first taint with one of these effects that no toleration bears with."""
+    """Return the first taint with one of these effects that no toleration matches."""
     for taint in taints or ():
         if taint.effect in effects and not _is_tolerated(taint, tolerations or ()):
             return taint
@@ -35,7 +35,7 @@ def find_untolerated(
 def count_intolerable_prefer_no_schedule(
     taints: Iterable[Taint] | None, tolerations: Iterable[Toleration] | None
 ) -> int:
-    """PreferNoSchedule taints that none of the tolerations for this effect, or for any, bears with."""
+    """Count the PreferNoSchedule taints that no toleration for this effect, or for any, matches."""
     preferring = [taint for taint in taints or () if taint.effect == PREFER_NO_SCHEDULE]
     if not preferring:
         return 0

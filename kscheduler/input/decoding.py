@@ -1,9 +1,9 @@
-"""Bytes and documents from outside, as typed values: the only module that calls msgspec's decoders.
+"""Decodes bytes and documents from outside to typed values: the only module that calls msgspec's decoders.
 
 They fail in more ways than msgspec names: a byte that is no UTF-8 is a UnicodeDecodeError, nesting without end a
-RecursionError, a number of any length may be an OverflowError. Whatever it is, it leaves here as a DecodeError, so that
-no answer of anybody ends the process. Its text says what was expected and what came, or at which byte reading ended,
-and quotes none of the bytes: an answer may hold a token. MemoryError is none of the text's and passes.
+RecursionError, a number of any length may be an OverflowError. All of them become a DecodeError here, so that
+no input ends the process. Its text says what was expected and what came, or at which byte reading ended,
+and quotes none of the bytes: an answer may hold a token. A MemoryError passes.
 
 `ruff` refuses these functions of msgspec, and of `json`, elsewhere (`banned-api` in pyproject.toml).
 """
@@ -40,9 +40,9 @@ def json_decoder(kind: object, *, as_go: bool = False) -> Callable[[Raw], Any]: 
 
 
 def json_decoder(kind: Any, *, as_go: bool = False) -> Callable[[Raw], Any]:
-    """Reads JSON as `kind`, and raises DecodeError only. Make it once: that costs more than many texts.
+    """Return a function that decodes JSON as `kind`, and raises DecodeError only. Make it once: it is expensive.
 
-    `as_go`: text that cannot be read is read once more `with_unicode`.
+    `as_go`: a text that cannot be read is read once more `with_unicode`.
     """
     decode: Callable[[Raw], Any] = msgspec.json.Decoder(kind).decode
 
@@ -67,7 +67,7 @@ def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
 
 
 def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
-    """The same for msgpack."""
+    """Return a function that decodes msgpack as `kind`, and raises DecodeError only."""
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
 
     def decode_msgpack(raw: bytes) -> Any:
@@ -93,7 +93,7 @@ def check_utf8(raw: bytes) -> None:
 
 
 def with_unicode(raw: Raw) -> bytes:
-    """The text with U+FFFD for bytes that are no UTF-8, and for escapes that are half a surrogate pair, as Go reads."""
+    """Replace bytes that are no UTF-8, and escapes that are half a surrogate pair, by U+FFFD, as Go does."""
     return _ESCAPE.sub(_mend_escape, bytes(raw).decode("utf-8", "replace").encode())
 
 
@@ -112,7 +112,7 @@ def convert(
     dec_hook: Callable[[type[Any], Any], Any] | None = None,
     from_attributes: bool = False,
 ) -> T:
-    """What was read into dicts and lists already, or an object of another class, as `kind`.
+    """Convert dicts and lists, or an object of another class, to `kind`.
 
     Raises DecodeError; and what `dec_hook` raises, unless that is a ValueError.
     """
@@ -123,7 +123,7 @@ def convert(
 
 
 def decode_loosely(text: str | bytes) -> Any:
-    """JSON as Python's own library reads it, NaN included: for answers of this program that people look at."""
+    """Decode JSON as Python's own library does, NaN included: for answers of this program that people look at."""
     try:
         return json.loads(text)
     except _FAULTS as error:
@@ -131,7 +131,7 @@ def decode_loosely(text: str | bytes) -> Any:
 
 
 def _fault(error: Exception) -> str:
-    """In words without the text. What msgspec words ("Expected `int`, got `str` - at `$.a`") stays as it is."""
+    """Describe a decoder's exception without quoting the text; msgspec's messages ("Expected `int` ...") stay."""
     if isinstance(error, UnicodeDecodeError):
         return f"expected UTF-8, got a byte {error.object[error.start]:#04x}"
     if isinstance(error, RecursionError):

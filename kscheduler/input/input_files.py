@@ -1,7 +1,7 @@
-"""Files that users name, read whole: the opening of a pipe without a writer, or an endless device, holds nobody up.
+"""Reads whole files that users name, without hanging on a pipe without a writer or an endless device.
 
-What is read while the scheduler runs (certificates, tokens) has to be a regular file, as nothing may wait there. What
-is read once, at the start, may come through a pipe (`--config <(envsubst < template)`), and is waited for a while.
+Files that are read while the scheduler runs (certificates, tokens) must be regular, as nothing may wait there. Those
+read once, at the start, may come through a pipe (`--config <(envsubst < template)`), which is waited for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
 
 
 def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
-    """The contents of a regular file, cut after `max_bytes`. Raises OSError whose `strerror` says what is wrong."""
+    """Return the contents of a regular file, cut after `max_bytes`. Raises OSError with a `strerror` for users."""
     with _Descriptor(path) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _not_regular(path, os.fstat(descriptor).st_mode)
@@ -24,7 +24,7 @@ def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> byt
 
 
 def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
-    """As `read_file`, from a pipe or a device too; TimeoutError after ten seconds in which nobody writes."""
+    """Read as `read_file`, also from a pipe or a device; TimeoutError after ten seconds in which nobody writes."""
     with _Descriptor(path) as descriptor:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
@@ -42,7 +42,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 class _Descriptor:
-    """An open file, never waited for. A path that holds a NUL is as good as none."""
+    """An open file that is never waited for. A path that holds a NUL counts as missing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:

@@ -1,11 +1,11 @@
-"""Values that let their holder in elsewhere: they can be used, but no text ever shows them.
+"""Secret values, which can be used but are never shown in any text.
 
 `Secret` is any such text, `SecretURL` a URL that may hold one: in its user info, its query or its fragment. str, repr,
 format, logging, msgspec, json and yaml give the shown form or fail; pickling fails. The value itself comes only from
 `reveal`, so that every place which uses one is found by that word.
 
-What stands in a URL's place and is none (no scheme) is shown if it plainly is the path of a file, or a host with its
-port; all else could be a token that was pasted into the wrong field.
+A text in place of a URL that is none (no scheme) is shown if it plainly is the path of a file, or a host with its
+port; anything else could be a token that was pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORT = 4  # characters; what is shorter is looked for as a whole word only
 
 
 class Secret:
-    """Text that may be used and never shown; "" is no secret, and shown as it is."""
+    """A text that may be used and never shown; "" is no secret, and shown as it is."""
 
     __slots__ = ("_value",)
 
@@ -47,16 +47,16 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself: for the request or the file that it is meant for, and for no message."""
+        """Return the value itself: for the request or the file that it is meant for, and for no message."""
         return self._value
 
     @property
     def shown(self) -> str:
-        """What people may see of it."""
+        """Return the form that people may see."""
         return HIDDEN if self._value else ""
 
     def hide_in(self, text: str) -> str:
-        """A text of somebody else's, such as a library's or a server's, without the value."""
+        """Return a text of somebody else, such as a library or a server, without the value."""
         return hide_parts(text, [self._value])
 
     def __str__(self) -> str:
@@ -100,23 +100,23 @@ class SecretURL(Secret):
         return hide_urls(hide_parts(text, _secret_parts(self._value)))
 
     def __truediv__(self, part: str) -> SecretURL:
-        """The URL with a slash and `part` appended, whatever it ends with, as Go's extenders are addressed."""
+        """Return the URL with a slash and `part` appended, whatever it ends with, as Go's extenders are addressed."""
         return SecretURL(f"{self._value.rstrip('/')}/{part}")
 
 
 def hide_urls(text: str) -> str:
-    """A text in which every URL is in its shown form; one without secrets stays as it is."""
+    """Return a text with every URL in its shown form; URLs without secrets stay as they are."""
     return _URL_IN_TEXT.sub(_shown_match, text) if "://" in text else text
 
 
 def _shown_match(found: re.Match[str]) -> str:
-    """What stands behind a URL in a sentence is no part of it."""
+    """Return a found URL's shown form; punctuation that follows a URL in a sentence is no part of it."""
     url = found[0].rstrip(".,;:!)'`")
     return _shown_url(url) + found[0][len(url) :]
 
 
 def hide_parts(text: str, parts: Iterable[str]) -> str:
-    """A text without these values, in whatever case: libraries write hosts and escapes in lower case."""
+    """Return a text without these values, in upper or lower case: libraries write hosts and escapes in lower case."""
     for part in sorted({part for part in parts if part}, key=len, reverse=True):
         pattern = re.escape(part)
         if len(part) < _SHORT:
@@ -126,7 +126,7 @@ def hide_parts(text: str, parts: Iterable[str]) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """A message about a wrong URL must not show the password either: in doubt more is hidden than need be."""
+    """Return the shown form. An invalid URL must not show the password either: in doubt more is hidden."""
     prefix, rest = _without_scheme(url)
     before_fragment, has_fragment, _ = rest.partition("#")
     place, has_query, _ = before_fragment.partition("?")
@@ -148,19 +148,19 @@ def _shown_url(url: str) -> str:
 
 
 def _shown_path(path: str) -> str:
-    """Of a file: a user and a password before a host are no part of a path, but people write them there."""
+    """Return the shown form of a file's path; people write user and password before a host there too."""
     before, at, rest = path.rpartition("@")
     return f"{HIDDEN}@{rest}" if at and (":" in before or "/" not in before) else path
 
 
 def _without_scheme(url: str) -> tuple[str, str]:
-    """Scheme with its "://", and what follows; ("", url) for what has none."""
+    """Split off the scheme with its "://"; ("", url) for a text without one."""
     scheme, slashes, rest = url.partition("://")
     return (scheme + slashes, rest) if slashes and _SCHEME.fullmatch(scheme) else ("", url)
 
 
 def _secret_parts(url: str) -> set[str]:
-    """What of a URL must not stand in a text, in the forms that libraries write it in."""
+    """Return the parts of a URL that must not appear in a text, in the forms that libraries write them in."""
     prefix, rest = _without_scheme(url)
     before_fragment, _, fragment = rest.partition("#")
     place, _, query = before_fragment.partition("?")

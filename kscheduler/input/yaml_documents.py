@@ -1,11 +1,11 @@
-"""YAML as Kubernetes reads it: what sigs.k8s.io/yaml makes of a text on its way to JSON, and no more than is safe.
+"""Reads YAML as Kubernetes does (sigs.k8s.io/yaml, on its way to JSON), within safe limits.
 
 Numbers are Go's (0x10, 0o17, 017, 0b11, 1_000, 1e3; never 1:30, which is text), `y` and `n` are booleans, dates and
 unknown tags are text, `=` is nothing special, and a key that is no text becomes text. A merge (`<<`) sets keys where it
-stands. What nests too deeply, names itself, or says much more by aliases than it holds (Go's own rule) is refused
+stands. A document that nests too deeply, names itself, or expands too much by aliases (Go's own rule) is refused
 before anything walks through it.
 
-Documents are built from the parser's events with a stack of their own: no depth of nesting is a depth of calls.
+Documents are built from the parser's events with an explicit stack: no depth of nesting is a depth of calls.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class YAMLDocument(NamedTuple):
 
 
 def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocument]:
-    """The documents in a text, one after the other; an empty text has none.
+    """Yield the documents in a text, one after the other; an empty text has none.
 
-    Raises DecodeError that names line and column, and quotes nothing of what stands there: it may be a password.
-    `is_large`: by libyaml, where there is one, ten times faster; its messages are a little shorter.
+    Raises DecodeError that names line and column, and quotes nothing of the text: it may be a password.
+    `is_large`: use libyaml, where there is one, ten times faster; its messages are a little shorter.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if is_large else yaml.SafeLoader
     try:
@@ -79,7 +79,7 @@ def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocu
 
 
 def read_one_yaml(data: str | bytes) -> YAMLDocument:
-    """The only document in a text, None if it is empty. Raises DecodeError, for a second document too."""
+    """Return the only document in a text, None if it is empty. Raises DecodeError, for a second document too."""
     documents = read_yaml(data)
     found = next(documents, YAMLDocument(None, []))
     if next(documents, None) is not None:
@@ -88,7 +88,7 @@ def read_one_yaml(data: str | bytes) -> YAMLDocument:
 
 
 def write_yaml(document: Any) -> str:
-    """Plain values as YAML that Go reads back: what it would take for a number or a boolean is in quotes."""
+    """Write plain values as YAML that Go reads back: texts that look like a number or a boolean are quoted."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=120)
 
 
@@ -125,7 +125,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """One document. Lists and mappings that aliases name are shared, not copied."""
+    """Builds one document. Lists and mappings that aliases name are shared, not copied."""
 
     value: Any = None
     repeated: list[str] = field(default_factory=list)
@@ -178,7 +178,7 @@ class _Builder:
         return value
 
     def _put(self, value: Any, event: Any) -> None:
-        """Into the innermost list or mapping that is open."""
+        """Add a value to the innermost open list or mapping."""
         if not self._open:
             self.value = _number(value, event)
             return
@@ -200,7 +200,7 @@ class _Builder:
         mapping[key] = value
 
     def _merge(self, mapping: dict[str, Any], value: Any, event: Any) -> None:
-        """Of several the first counts most."""
+        """Merge mappings into one; of several with one key the first counts."""
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
             raise _marked(event, "map merge requires map or sequence of maps as the value")
@@ -233,7 +233,7 @@ def _scalar(event: Any) -> Any:
 
 
 def _resolved(text: str) -> Any:
-    """What a text without quotes means."""
+    """Return the value that an unquoted text means."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if not text or text[0] not in "+-.0123456789":
@@ -257,7 +257,7 @@ def _integer(sign: str, hexadecimal: str | None, octal: str | None, binary: str 
 
 
 def _number(value: Any, event: Any) -> Any:
-    """A value as JSON has it: 1e3 is written as 1000, and there is no infinity."""
+    """Return a number as JSON has it: 1e3 becomes 1000. Raises DecodeError for infinity."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -278,7 +278,7 @@ def _key(value: Any, event: Any) -> str:
 
 
 def _whole(event: Any) -> str:
-    """The text of a scalar; JSON writes what is beyond 16 bits as two escapes, which here become one character."""
+    """Return the text of a scalar, with two escapes of 16 bits joined to the one character that JSON means."""
     text: str = event.value
     if _SURROGATE.search(text) is None:
         return text
@@ -296,7 +296,7 @@ def _marked(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _fault(error: Exception) -> str:
-    """What is wrong and where, without what stands there: a password may begin like an alias or a tag."""
+    """Describe a parser's error and its place, without quoting: a password may begin like an alias or a tag."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         problem = _QUOTED.sub(HIDDEN, error.problem or error.context or "malformed")
