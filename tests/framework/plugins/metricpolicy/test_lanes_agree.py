@@ -13,7 +13,7 @@ from kscheduler.config import parse_config
 from kscheduler.config.metric_policy import FilterRule, PolicySpec, Range, ScoreRule, SelfLoad
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, number, policies
+from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, node_number, policies
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
 from tests.support.lanes import TwoLanes
 
@@ -39,8 +39,8 @@ steps = st.one_of(
     st.tuples(st.just("expire"), metrics),
     st.tuples(st.just("fail"), metrics, st.integers(0, 3)),
     st.tuples(st.just("policy"), st.sampled_from(POLICIES), policies),
-    st.tuples(st.just("node"), number, st.sampled_from(["2", "4"])),
-    st.tuples(st.just("gone"), number),
+    st.tuples(st.just("node"), node_number, st.sampled_from(["2", "4"])),
+    st.tuples(st.just("gone"), node_number),
     st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
     st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
     st.tuples(st.just("remove")),
@@ -113,8 +113,8 @@ def test_both_lanes_decide_alike(first: list[PolicySpec], sequence: list[Any]) -
     world = World()
     for name, policy in zip(POLICIES, first, strict=True):
         world.policy(name, policy)
-    for index in range(3):
-        world.node(index, "4")
+    for number in range(3):
+        world.node(number, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.9})
     world.pods([("red", True, "100m", 3), ("blue", False, "100m", 2)])
     for step in sequence:
@@ -131,8 +131,8 @@ def test_pods_under_a_policy_are_decided_by_the_compiled_lane() -> None:
             filter=(FilterRule(metric="load", operator="LessThan", value=0.9),),
         ),
     )
-    for index in range(4):
-        world.node(index, "4")
+    for number in range(4):
+        world.node(number, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.95, 3: 0.2})
     world.pods([("red", True, "100m", 3)] * 4)
     assert world.lanes.decided_by_lane == 11  # the first made the policy known
