@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses in the arguments of its plugins, in its words and order.
+"""Validates the arguments of kube-scheduler's plugins: its refusals, in its words and order.
 
 Each validator takes the path of the arguments and returns all faults. NodeResourcesFit's has no path: kube-scheduler
 runs it only when it builds the plugin.
@@ -253,7 +253,7 @@ def _validate_comparison(path: str, values: Sequence[str]) -> list[str]:
 
 
 def _is_integer(text: str) -> bool:
-    """Whether Go reads it as an integer of 64 bits."""
+    """Return True for a text that Go reads as an integer of 64 bits."""
     return re.fullmatch(r"[+-]?[0-9]+", text) is not None and -(2**63) <= int(text) < 2**63
 
 
@@ -270,7 +270,7 @@ def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
 
 
 def _no_values(path: str, detail: str) -> str:
-    """An absent list is null in Go's messages."""
+    """Return the fault of an absent list, which Go's messages call null."""
     return invalid(path, None, detail)
 
 

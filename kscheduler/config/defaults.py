@@ -1,4 +1,4 @@
-"""What kube-scheduler fills in before it validates: zero values, the default profile, plugin lists, plugin arguments.
+"""Fills in kube-scheduler's defaults before validation: zero values, the default profile, plugin lists and arguments.
 
 The plugin list is completed to kube-scheduler's own whatever is implemented here; `profiles` decides what of it runs.
 """
@@ -77,7 +77,7 @@ DEFAULT_PLUGINS: tuple[Plugin, ...] = tuple(
 
 
 def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
-    """The same configuration with every default written out. Applying it twice changes nothing more."""
+    """Return the configuration with every default written out. Applying it twice changes nothing more."""
     profiles = config.profiles or (Profile(scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return msgspec.structs.replace(
         config,
@@ -110,14 +110,14 @@ def default_profile(profile: Profile) -> Profile:
 
 
 def merge_plugins(custom: Plugins) -> Plugins:
-    """The default multiPoint list with the profile's settings in it; the other points stay as the profile has them."""
+    """Return the default multiPoint list merged with the profile's; the other points stay as the profile has them."""
     return msgspec.structs.replace(custom, multi_point=merge_plugin_set(DEFAULT_PLUGINS, custom.multi_point))
 
 
 def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginSet:
-    """Defaults not disabled, each replaced in place by the entry of its name; then the entries left over.
+    """Return the defaults not disabled, each replaced in place by the entry of its name; then the other entries.
 
-    A list that holds its defaults already comes out as it went in.
+    A list that holds its defaults already is returned unchanged.
     """
     disabled = {plugin.name for plugin in custom.disabled}
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}  # name -> the entry that counts
@@ -160,6 +160,6 @@ def _default_resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpe
 
 
 def _fill_zero(value: T, defaults: dict[str, Any]) -> T:
-    """`value` with each field that is zero, "" or empty replaced by its default."""
+    """Return `value` with each field that is zero, "" or empty replaced by its default."""
     zero = {field: default for field, default in defaults.items() if not getattr(value, field)}
     return msgspec.structs.replace(value, **zero) if zero else value

@@ -1,4 +1,4 @@
-"""A configuration file as a plain document: YAML or JSON, one mapping, no key twice."""
+"""Reads a configuration file as a plain document: YAML or JSON, one mapping, no key twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BYTES = 1 << 20  # an etcd object ends here too; a longer file is not a conf
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """The mapping in the file at `path`; ConfigError, naming the file, if there is none."""
+    """Return the mapping in the file at `path`. Raises ConfigError, naming the file, if it holds none."""
     try:
         data = read_input(path, MAX_BYTES + 1)
     except OSError as error:
@@ -22,7 +22,7 @@ def read_document(path: str) -> dict[str, Any]:
 
 
 def parse_document(data: bytes, source: str) -> dict[str, Any]:
-    """The mapping in `data`, which came from `source`; ConfigError if it is none."""
+    """Return the mapping in `data`, which came from `source`. Raises ConfigError if it is none."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{source}: expected a configuration of at most {MAX_BYTES} bytes")
     try:

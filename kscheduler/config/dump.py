@@ -1,6 +1,6 @@
-"""A configuration as the document it could have been read from: for /configz, `config show` and --write-config-to.
+"""Writes a configuration as a document: for /configz, `config show` and --write-config-to.
 
-Secrets are shown as `<hidden>` unless they are asked for: then it can be used, and is for its owner's eyes only.
+Secrets are shown as `<hidden>` unless they are asked for: then the document can be used, and is for its owner only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kscheduler.input.yaml_documents import write_yaml
 
 
 def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
-    """Plain values under the API's names; with secrets, `load.decode_config` reads them back to an equal configuration.
+    """Return plain values under the API's names; with secrets, `load.decode_config` reads an equal configuration back.
 
-    Without them it still reads as a configuration, of which `<hidden>` lets nobody in anywhere.
+    Without secrets they still read as a configuration, whose `<hidden>` values authenticate nobody.
     """
     document: dict[str, Any] = msgspec.to_builtins(config, enc_hook=_encode_all if with_secrets else _encode)
     for profile, source in zip(document["profiles"], config.profiles, strict=True):

@@ -1,4 +1,4 @@
-"""Spans of time as Go writes them: "15s", "1m30s", "1.5h", "300ms". Exact to the nanosecond, like the original.
+"""Durations as Go writes them: "15s", "1m30s", "1.5h", "300ms". Exact to the nanosecond, like the original.
 
 A number without a unit is refused, as kube-scheduler refuses it; "0" alone is allowed.
 """
@@ -26,9 +26,9 @@ _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+", re.ASCII)
 
 @total_ordering
 class Duration:
-    """A span of time; `str()` gives Go's normal form ("90s" reads back as "1m30s"). Immutable.
+    """A duration; `str()` gives Go's normal form ("90s" reads back as "1m30s"). Immutable.
 
-    No dataclass: those msgspec would write as mappings, and a duration is a string in the file.
+    No dataclass: msgspec would write it as a mapping, and a duration is a string in the file.
     """
 
     __slots__ = ("_nanoseconds",)
@@ -42,7 +42,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read Go's notation; ValueError says what is wrong with `text`."""
+        """Read Go's notation. Raises ValueError that says what is wrong with `text`."""
         if text in ("0", "+0", "-0"):
             return cls(0)
         if not _WHOLE.fullmatch(text):
@@ -81,14 +81,14 @@ class Duration:
 
 
 def _nanoseconds(number: str, unit: str) -> int:
-    """Whole nanoseconds of "1.5" and "h"; what is finer than a nanosecond is cut, as Go cuts it."""
+    """Return the whole nanoseconds of "1.5" and "h"; finer fractions are cut, as Go cuts them."""
     whole, _, fraction = number.partition(".")
     scale = NANOSECONDS[unit]
     return int(whole or "0") * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
 
 
 def _magnitude(ns: int) -> str:
-    """Go's normal form of a span that is not negative: below a second in one small unit, else h, m and s."""
+    """Return Go's normal form of a duration that is not negative: below a second in one small unit, else h, m and s."""
     if ns == 0:
         return "0s"
     for unit in ("ns", "µs", "ms"):
@@ -103,7 +103,7 @@ def _magnitude(ns: int) -> str:
 
 
 def _decimal(ns: int, scale: int) -> str:
-    """`ns / scale` without rounding and without trailing zeros."""
+    """Return `ns / scale` without rounding and without trailing zeros."""
     whole, rest = divmod(ns, scale)
     if not rest:
         return str(whole)

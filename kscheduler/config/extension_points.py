@@ -1,4 +1,4 @@
-"""The points of a scheduling cycle at which plugins answer, and which in-tree plugin of kube-scheduler answers where.
+"""The extension points of a scheduling cycle, and the points at which each in-tree plugin of kube-scheduler runs.
 
 The table holds all in-tree plugins of kube-scheduler 1.36, implemented here or not, so that a configuration that
 names one is judged as kube-scheduler judges it.
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 class ExtensionPoint(enum.StrEnum):
-    """Values are the keys of `plugins` in the configuration file."""
+    """An extension point; values are the keys of `plugins` in the configuration file."""
 
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"

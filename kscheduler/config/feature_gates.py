@@ -1,4 +1,4 @@
-"""Feature gates of kube-scheduler 1.36 that its scheduling code reads, and whether kscheduler behaves as with them on.
+"""The feature gates that kube-scheduler 1.36's scheduling code reads, and whether kscheduler implements them.
 
 Names and stages are those of `kubernetes_feature_enabled` on kube-scheduler's /metrics. `is_on` differs from
 kube-scheduler's default where pods that need the feature are refused here: dynamic resource allocation.

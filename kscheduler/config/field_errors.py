@@ -33,7 +33,7 @@ def not_supported(path: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def go_value(value: Any) -> str:
-    """A value as Kubernetes prints it: strings quoted, structs as JSON under their Go field names."""
+    """Return a value as Kubernetes prints it: strings quoted, structs as JSON under their Go field names."""
     return json.dumps(_go(value), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""From a file to a checked `SchedulerConfig`.
+"""Loads a file to a checked `SchedulerConfig`.
 
 1. Read the document.  2. Check apiVersion and kind.  3. Decode strictly, plugin arguments by the plugin's name.
 4. Fill in defaults.  5. Validate.  6. Try to build the profiles.  A step with faults reports all of them and ends it.
@@ -34,7 +34,7 @@ FindPlugins = Callable[[SchedulerConfig], PointMap]
 
 
 def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> SchedulerConfig:
-    """The configuration in a YAML or JSON file, complete and valid.
+    """Return the configuration in a YAML or JSON file, complete and valid.
 
     Without `find_plugins` profiles may name kube-scheduler's plugins only. ConfigError names the file and, in
     kube-scheduler's notation, every field that is wrong.
@@ -45,12 +45,12 @@ def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> Schedu
 def parse_config(
     text: str, source: str = "configuration", *, find_plugins: FindPlugins | None = None
 ) -> SchedulerConfig:
-    """As `load_config`, from text."""
+    """Parse a text as `load_config` does a file."""
     return _checked(parse_document(text.encode(), source), source, find_plugins)
 
 
 def default_config() -> SchedulerConfig:
-    """What an empty configuration file means."""
+    """Return the meaning of an empty configuration file."""
     return apply_defaults(SchedulerConfig())
 
 
@@ -64,14 +64,14 @@ def _checked(document: dict[str, Any], source: str, find_plugins: FindPlugins | 
 
 
 def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = None) -> None:
-    """ConfigError with all that is wrong in a decoded, defaulted configuration."""
+    """Raise ConfigError with all faults of a decoded configuration with its defaults."""
     if faults := validate(config):
         raise ConfigError(aggregate(faults))
     check_profiles(config, find_plugins(config) if find_plugins else None)
 
 
 def decode_config(document: dict[str, Any]) -> SchedulerConfig:
-    """The typed form of a document, as it stands: no defaults beyond absent fields, no validation."""
+    """Return the typed form of a document: no defaults beyond absent fields, no validation."""
     _check_kind(document)
     faults = Faults()
     config = decode(SchedulerConfig, _name_single_profile(document), faults=faults)
@@ -100,7 +100,7 @@ def _check_kind(document: dict[str, Any]) -> None:
 
 
 def _name_single_profile(document: dict[str, Any]) -> dict[str, Any]:
-    """A single profile without a name is the default scheduler's; an empty name stays, and is refused later."""
+    """Name a single profile without a name `default-scheduler`; an empty name stays, and is refused later."""
     profiles = document.get("profiles")
     if isinstance(profiles, list) and len(profiles) == 1:
         profile = profiles[0] if profiles[0] is not None else {}
@@ -142,7 +142,7 @@ _ARGS_KINDS = frozenset(kind.__name__ for kind in ALL_ARGS.values())
 
 
 def _args_kind_fault(plugin: str, version: Any, kind: Any) -> str:
-    """Why arguments with this apiVersion and kind are not the plugin's, or "". Both may be left out."""
+    """Return why arguments with this apiVersion and kind are not the plugin's, or "". Both may be left out."""
     expected = f"{plugin}Args"
     if version not in (None, "", API_VERSION):
         return f'args for plugin {plugin}: apiVersion: expected "{API_VERSION}", got {describe(version)}'

@@ -1,7 +1,7 @@
-"""What users write to place pods by live metrics: sources, metrics and policies, as values.
+"""The arguments of the plugin MetricPolicy, which places pods by live metrics: sources, metrics and policies.
 
-The arguments of the plugin MetricPolicy hold all three; an object of our kind MetricPolicy (kscheduler.io/v1alpha1)
-holds one policy as its `spec`. Numbers are Kubernetes quantities. What is allowed is in `metric_policy_validation`.
+The arguments hold all three; an object of our kind MetricPolicy (kscheduler.io/v1alpha1)
+holds one policy as its `spec`. Numbers are Kubernetes quantities. `metric_policy_validation` checks the values.
 Enumerations stay text, so that a wrong one is reported with the allowed values beside all other faults.
 """
 
@@ -21,7 +21,7 @@ Quantity = str | int | float  # "1500m", "80", 0.6
 
 
 class Endpoint(ConfigStruct, frozen=True):
-    """An HTTP server and how to be let in. Files are read anew when they change."""
+    """An HTTP server and its credentials. Files are read again when they change."""
 
     url: SecretURL = SecretURL()
     bearer_token_file: str = ""
@@ -37,14 +37,14 @@ class Endpoint(ConfigStruct, frozen=True):
 
 
 class Breaker(ConfigStruct, frozen=True):
-    """After so many failures in a row the source is left alone for a time, then probed."""
+    """After so many failures in a row the source is not polled for a time, then probed."""
 
     failures: Int32 = 3
     open_for: Duration = Duration.of_seconds(30)
 
 
 class Source(ConfigStruct, frozen=True):
-    """Exactly one of the kinds must be given. The aggregated APIs are asked of the scheduler's own apiserver."""
+    """A source of metrics: exactly one of the kinds. The aggregated APIs are those of the scheduler's own apiserver."""
 
     name: str = ""
     prometheus: Endpoint | None = None
@@ -59,7 +59,7 @@ class Source(ConfigStruct, frozen=True):
 
 
 class Clamp(ConfigStruct, frozen=True):
-    """Values outside are taken for the bound. `outliers`: so many median deviations from the median, on both sides."""
+    """Values outside are replaced by the bound. `outliers`: so many median deviations from the median, on each side."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -67,7 +67,7 @@ class Clamp(ConfigStruct, frozen=True):
 
 
 class Metric(ConfigStruct, frozen=True):
-    """One number for each node. Which fields apply follows from the kind of the source."""
+    """A metric with one number for each node. The kind of the source decides which fields apply."""
 
     name: str = ""
     source: str = ""
@@ -90,7 +90,7 @@ class Metric(ConfigStruct, frozen=True):
 
 
 class Freshness(ConfigStruct, frozen=True):
-    """How old a sample may be. Zero `maxAge` adapts: so many times the interval at which values changed."""
+    """The maximum age of a sample. Zero `maxAge` adapts: so many times the interval at which values changed."""
 
     max_age: Duration = Duration(0)
     cadences: float = 3.0
@@ -99,14 +99,14 @@ class Freshness(ConfigStruct, frozen=True):
 
 
 class Range(ConfigStruct, frozen=True):
-    """What 0 and 100 points stand for."""
+    """The values that mean 0 and 100 points."""
 
     min: Quantity = 0
     max: Quantity = 1
 
 
 class Deviation(ConfigStruct, frozen=True):
-    """For LowRisk: the metric that tells how much the other varies, and how much that counts. As in Trimaran."""
+    """For LowRisk: the metric of the other's deviation, and its weight. As in Trimaran."""
 
     metric: str = ""
     margin: float = 1.0
@@ -114,10 +114,10 @@ class Deviation(ConfigStruct, frozen=True):
 
 
 class SelfLoad(ConfigStruct, frozen=True):
-    """What pods placed since the sample add to the value, before any sample can show it.
+    """The load that pods placed since the sample add to the value, before any sample can show it.
 
-    `resource`: their request of it, times `factor`, as a share of what the node has to give (times `per` then, 100 for
-    a metric in percent). `perPod`: so much for each pod. Exactly one of the two.
+    `resource`: their request of it, times `factor`, as a share of the node's allocatable (times `per`, 100 for
+    a metric in percent). `perPod`: a fixed amount for each pod. Exactly one of the two.
     """
 
     resource: str = ""
@@ -142,7 +142,7 @@ class ScoreRule(ConfigStruct, frozen=True):
 
 
 class FilterRule(ConfigStruct, frozen=True):
-    """What must hold of a node's value; or, with `anyOf` alone, one of these."""
+    """A condition on a node's value; or, with `anyOf` alone, conditions of which one must hold."""
 
     metric: str = ""
     operator: str = ""  # LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual, Equals, NotEquals
@@ -168,7 +168,7 @@ class Relaxation(ConfigStruct, frozen=True):
 
 
 class PlanB(ConfigStruct, frozen=True):
-    """What to do when a source that the policy needs has failed so often in a row; until it answers again."""
+    """The fallback while a source that the policy needs has failed so often in a row: no policy, or another profile."""
 
     after_failures: Int32 = 5
     action: str = "Drop"  # Drop: as if there were no policy; Profile: decide as `profile` would

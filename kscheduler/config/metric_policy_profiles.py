@@ -1,4 +1,4 @@
-"""What profiles that use live metrics must have in common: one name is one source, metric or policy, and plan B ends.
+"""Validates profiles that use live metrics together: one name is one source, metric or policy, and no ring of plan B.
 
 All profiles share the columns of values, so two of them cannot mean different things by a name. A pod under plan B is
 decided as another profile would; a ring of such profiles would decide nothing.
@@ -19,7 +19,7 @@ _SAME = "must be the same in all profiles that have one of this name"
 
 
 def validate_metric_profiles(profiles: Sequence[Profile]) -> list[str]:
-    """Faults of all profiles' arguments of MetricPolicy beside each other."""
+    """Return the faults of all profiles' arguments of MetricPolicy taken together."""
     return _validate_same(profiles) + _validate_plans(profiles)
 
 
@@ -29,7 +29,7 @@ def metric_policy_args(profile: Profile) -> MetricPolicyArgs | None:
 
 
 def _args(profiles: Sequence[Profile]) -> Iterator[tuple[str, Profile, MetricPolicyArgs]]:
-    """(path of the arguments, profile, arguments) of the profiles that have some."""
+    """Yield (path of the arguments, profile, arguments) of the profiles that have some."""
     for index, profile in enumerate(profiles):
         for position, entry in enumerate(profile.plugin_config):
             if entry.name == PLUGIN and isinstance(entry.args, MetricPolicyArgs):
@@ -71,5 +71,5 @@ def _validate_plans(profiles: Sequence[Profile]) -> list[str]:
 
 
 def _reaches(plans: Mapping[str, set[str]], start: str, end: str) -> bool:
-    """Whether plans B lead from one profile to the other. `plans` has no ring, so this ends."""
+    """Return True if plans B lead from one profile to the other. `plans` has no ring, so this ends."""
     return start == end or any(_reaches(plans, next_one, end) for next_one in plans.get(start, ()))

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of the plugin MetricPolicy, by field: sources, metrics, and the policies on them."""
+"""Validates the arguments of the plugin MetricPolicy, by field: sources, metrics, and the policies on them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def validate_metric_policy_args(path: str, args: MetricPolicyArgs) -> list[str]:
 
 
 def kind_of(source: Source) -> str:
-    """The field of its only kind; "" if it has none, or several."""
+    """Return the field of a source's only kind; "" if it has none, or several."""
     given = [field for field in KINDS if getattr(source, field) is not None]
     return given[0] if len(given) == 1 else ""
 
@@ -98,7 +98,7 @@ def _name(path: str, name: str) -> list[str]:
 
 
 def _validate_default(path: str, args: MetricPolicyArgs) -> list[str]:
-    """With policy objects the default may be one that only some namespaces have."""
+    """Validate the default policy; with policy objects it may be one that only some namespaces have."""
     name = args.default_policy
     if not name or args.policy_objects or name in {policy.name for policy in args.policies}:
         return []
@@ -271,7 +271,7 @@ def _one_of(path: str, value: str, allowed: Collection[str]) -> list[str]:
 
 
 def _path_segment(path: str, value: str) -> list[str]:
-    """The name becomes a part of a URL's path."""
+    """Return the faults of a name that becomes a part of a URL's path."""
     if not value:
         return [required(path)]
     if value in (".", "..") or "/" in value or "%" in value:

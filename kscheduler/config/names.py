@@ -30,7 +30,7 @@ _VALUE_RULE = (
 
 
 def label_value_faults(value: str) -> list[str]:
-    """Why `value` is no label value; [] if it is one."""
+    """Return why `value` is no label value; [] if it is one."""
     faults = []
     if len(value.encode()) > MAX_NAME:
         faults.append(f"must be no more than {MAX_NAME} bytes")
@@ -40,7 +40,7 @@ def label_value_faults(value: str) -> list[str]:
 
 
 def qualified_name_faults(value: str) -> list[str]:
-    """Why `value` is no `[prefix/]name`, in Kubernetes' words; [] if it is one."""
+    """Return why `value` is no `[prefix/]name`, in Kubernetes' words; [] if it is one."""
     parts = value.split("/")
     if len(parts) > 2:
         return [
@@ -58,7 +58,7 @@ def qualified_name_faults(value: str) -> list[str]:
 
 
 def subdomain_faults(value: str) -> list[str]:
-    """Why `value` is no name of an object; [] if it is one."""
+    """Return why `value` is no name of an object; [] if it is one."""
     faults = []
     if len(value.encode()) > MAX_SUBDOMAIN:
         faults.append(f"must be no more than {MAX_SUBDOMAIN} bytes")

@@ -1,4 +1,4 @@
-"""Which arguments belong to which plugin: kube-scheduler's, and those of the plugins that only this scheduler has."""
+"""The argument types by plugin: kube-scheduler's, and those of the plugins that only this scheduler has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the plugin sets of a profile to the plugins that run at each extension point, in order, with weights.
+"""Expands the plugin sets of a profile to the plugins that run at each extension point, in order, with weights.
 
 kube-scheduler's rules. At a point run, in this order: (1) plugins enabled both at the point and in multiPoint, as the
 point orders them, (2) the rest of multiPoint, (3) plugins enabled at the point only. What a point disables (by name
@@ -19,7 +19,7 @@ WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score 
 
 
 def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint, list[WeightedPlugin]]:
-    """The plugins of `known` that the profile runs at each point; every point is a key.
+    """Return the plugins of `known` that the profile runs at each point; every point is a key.
 
     A plugin of kube-scheduler that is not in `known` is left out (see `unimplemented_plugins`). ConfigError, in
     kube-scheduler's words, for a name that exists nowhere, a point a plugin does not answer, a plugin enabled twice,
@@ -39,7 +39,7 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
 
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
-    """ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones.
+    """Raise ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones.
 
     The first fault is reported, in the order in which kube-scheduler meets them: a profile's plugins are made before
     their extension points are looked at, and all of a profile comes before the next one.
@@ -64,7 +64,7 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
 
 
 def _misnamed(profile: Profile, known: PointMap) -> str:
-    """For a name that exists nowhere: the arguments that may have been meant for it, as they say what a guest is."""
+    """For an unknown name, return a hint at arguments that describe a guest and may have been meant for it."""
     plugins = profile.plugins
     enabled = {plugin.name for field in plugins.__struct_fields__ for plugin in getattr(plugins, field).enabled}
     if enabled <= known.keys():
@@ -75,7 +75,7 @@ def _misnamed(profile: Profile, known: PointMap) -> str:
 
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
-    """Plugins of kube-scheduler that some profile enables and `known` lacks, sorted; their rules are not enforced."""
+    """Return the plugins of kube-scheduler that a profile enables and `known` lacks, sorted."""
     everything = {**KNOWN_PLUGINS, **known}
     enabled = {
         name
@@ -116,7 +116,7 @@ def _check_explicit(enabled: tuple[Plugin, ...], point: ExtensionPoint, registry
 
 
 def _expand_multi_point(profile: Profile, point: ExtensionPoint, registry: PointMap) -> Mapping[str, Plugin]:
-    """Name -> entry of the multiPoint plugins that answer this point and are not disabled there, in order."""
+    """Return name -> entry of the multiPoint plugins that run at this point and are not disabled there, in order."""
     explicit = getattr(profile.plugins, point.field)
     disabled = {plugin.name for plugin in explicit.disabled}
     if "*" in disabled:

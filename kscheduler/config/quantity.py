@@ -21,12 +21,12 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}  # power 
 
 
 def parse_double(quantity: str | int | float) -> float:
-    """The nearest double. ValueError if it is no quantity."""
+    """Return the nearest double. Raises ValueError for a text that is no quantity."""
     return float(parse_exact(quantity))
 
 
 def parse_exact(quantity: str | int | float) -> Fraction:
-    """The number meant. ValueError if it is no quantity."""
+    """Return the exact number. Raises ValueError for a text that is no quantity."""
     if isinstance(quantity, int) and not isinstance(quantity, bool) and abs(quantity) <= _MAX_INT64:
         return Fraction(quantity)
     if isinstance(quantity, float) and math.isfinite(quantity):
@@ -44,5 +44,5 @@ def parse_exact(quantity: str | int | float) -> Fraction:
 
 
 def _completed(number: str) -> str:
-    """Older Pythons read no fraction from "1."."""
+    """Complete "1." to a text that older Pythons read as a fraction."""
     return number + "0" if number.endswith(".") else number

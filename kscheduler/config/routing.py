@@ -1,4 +1,4 @@
-"""Which scheduler new pods are given, as an optional admission webhook of ours does it: a RoutingConfiguration.
+"""RoutingConfiguration: rules for the scheduler of new pods, applied by an optional admission webhook.
 
 The first rule that matches a pod decides. A pod that asks for another scheduler than those in `replaces` is left alone.
 """
@@ -12,7 +12,7 @@ KIND = "RoutingConfiguration"
 
 
 class RoutingRule(ConfigStruct, frozen=True):
-    """All that is given must match; a rule without namespaces and selectors matches every pod."""
+    """All given conditions must match; a rule without namespaces and selectors matches every pod."""
 
     name: str = ""
     namespaces: tuple[str, ...] = ()  # any of these

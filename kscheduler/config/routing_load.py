@@ -1,4 +1,4 @@
-"""From a file to a checked `RoutingConfig`."""
+"""Loads a file to a checked `RoutingConfig`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kscheduler.errors import ConfigError, InternalError
 
 
 def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> RoutingConfig:
-    """The configuration in a YAML or JSON file, complete and valid; beside the scheduler's profiles, if given.
+    """Return the configuration in a YAML or JSON file, complete and valid; checked against `profiles`, if given.
 
     ConfigError names the file and every fault.
     """

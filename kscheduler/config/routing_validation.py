@@ -1,4 +1,4 @@
-"""What is wrong with a RoutingConfiguration, by field."""
+"""Validates a RoutingConfiguration, by field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def validate_routing(config: RoutingConfig) -> list[str]:
 
 
 def validate_plans_b(config: RoutingConfig, profiles: Sequence[Profile]) -> list[str]:
-    """Whether plan B is in force follows from the metric policies of a profile of this scheduler."""
+    """Refuse rules for plan B where no profile has metric policies, from which plan B follows."""
     known = {profile.scheduler_name for profile in profiles if metric_policy_args(profile) is not None}
     detail = "schedulerName must be a profile of this scheduler with arguments of the plugin MetricPolicy"
     return [

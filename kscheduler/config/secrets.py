@@ -1,7 +1,7 @@
-"""Arguments of plugins from elsewhere, for people to see: a plain document, in which a secret has no type of its own.
+"""Hides secrets in the arguments of plugins of other authors, which are plain documents without types for secrets.
 
-Hidden is what stands under a name that speaks of a secret, what a guest alone may read (its configuration and its
-command line: a sandbox has no other way to be given a secret), and user info, query and fragment of every URL. All
+Hidden is every value under a name that suggests a secret, every value that only a guest reads (its configuration and
+its command line: a sandbox has no other way to be given a secret), and user info, query and fragment of every URL. All
 other secrets of a configuration have the types of `redaction`, and hide themselves.
 """
 
@@ -25,7 +25,7 @@ _ADDRESS_NAME = re.compile("ur[il]$|address$|endpoint$|server$|host$|proxy$")
 
 
 def shown_arguments(document: Any) -> Any:
-    """The same document for a message or a page; its shape and its names stay."""
+    """Return the document for a message or a page; its shape and its names stay."""
     is_guest = isinstance(document, dict) and any(str(key).lower() == GUEST_URL.lower() for key in document)
     if not is_guest:
         return _shown(document)
@@ -36,7 +36,7 @@ def shown_arguments(document: Any) -> Any:
 
 
 def secret_texts(document: Any) -> set[str]:
-    """The texts that `shown_arguments` hides, to be looked for in what a plugin says."""
+    """Return the texts that `shown_arguments` hides, to be hidden in a plugin's messages too."""
     return _differing(document, shown_arguments(document))
 
 

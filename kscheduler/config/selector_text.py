@@ -14,7 +14,7 @@ _REQUIREMENT = re.compile(
 
 
 def selector_text_fault(text: str) -> str:
-    """What is wrong with a selector, or ""; an empty one selects all."""
+    """Return the fault of a selector's text, or ""; an empty text selects all."""
     position = 0
     if text.rstrip().endswith(","):
         return "must not end with a comma"

@@ -1,7 +1,7 @@
 """Arguments of Trimaran's plugins, under the names and with the defaults that scheduler-plugins documents.
 
-A value that Trimaran replaces by its default (a target of zero, a negative margin) is replaced here too; what it finds
-wrong only when it runs, or never, is refused in `trimaran_validation`.
+A value that Trimaran replaces by its default (a target of zero, a negative margin) is replaced here too; a fault that
+it finds only when it runs, or never, is refused in `trimaran_validation`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MetricProvider(ConfigStruct, frozen=True):
 
 
 class TrimaranArgs(PluginArgs, frozen=True):
-    """Where utilisations come from: a load watcher if its address is given, else the provider."""
+    """The source of utilisations: a load watcher if its address is given, else the provider."""
 
     metric_provider: MetricProvider = MetricProvider()
     watcher_address: SecretURL | None = None
@@ -51,7 +51,7 @@ class LoadVariationRiskBalancingArgs(TrimaranArgs, frozen=True):
 
 
 def default_trimaran_args(args: TrimaranT) -> TrimaranT:
-    """The same with every default written out."""
+    """Return the arguments with every default written out."""
     args = msgspec.structs.replace(args, metric_provider=_default_provider(args))
     if isinstance(args, TargetLoadPackingArgs):
         return msgspec.structs.replace(

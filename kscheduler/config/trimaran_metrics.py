@@ -1,4 +1,4 @@
-"""Where Trimaran's plugins find utilisations: names of metrics that follow from a plugin's arguments.
+"""Names of the metrics with the utilisations for Trimaran's plugins, which follow from a plugin's arguments.
 
 Arguments that name the same provider share its metrics. All are in percent of a node.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of Trimaran's plugins, by field."""
+"""Validates the arguments of Trimaran's plugins, by field."""
 
 from __future__ import annotations
 

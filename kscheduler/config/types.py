@@ -38,7 +38,7 @@ class ConfigStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ClientConnection(ConfigStruct, frozen=True):
-    """How to reach the apiserver; `qps` and `burst` of 0 mean the defaults, a negative `qps` means no limit."""
+    """The connection to the apiserver; `qps` and `burst` of 0 mean the defaults, a negative `qps` no limit."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -71,7 +71,7 @@ class PluginSet(ConfigStruct, frozen=True):
 
 
 class Plugins(ConfigStruct, frozen=True):
-    """Which plugins answer which extension point; `multi_point` stands for every point a plugin can answer."""
+    """The plugins by extension point; `multi_point` stands for every point a plugin can answer."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -101,7 +101,7 @@ class PluginConfig(ConfigStruct, frozen=True):
     args: Any = None
 
     def __repr__(self) -> str:
-        """Without the arguments: of a plain document nobody knows what in it is a secret."""
+        """Leave the arguments out: any value of a plain document may be a secret."""
         return f"PluginConfig(name={self.name!r}, args={self.args if isinstance(self.args, PluginArgs) else ...!r})"
 
 
@@ -112,7 +112,7 @@ class Profile(ConfigStruct, frozen=True):
     plugin_config: tuple[PluginConfig, ...] = ()
 
     def args(self, plugin: str, kind: type[ArgsT]) -> ArgsT:
-        """The arguments of a plugin, or its defaults; ConfigError if they are of another kind."""
+        """Return the arguments of a plugin, or its defaults. Raises ConfigError if they are of another kind."""
         for entry in self.plugin_config:
             if entry.name == plugin:
                 if not isinstance(entry.args, kind):
@@ -123,7 +123,7 @@ class Profile(ConfigStruct, frozen=True):
         return kind()
 
     def raw_args(self, plugin: str) -> Any:
-        """What the file gives as arguments of a plugin that is not kube-scheduler's; None if nothing."""
+        """Return the file's arguments of a plugin that is not kube-scheduler's; None without any."""
         return next((entry.args for entry in self.plugin_config if entry.name == plugin), None)
 
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses in a complete configuration, in its words and order: the general part and the profiles.
+"""Validates a complete configuration in kube-scheduler's words and order: the general part and the profiles.
 
 Each function returns the messages of all faults it finds. Plugin arguments are in `args_validation`.
 """
@@ -28,7 +28,7 @@ REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GC
 
 
 def validate(config: SchedulerConfig) -> list[str]:
-    """All faults of a configuration whose defaults are filled in; [] if it is valid."""
+    """Return all faults of a configuration whose defaults are filled in; [] if it is valid."""
     faults = validate_client_connection(config.client_connection)
     faults += validate_leader_election(config.leader_election)
     if config.parallelism <= 0:
@@ -50,7 +50,7 @@ def validate_client_connection(value: ClientConnection) -> list[str]:
 
 
 def validate_leader_election(value: LeaderElection) -> list[str]:
-    """Nothing is checked while leader election is off."""
+    """Return the faults of leader election; none while it is off."""
     if not value.leader_elect:
         return []
     path = "leaderElection"
@@ -142,7 +142,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
 
 
 def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
-    """All profiles share one queue, so they must sort it alike: same plugins, same arguments."""
+    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it alike."""
     first = profiles[0].plugins.queue_sort
     faults = []
     if len(first.enabled) > 1:
@@ -164,7 +164,7 @@ _SAME = "must be the same for all profiles"
 
 
 def _plugin_set_value(value: PluginSet) -> str:
-    """A plugin set as Go prints it: an empty list is null."""
+    """Return a plugin set as Go prints it: an empty list is null."""
     enabled, disabled = (go_value(part) if part else "null" for part in (value.enabled, value.disabled))
     return f'{{"Enabled":{enabled},"Disabled":{disabled}}}'
 
@@ -193,7 +193,7 @@ def validate_extenders(extenders: Sequence[Extender]) -> list[str]:
 
 
 def _extended_resource(path: str, name: str) -> list[str]:
-    """An extended resource has a domain of its own, is no quota name, and not below kubernetes.io."""
+    """Return the faults of an extended resource's name: it needs a domain, not kubernetes.io, and is no quota."""
     messages = qualified_name_faults(name)
     if messages:
         return [invalid(path, name, message) for message in messages]
