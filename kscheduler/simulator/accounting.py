@@ -1,7 +1,7 @@
-"""What became of every pod and node, read off the cluster's own objects at each change.
+"""Records what happened to every pod and node, from the cluster's own objects at each change.
 
 It knows nothing of the scheduler: it listens to the stores of the cluster. At each binding it checks that no node
-holds more than it has of anything; a violation is kept and makes the run fail. Amounts are integers, so sums are exact.
+holds more than its capacity; a violation is kept and makes the run fail. Amounts are integers, so sums are exact.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Moment:
 
 
 class Accounting:
-    """Attach it to a cluster before anything happens there."""
+    """The record of one cluster. Attach it before anything happens there."""
 
     def __init__(self, cluster: Cluster, timeline: Timeline | None = None) -> None:
         self._clock = cluster.clock
@@ -182,7 +182,7 @@ class Accounting:
             self._add(self.rows[record.row], record, -1)
 
     def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
-        """Put the pod's amounts on its node, or take them off."""
+        """Add the pod's amounts to its node, or with `sign` -1 take them off."""
         self._settle(row)
         used, capacity = row.used, row.capacity
         row.pods += sign
@@ -210,7 +210,7 @@ class Accounting:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Count the time since the last change, before the next one is made."""
+        """Account for the time since the last change, before the next one is made."""
         now = self._clock.now()
         passed = now - self.now_s
         if passed <= 0:
@@ -234,7 +234,7 @@ class Accounting:
         return Sample(self.now_s, self.pending, self.running, tuple(self.used), tuple(self.capacity))
 
     def _load(self) -> float:
-        """Mean utilisation over the resources that pods compete for."""
+        """Return the mean utilisation over the resources that pods compete for."""
         shares = [
             used / capacity
             for name, used, capacity in zip(self.resources, self.used, self.capacity, strict=True)
@@ -243,7 +243,7 @@ class Accounting:
         return sum(shares) / len(shares) if shares else 0.0
 
     def _settle(self, row: NodeRow) -> None:
-        """Bring a node's integral up to now; the same for every change of its amounts."""
+        """Bring a node's integral up to now; call before any change of its amounts."""
         passed = self.now_s - row.since_s
         row.since_s = self.now_s
         while len(row.integral) < len(row.used):
@@ -253,7 +253,7 @@ class Accounting:
                 row.integral[index] += amount * passed
 
     def close(self) -> None:
-        """Bring everything up to the last change; call once, at the end."""
+        """Account for the time up to the last change; call once, at the end."""
         for row in self.rows:
             self._settle(row)
         self.timeline.close(self._state())
@@ -261,18 +261,18 @@ class Accounting:
             self.busiest = self.moment()
 
     def moment(self) -> Moment:
-        """All nodes as they are."""
+        """Return the current state of all nodes."""
         width = len(self.resources)
         padded = [row.used + [0] * (width - len(row.used)) for row in self.rows]
         return Moment(self.now_s, padded, [row.pods for row in self.rows])
 
     @property
     def duration_s(self) -> float:
-        """From the first arrival to the last change."""
+        """Return the seconds from the first arrival to the last change."""
         return self.now_s - self.start_s if self.start_s is not None else 0.0
 
 
 def _matters(before: Pod, after: Pod) -> bool:
-    """Did it get a node, or finish? Conditions and the like are read when they are asked for."""
+    """Return True if the pod got a node, or finished; conditions are read when they are asked for."""
     finished = after.status.phase in FINISHED and before.status.phase not in FINISHED
     return finished or before.spec.node_name != after.spec.node_name

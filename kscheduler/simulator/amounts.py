@@ -11,7 +11,7 @@ Amounts = dict[str, int]  # resource name -> amount
 
 
 def check_quantity(where: str, value: RawQuantity) -> None:
-    """ConfigError unless it is a quantity of zero or more."""
+    """Raise ConfigError unless the value is a quantity of zero or more."""
     try:
         amount = parse_milli(value, where)
     except DecodeError as error:
@@ -21,12 +21,12 @@ def check_quantity(where: str, value: RawQuantity) -> None:
 
 
 def pod_amounts(pod: Pod) -> Amounts:
-    """What a pod takes up on its node, itself included. DecodeError for a quantity that cannot be read."""
+    """Return what a pod takes up on its node, itself included. Raises DecodeError for an unreadable quantity."""
     return {**_named(pod_resources(pod).total), PODS: 1}
 
 
 def node_amounts(node: Node) -> Amounts:
-    """What a node offers. DecodeError for a quantity that cannot be read."""
+    """Return a node's allocatable amounts. Raises DecodeError for an unreadable quantity."""
     offered = node_allocatable(node)
     return {**_named(offered.resources), PODS: offered.pods}
 

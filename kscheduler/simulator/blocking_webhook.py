@@ -1,4 +1,4 @@
-"""An extender's endpoint for simulations: the question is asked in real time, and virtual time stands still meanwhile.
+"""An extender's endpoint for simulations: requests are sent in real time, and virtual time stands still meanwhile.
 
 So an answer costs no virtual time, however long it took, and the same extender makes the same simulation.
 """
@@ -19,7 +19,7 @@ _CHUNK = 1 << 16
 
 
 class BlockingWebhook:
-    """Raises what `Webhook` raises. Each question has a connection of its own."""
+    """Raises what `Webhook` raises. Each request has a connection of its own."""
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self._settings = Webhook(config, path)
@@ -56,7 +56,7 @@ class BlockingWebhook:
             return _read(response, answer_limit(question), deadline, url)
 
     def _path(self, verb: str) -> str:
-        """The verb stands behind all there is of the URL, its query too, as in kube-scheduler."""
+        """Return the URL with the verb appended, after its query too, as in kube-scheduler."""
         path, query = self._parts.path, self._parts.query
         return f"{path or '/'}?{query}/{verb}" if query else f"{path}/{verb}"
 

@@ -1,6 +1,6 @@
 """An apiserver in memory: pods, nodes, leases and events, with the semantics a scheduler relies on.
 
-The methods here are the truth, synchronous and without latency; `client()` gives the view a scheduler has of it,
+The methods here are synchronous and without latency; `client()` gives the view of a scheduler,
 with latency, faults and outages. Matched from the real apiserver: one resource version for all kinds, optimistic
 concurrency, binding rules, conditions merged by type, no new version for a patch that changes nothing.
 Not modelled: validation, quota, garbage collection, the statuses of disruption budgets, kubelets (a bound pod stays
@@ -129,7 +129,7 @@ class Cluster:
 
     @property
     def pods(self) -> dict[str, Pod]:
-        """By `namespace/name`; to be read, not changed."""
+        """The pods by `namespace/name`; to be read, not changed."""
         return self._pods.objects
 
     @property
@@ -142,7 +142,7 @@ class Cluster:
 
     @property
     def events(self) -> list[Event]:
-        """The last MAX_EVENTS Events, oldest first."""
+        """Return the last MAX_EVENTS Events, oldest first."""
         return list(self._events.values())
 
     def store(self, resource: Resource[Any]) -> Store[Any]:
@@ -152,13 +152,13 @@ class Cluster:
         return store
 
     def client(self, *, latency: Latency | None = None, faults: Faults | None = None, seed: int = 0) -> ClusterClient:
-        """A `client.protocol.Client` on this cluster; several may be attached."""
+        """Return a `client.protocol.Client` on this cluster; several may be attached."""
         return ClusterClient(self, latency or Latency(), faults or Faults(seed), random.Random(seed))
 
     # --- outages --------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """The apiserver goes away: watches break, requests find nobody. State stays, as in etcd."""
+        """Stop the apiserver: watches break, requests are not answered. State stays, as in etcd."""
         self.is_down = True
         for store in self._stores.values():
             store.cut_watches()
@@ -180,7 +180,7 @@ class Cluster:
         return self._existing_pod(f"{namespace}/{name}", "")
 
     def update_pod(self, pod: Pod) -> Pod:
-        """Replace; Conflict when it carries a resource version that is not the current one."""
+        """Replace a pod. Raises Conflict when it carries a resource version that is not the current one."""
         return self._update(self._pods, pod)
 
     def delete_pod(self, key: str, *, uid: str = "", gracefully: bool = False) -> None:
@@ -193,10 +193,10 @@ class Cluster:
         self._remove(self._pods, key)
 
     def terminate_pod(self, key: str, *, uid: str = "") -> None:
-        """What DELETE does: a pod on a node gets its deletion timestamp, and is gone when the time given is over.
+        """Delete as DELETE does: a pod on a node gets its deletion timestamp, and is gone after its grace period.
 
-        That is for a kubelet to see to: see `grace_s`. Pods without a node, finished ones, and those that ask for no
-        grace are gone at once; a pod that is ending already is left to that.
+        A kubelet has to see to that: see `grace_s`. Pods without a node, finished ones, and those that ask for no
+        grace are gone at once; a pod that is ending already is left alone.
         """
         pod = self._existing_pod(key, uid)
         if not pod.spec.node_name or pod.status.phase in FINISHED or not grace_s(pod):
@@ -206,13 +206,13 @@ class Cluster:
             self._put(self._pods, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=ends)))
 
     def set_pod_phase(self, key: str, phase: str) -> None:
-        """What a kubelet reports: Running, Succeeded, Failed."""
+        """Set the phase as a kubelet reports it: Running, Succeeded, Failed."""
         pod = self._existing_pod(key, "")
         if pod.status.phase != phase:
             self._put(self._pods, replace(pod, status=replace(pod.status, phase=phase)))
 
     def bind(self, binding: Binding) -> None:
-        """POST of pods/binding. That the node exists is not checked: the apiserver does not either."""
+        """POST of pods/binding. As in the apiserver, the node need not exist."""
         pod = self._pods.objects.get(f"{binding.namespace}/{binding.name}")
         if pod is None:
             raise _not_found("pods", binding.name)
@@ -259,7 +259,7 @@ class Cluster:
         return self._create(self._nodes, node_with_defaults(node))
 
     def update_node(self, node: Node) -> Node:
-        """Replace spec and status; Conflict when it carries a resource version that is not the current one."""
+        """Replace spec and status. Raises Conflict when the resource version is not the current one."""
         return self._update(self._nodes, node)
 
     def delete_node(self, name: str) -> None:
@@ -282,17 +282,17 @@ class Cluster:
         return self._create(store, storage_with_defaults(item, classes.values()))
 
     def update_storage(self, item: StorageObject) -> Any:
-        """Replace; Conflict when it carries a resource version that is not the current one."""
+        """Replace the object. Raises Conflict when the resource version is not the current one."""
         return self._update(self.store(STORAGE_OF[type(item)]), item)
 
     def delete_storage(self, resource: Resource[Any], key: str) -> None:
-        """At once: nothing here protects a volume or claim that is in use."""
+        """Delete at once: nothing here protects a volume or claim that is in use."""
         if key not in self.store(resource).objects:
             raise _not_found(resource.plural, key.rpartition("/")[2])
         self._remove(self.store(resource), key)
 
     def patch_storage(self, resource: Resource[Any], key: str, resource_version: str, patch: dict[str, object]) -> Any:
-        """A merge patch of that version of an object; changing nothing makes no new version."""
+        """Apply a merge patch to that version of an object; changing nothing makes no new version."""
         store: Store[Any] = self.store(resource)
         current = store.objects.get(key)
         if current is None:
@@ -314,7 +314,7 @@ class Cluster:
         self._remove(self.store(resource), key)
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
-        """A merge patch of the status; changing nothing makes no new version."""
+        """Apply a merge patch to the status; changing nothing makes no new version."""
         store: Store[Any] = self.store(METRIC_POLICIES)
         current = store.objects.get(key)
         name = key.rpartition("/")[2]
@@ -359,7 +359,7 @@ class Cluster:
         self._events[key] = event
 
     def series_of(self, event: Event) -> EventSeries | None:
-        """The series as stored."""
+        """Return the series of an Event as stored."""
         return self._events[f"{event.namespace}/{event.name}"].series
 
     # --- any object -----------------------------------------------------------------------------------------------
@@ -400,19 +400,19 @@ class Cluster:
 
 
 def grace_s(pod: Pod) -> int:
-    """How long the pod may take to end."""
+    """Return the pod's grace period in seconds."""
     asked = pod.spec.termination_grace_period_seconds
     return DEFAULT_GRACE_S if asked is None else asked
 
 
 def in_order_of_use(storage: Iterable[StorageObject]) -> list[StorageObject]:
-    """Storage in the order in which to create it: classes before claims, so that the default one is found."""
+    """Return storage in the order in which to create it: classes before claims, so that the default one is found."""
     order = {resource.type: number for number, resource in enumerate(STORAGE)}
     return sorted(storage, key=lambda item: order[type(item)])
 
 
 def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:
-    """An update cannot change who an object is."""
+    """Return metadata in which an update has not changed the object's identity."""
     return replace(
         new,
         uid=current.uid,
@@ -422,7 +422,7 @@ def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:
 
 
 def _binding_problem(pod: Pod, binding: Binding) -> str:
-    """Why the apiserver refuses this binding, "" when it does not."""
+    """Return why the apiserver refuses this binding, or ""."""
     if binding.uid and pod.metadata.uid != binding.uid:
         return f"Precondition failed: UID in precondition: {binding.uid}, UID in object meta: {pod.metadata.uid}"
     if pod.metadata.deletion_timestamp is not None:
@@ -435,7 +435,7 @@ def _binding_problem(pod: Pod, binding: Binding) -> str:
 
 
 def _with_condition(status: PodStatus, condition: PodCondition, wall_s: float) -> PodStatus:
-    """The status with this condition merged in by type; the same object when nothing changes."""
+    """Return the status with this condition merged in by type; the same object when nothing changes."""
     old = status.conditions or []
     same_type = next((other for other in old if other.type == condition.type), None)
     if condition.last_transition_time is None:

@@ -1,4 +1,4 @@
-"""How a scheduler sees a cluster in memory: the client protocol, with latency, faults and outages in between.
+"""The client protocol on a cluster in memory, with latency, faults and outages.
 
 Without latency a request is answered within the same step of the event loop. A watch delivers all events that are
 pending when it wakes, a bookmark when nothing happened for a while, and ends when its time is over.
@@ -151,7 +151,7 @@ class ClusterClient:
         return version
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, watch: Watch[T], until: float) -> None:
-        """Until there is a change, the watch breaks, or the time comes."""
+        """Wait until there is a change, the watch breaks, or the time comes."""
         if not watch.has_changes and not watch.broken:
             woken: asyncio.Future[None] = loop.create_future()
             wake = _waker(woken)
@@ -168,7 +168,7 @@ class ClusterClient:
     async def _deliver(
         self, resource: Resource[T], batch: list[WatchEvent[T]], timeout_s: float
     ) -> list[list[WatchEvent[T]]]:
-        """The batch, or what a fault makes of it."""
+        """Return the batch, as a fault changes it."""
         fault = self.faults.draw(Verb.DELIVER, resource.plural)
         if fault is None:
             return [batch]
@@ -217,12 +217,12 @@ class ClusterClient:
         return _DirectBinds(self, ceiling)
 
     def bind_at_once(self, binding: Binding) -> None:
-        """Without a way there and back."""
+        """Bind without latency."""
         self._cluster.bind(binding)
 
     @property
     def is_at_hand(self) -> bool:
-        """Does a binding take no time, and can nothing happen to it on the way?"""
+        """True if a binding takes no time, and nothing can happen to it on the way."""
         is_instant = not self._latency.bind_s and not self.faults.any
         return is_instant and not self._closed and not self._cluster.is_down
 
@@ -327,7 +327,7 @@ class ClusterClient:
         return answer
 
     async def _begin(self, verb: Verb, plural: str, subject: object, latency_s: float) -> Fault | None:
-        """The way to the server. Returns a fault that does not refuse the request; raises one that does."""
+        """Wait for the way to the server. Returns a fault that does not refuse the request; raises one that does."""
         if self._closed:
             raise Unreachable("this client is closed")
         if latency_s:
@@ -350,7 +350,7 @@ class ClusterClient:
 
 
 class _DirectBinds:
-    """Bindings are carried out in the next step of the event loop. With latency or faults they go the ordinary way."""
+    """Carries bindings out in the next step of the event loop. With latency or faults they go the ordinary way."""
 
     def __init__(self, client: ClusterClient, limit: int) -> None:
         self._client = client

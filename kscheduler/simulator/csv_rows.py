@@ -1,4 +1,4 @@
-"""Rows of a CSV file with a header, where every fault is named by file, line, column and value."""
+"""Reads rows of a CSV file with a header, and names every fault by file, line, column and value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Row:
     fields: dict[str, str]
 
     def text(self, column: str) -> str:
-        """A value that must be there."""
+        """Return a value that must be there."""
         value = self.fields[column].strip()
         if not value:
             raise ConfigError(f"{self.where}: column {column}: expected a value, got nothing")
@@ -29,7 +29,7 @@ class Row:
         return self.fields.get(column, "").strip()
 
     def count(self, column: str) -> int:
-        """A whole number of zero or more."""
+        """Return a whole number of zero or more."""
         text = self.fields[column].strip()
         try:
             value = int(text)
@@ -40,7 +40,7 @@ class Row:
         return value
 
     def seconds(self, column: str) -> float:
-        """A number of zero or more."""
+        """Return a number of zero or more."""
         text = self.fields[column].strip()
         try:
             value = float(text)
@@ -55,7 +55,7 @@ class Row:
 
 
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
-    """The rows of a file that has at least these columns. ConfigError for what is not so."""
+    """Yield the rows of a file that has at least these columns. Raises ConfigError for other files."""
     try:
         with io.TextIOWrapper(io.BytesIO(read_input(path)), encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, csv.reader(file, strict=True), columns)

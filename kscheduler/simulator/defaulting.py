@@ -1,4 +1,4 @@
-"""What the apiserver adds to objects when they are created; to pods once for all that share a spec."""
+"""Applies the apiserver's defaults to objects when they are created; for pods once per spec."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class PodDefaults:
-    """Generated and traced pods share few specs; then creating one costs a look-up instead of a rebuilt tree."""
+    """Generated and traced pods share few specs, so that creating one costs a look-up instead of a new tree."""
 
     def __init__(self) -> None:
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
 
     def apply(self, pod: Pod) -> Pod:
-        """The pod as stored. DecodeError for quantities that are needed and cannot be read."""
+        """Return the pod as stored. Raises DecodeError for unreadable quantities that are needed."""
         metadata = pod.metadata
         if not metadata.namespace:
             metadata = replace(metadata, namespace="default")
@@ -61,7 +61,7 @@ class PodDefaults:
 
 
 def group_with_defaults(item: Any) -> Any:
-    """An object of one of GROUPS as stored."""
+    """Return an object of one of GROUPS as stored."""
     return namespace_with_defaults(item) if isinstance(item, Namespace) else item
 
 
@@ -70,7 +70,7 @@ def policy_with_defaults(item: PolicyObject) -> PolicyObject:
 
 
 def storage_with_defaults(item: StorageObject, classes: Iterable[StorageClass]) -> StorageObject:
-    """The object as stored. A claim that says nothing of a class gets the default one of `classes`, if there is one."""
+    """Return the object as stored. A claim that names no class gets the default one of `classes`, if there is one."""
     if isinstance(item, StorageClass):
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
@@ -105,7 +105,7 @@ def _is_default(storage_class: StorageClass) -> bool:
 
 
 def _age(storage_class: StorageClass) -> tuple[str, str]:
-    """The youngest default counts; of equals, the last by name."""
+    """Return a sort key: the youngest default class counts; of equals, the last by name."""
     return storage_class.metadata.creation_timestamp or "", storage_class.metadata.name
 
 

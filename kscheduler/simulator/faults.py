@@ -1,4 +1,4 @@
-"""What may go wrong between the scheduler and the apiserver, on demand and repeatably.
+"""Faults between the scheduler and the apiserver, on demand and repeatable.
 
 A `Fault` says what happens, to which requests, how often. `Faults` holds them and decides for each request, in the
 order they were added; the first that applies wins. Chance comes from the seed alone.
@@ -68,7 +68,7 @@ _WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.D
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`matches` sees what the request is about: a Binding, Pod, Event, Lease, key, or None for list and watch."""
+    """`matches` receives the subject of the request: a Binding, Pod, Event, Lease, key, or None for list and watch."""
 
     kind: FaultKind
     verbs: frozenset[Verb]
@@ -116,7 +116,7 @@ class Faults:
 
     @property
     def any(self) -> bool:
-        """Whether there is one at all, spent ones included."""
+        """True if there is a fault, spent ones included."""
         return bool(self._faults)
 
     def clear(self) -> None:
@@ -125,11 +125,11 @@ class Faults:
         self._struck.clear()
 
     def struck(self, kind: FaultKind) -> int:
-        """How often a kind of fault has happened."""
+        """Return how often a kind of fault has happened."""
         return sum(count for index, count in self._struck.items() if self._faults[index].kind is kind)
 
     def draw(self, verb: Verb, resource: str, subject: object = None) -> Fault | None:
-        """The fault this request meets, if any."""
+        """Return the fault that this request meets, or None."""
         for index, fault in enumerate(self._faults):
             if verb in fault.verbs and fault.resource in ("", resource) and self._strikes(index, fault, subject):
                 return fault
@@ -150,7 +150,7 @@ class Faults:
 
 
 def refusal(fault: Fault, verb: Verb) -> APIError | None:
-    """The error a request is refused with, None when the fault is none of that sort."""
+    """Return the error a request is refused with; None when the fault does not refuse requests."""
     said = f"injected fault: {fault.kind.value} for {verb.value}"
     if fault.kind is FaultKind.CONFLICT:
         return Conflict(said, status=409, reason="Conflict")

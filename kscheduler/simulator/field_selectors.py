@@ -31,7 +31,7 @@ _FIELDS: dict[str, dict[str, Callable[[Any], str]]] = {
 
 
 def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
-    """A predicate over objects of this resource (and its namespace, if it has one); None selects everything.
+    """Return a predicate over objects of this resource (in its namespace, if it has one); None selects all.
 
     Raises APIError 400 for a field the apiserver does not know.
     """

@@ -30,7 +30,7 @@ Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 
 def frequent_shapes(records: Iterable[PodRecord], resource: str) -> list[tuple[Shape, int]]:
-    """The most frequent shapes that ask for the resource, and how many pods have each."""
+    """Return the most frequent shapes that ask for the resource, with the number of pods of each."""
     counts: Counter[Shape] = Counter(
         tuple(sorted(record.amounts.items())) for record in records if record.amounts.get(resource)
     )
@@ -44,7 +44,7 @@ def fragmentation(
     rows: Sequence[NodeRow],
     moment: Moment,
 ) -> float | None:
-    """The formula above; None when nothing is free, or no pod asks for it."""
+    """Return the value of the formula above; None when nothing is free, or no pod asks for it."""
     index = {name: position for position, name in enumerate(resources)}
     at = index[resource]
     # Nodes with the same free amounts are one case: a cluster has few of them until it is full.
@@ -65,7 +65,7 @@ def fragmentation(
 
 
 def _free(capacity: Sequence[int], used: Sequence[int], width: int) -> tuple[int, ...]:
-    """By resource; a resource met late is missing in both lists."""
+    """Return the free amounts by resource; a resource met late is missing in both lists."""
     free = [has - taken for has, taken in zip_longest(capacity, used, fillvalue=0)]
     return tuple(free + [0] * (width - len(free)))
 
@@ -75,5 +75,5 @@ def _fits(needs: Sequence[tuple[int, int]], free: tuple[int, ...]) -> bool:
 
 
 def contended(resources: Sequence[str]) -> list[str]:
-    """The resources fragmentation is told for: all but the number of pods."""
+    """Return the resources whose fragmentation is reported: all but the number of pods."""
     return [name for name in resources if name != PODS]

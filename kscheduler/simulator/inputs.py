@@ -1,9 +1,9 @@
-"""From options to a scenario: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
+"""Builds a scenario from options: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
 
-Storage (volumes, claims, classes, what drivers say) and policies over live metrics are taken from either list; they
-are there from the start.
+Storage (volumes, claims, classes, drivers' objects) and policies over live metrics are taken from either list; they
+exist from the start.
 
-A flag beats the workload file, the file beats the defaults. Pods of a list that have a node are there from the
+A flag beats the workload file, the file beats the defaults. Pods of a list that have a node exist from the
 start; the others arrive as `--arrival` says, in the order of the file. A trace brings its own times.
 """
 
@@ -47,7 +47,7 @@ MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Nodes or pods, and what the report says about where they are from."""
+    """Nodes or pods, and what the report says about their origin."""
 
     nodes: tuple[Node, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
@@ -62,7 +62,7 @@ def seed_of(arguments: SimulateArguments) -> int:
 
 
 def build_scenario(arguments: SimulateArguments) -> Scenario:
-    """ConfigError, naming flag or file, for what cannot be read or makes no sense."""
+    """Build the scenario. Raises ConfigError, naming flag or file, for unreadable or invalid input."""
     spec = _spec(arguments)
     nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
     _check_names(nodes.nodes, pods.arrivals)
@@ -89,7 +89,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
 
 
 def _spec(arguments: SimulateArguments) -> WorkloadSpec:
-    """The workload file or the defaults, with what flags say instead."""
+    """Return the workload file or the defaults, overridden by flags."""
     spec = default_workload() if arguments.workload is None else read_workload(arguments.workload)
     plan = spec.pods
     if arguments.arrival is not None:
@@ -183,7 +183,7 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
 
 
 def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
-    """The objects of all parts: both flags may name the same file, so what is the same in each is one object."""
+    """Return the objects of all parts, each once: both flags may name the same file."""
     found: dict[tuple[type, str], NamedT] = {}
     for part in parts:
         here: set[tuple[type, str]] = set()
@@ -208,7 +208,7 @@ def _kind(item: StorageObject | PolicyObject) -> str:
 
 
 def _check_policies(policies: Iterable[PolicyObject]) -> None:
-    """What an apiserver would refuse. Whether the configuration has the metrics is for the scheduler to find."""
+    """Refuse what an apiserver would refuse. The scheduler checks whether the configuration has the metrics."""
     for item in policies:
         faults = read_policy(item.spec)[0] if isinstance(item, MetricPolicyObject) else translate(item.spec)[1]
         if faults:
@@ -219,7 +219,7 @@ def _check_policies(policies: Iterable[PolicyObject]) -> None:
 
 
 def _count(flag: str, source: str) -> int | None:
-    """A number of things to generate; None when it is a file."""
+    """Return a number of things to generate; None when the source is a file."""
     if _is_csv(source) or source.lower().endswith(MANIFEST_SUFFIXES):
         return None
     try:
@@ -237,7 +237,7 @@ def _is_csv(source: str) -> bool:
 
 
 def _skipped(source: str, manifests: Manifests, other: str, others: int) -> tuple[str, ...]:
-    """What a file held besides, for the report."""
+    """Return what a file held besides, for the report."""
     left_out = dict(sorted(manifests.others_skipped.items()))
     if others:
         left_out[other] = others

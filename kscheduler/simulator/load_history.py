@@ -18,7 +18,7 @@ NODES_A_SAMPLE = 500  # a sample looks at every node: with more of them samples 
 
 
 class Spread(NamedTuple):
-    """One resource over all nodes, as shares of what each has."""
+    """One resource over all nodes, as shares of each node's capacity."""
 
     requested: float  # mean
     requested_deviation: float
@@ -47,7 +47,7 @@ class LoadHistory:
         load.before_change.append(self._before_change)
 
     def begin(self) -> None:
-        """Forget what came before the first pod."""
+        """Forget everything before the first pod."""
         self._load.settle()
         self._changed_s = self._last_s = self._load.clock.now()
         self.samples.clear()
@@ -65,7 +65,7 @@ class LoadHistory:
         self._sample(now)
 
     def over_s(self, resource: int) -> list[float]:
-        """Seconds above each of LEVELS, added up over nodes."""
+        """Return the seconds above each of LEVELS, summed over nodes."""
         return [sum(node.loads[resource].over_s[level] for node in self._load.nodes) for level in range(len(LEVELS))]
 
     def _before_change(self, now: float) -> None:

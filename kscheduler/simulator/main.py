@@ -43,7 +43,7 @@ GC_THRESHOLD = 200_000
 
 
 def simulate(namespace: argparse.Namespace) -> int:
-    """Run the simulation these arguments describe and report it. Raises ConfigError for what is wrong in them."""
+    """Run the simulation these arguments describe and report it. Raises ConfigError for invalid arguments."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
     guests = GuestPlugins(cache_dir=None, reloads=False)
@@ -129,7 +129,7 @@ def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
 
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:
-    """What was asked for and changes the result, for the report."""
+    """Return the arguments that change the result, for the report."""
     return {
         "configuration": os.path.basename(arguments.config) if arguments.config else "default profile",
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
@@ -143,7 +143,7 @@ def _parameters(arguments: SimulateArguments) -> dict[str, str]:
 
 
 def _check_writable(path: str) -> None:
-    """Before minutes of work, not after."""
+    """Raise ConfigError for an unwritable path before minutes of work, not after."""
     target = Path(path)
     if target.is_dir():
         raise ConfigError(f"{path}: expected a file to write, this is a directory")

@@ -1,6 +1,6 @@
-"""Which sources of live metrics a simulated cluster has: what its apiserver serves, and its nodes' own fields.
+"""The sources of live metrics in a simulated cluster: its apiserver's APIs, and its nodes' own fields.
 
-There is no network in virtual time: whoever is out there would answer about another cluster, at another time.
+There is no network in virtual time: an outside server would answer about another cluster, at another time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kscheduler.telemetry.settings import telemetry_settings
 
 
 def check_metric_sources(config: SchedulerConfig) -> None:
-    """ConfigError, naming the source, for one that is outside the cluster."""
+    """Raise ConfigError, naming the source, for one outside the cluster."""
     for source in telemetry_settings(config).sources:
         kind = _kind_outside(source)
         if kind:

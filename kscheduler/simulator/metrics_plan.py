@@ -1,4 +1,4 @@
-"""The metrics API of a simulated cluster: how often it looks at nodes, and when it fails."""
+"""The behaviour of a simulated cluster's metrics API: how often it samples nodes, and when it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_INTERVAL_S = 15.0  # metrics-server's --metric-resolution in its own man
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Seconds since the first arrival."""
+    """A time without service; seconds since the first arrival."""
 
     kind: str  # one of KINDS
     from_s: float
@@ -33,5 +33,5 @@ class MetricsPlan:
 
     @property
     def last_outage_s(self) -> float:
-        """Until when something may be wrong."""
+        """Return the end of the last outage."""
         return max((outage.until_s for outage in self.outages), default=0.0)

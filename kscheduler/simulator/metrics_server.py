@@ -1,9 +1,9 @@
-"""metrics.k8s.io/v1beta1 nodes of a simulated cluster, from what its nodes really use, as metrics-server gives them.
+"""metrics.k8s.io/v1beta1 nodes of a simulated cluster, from their real load, as metrics-server computes them.
 
-It looks at all nodes every so often. CPU is the mean between the last two looks, memory what it was at the last one,
-both at most what the node has; the timestamp is that of the last look. A node is shown once there were two.
-Nodes that are there at the first question are taken to have been as they are for a while.
-Nothing ticks: looks that are due are caught up with before a load changes, and when somebody asks.
+It samples all nodes at an interval. CPU is the mean between the last two samples, memory the value of the last one,
+both at most the node's capacity; the timestamp is that of the last sample. A node is shown after two samples.
+Nodes that exist at the first request are taken to have been constant for a while before.
+Nothing ticks: due samples are taken before a load changes, and when a request comes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MetricsServer:
         self._answer = b""  # b"": to be written
 
     def answer(self) -> bytes:
-        """A NodeMetricsList."""
+        """Return a NodeMetricsList."""
         load = self._load or self._begin()
         self._catch_up(load.clock.now())
         if not self._answer:
@@ -113,7 +113,7 @@ class MetricsServer:
 def serve_metrics(
     cluster: Cluster, load: Callable[[], RealLoad], plan: MetricsPlan, faults: Faults, played_s: Callable[[], float]
 ) -> None:
-    """Put the API where clients of the cluster find it. `played_s`: the time by which outages go."""
+    """Register the API for the cluster's clients. `played_s` returns the time by which outages go."""
     server = MetricsServer(load, plan.interval_s)
 
     def answer(path: str) -> bytes:

@@ -1,6 +1,6 @@
-"""What one node uses of one resource over time: constant, or rising in straight lines while pods start.
+"""One node's usage of one resource over time: constant, or rising in straight lines while pods start.
 
-Time only goes forward. Sums of pods at their full use are integers, so that what comes and goes leaves no trace; the
+Time only goes forward. Sums of pods at their full use are integers, so that pods that come and go leave no trace; the
 mean over a time and the time spent above a level are exact, too.
 """
 
@@ -45,13 +45,13 @@ class NodeLoad:
             self._steady += amount
 
     def remove(self, now: float, uid: str, amount: int) -> None:
-        """What was added for this pod."""
+        """Remove the amount that was added for this pod."""
         self.settle(now)
         if self._rising.pop(uid, None) is None:
             self._steady -= amount
 
     def at(self, now: float) -> float:
-        """The use at a time that is not before the last change."""
+        """Return the usage at a time that is not before the last change."""
         if not self._rising:
             return self._steady
         return self._steady + sum(ramp.at(now) for ramp in self._rising.values())
@@ -60,11 +60,11 @@ class NodeLoad:
         return self.at(now) / self.capacity
 
     def integral_until(self, now: float) -> float:
-        """Amount × seconds, up to a time that is not before the last change."""
+        """Return amount × seconds, up to a time that is not before the last change."""
         return self._integral + sum(length * (low + high) / 2 for length, low, high in self._pieces(now))
 
     def settle(self, now: float) -> None:
-        """Count the time up to now; call before anything changes."""
+        """Account for the time up to now; call before anything changes."""
         for length, first, last in self._pieces(now):
             self._integral += length * (first + last) / 2
             for index, level in enumerate(LEVELS if self.capacity else ()):
@@ -74,7 +74,7 @@ class NodeLoad:
             self._steady += self._rising.pop(uid).amount
 
     def _pieces(self, now: float) -> Iterator[tuple[float, float, float]]:
-        """The time since the last change as straight lines: length, use at its start, use at its end."""
+        """Yield the time since the last change as straight lines: length, usage at its start, usage at its end."""
         start_s = self._since_s
         if not self._rising:
             if now > start_s:
@@ -88,7 +88,7 @@ class NodeLoad:
 
 
 def _share_above(bound: float, first: float, last: float) -> float:
-    """How much of a straight line lies above."""
+    """Return the share of a straight line that lies above the bound."""
     low, high = min(first, last), max(first, last)
     if low > bound:
         return 1.0

@@ -1,4 +1,4 @@
-"""The arguments of `kscheduler simulate`, and what they mean."""
+"""The arguments of `kscheduler simulate`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_BIND_CONCURRENCY = 64
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
-    """None where the user said nothing: the workload file, or else the default, decides."""
+    """The arguments; None where the user gave none: the workload file, or else the default, decides."""
 
     workload: str | None
     nodes: str | None
@@ -116,7 +116,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
-    """The options as values. ConfigError names the flag, what was expected and what came."""
+    """Return the options as values. ConfigError names the flag, what was expected and what came."""
     arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
     _check("--speedup", arguments.speedup, 0.0, above=True)
     _check("--bind-latency", arguments.bind_latency_s, 0.0)

@@ -1,4 +1,4 @@
-"""Where each pod went, as a table: one row a pod, in order of creation."""
+"""The placement of each pod as a table: one row a pod, in order of creation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = ("pod", "node", "created_s", "bound_s", "left_s", "reason")
 
 
 def to_csv(outcome: Outcome) -> bytes:
-    """Times are virtual seconds; `reason` is why a pod has no node, as its condition PodScheduled says.
+    """Return CSV. Times are virtual seconds; `reason` is why a pod has no node, from its condition PodScheduled.
 
     Pods that came with a node have it too, and are bound when they are created.
     """

@@ -1,4 +1,4 @@
-"""When pods arrive and how long they run: small languages for flags and workload files, and their sampling.
+"""Arrivals and durations of pods: small languages for flags and workload files, and their sampling.
 
 Arrivals:  now | constant:RATE | poisson:RATE | bursts:SIZE/SECONDS     (RATE in pods a second)
 Durations: forever | constant:SECONDS | exp:MEAN | lognormal:MEDIAN,SIGMA
@@ -28,14 +28,14 @@ class ArrivalProcess:
 
 @dataclass(frozen=True, slots=True)
 class DurationLaw:
-    """`draw` gives one duration in seconds, None for forever."""
+    """`draw` returns one duration in seconds, None for forever."""
 
     text: str
     draw: Callable[[random.Random], float | None]
 
 
 def parse_arrival(text: str, where: str) -> ArrivalProcess:
-    """ConfigError, naming `where`, for anything else than the four forms."""
+    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
     kind, _, rest = text.partition(":")
     if text == "now":
         return ArrivalProcess(text, _all_now)
@@ -54,7 +54,7 @@ def parse_arrival(text: str, where: str) -> ArrivalProcess:
 
 
 def parse_duration(text: str, where: str) -> DurationLaw:
-    """ConfigError, naming `where`, for anything else than the four forms."""
+    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
     kind, _, rest = text.partition(":")
     if text == "forever":
         return DurationLaw(text, lambda _: None)
@@ -71,7 +71,7 @@ def parse_duration(text: str, where: str) -> DurationLaw:
 
 
 def _numbers(text: str, rest: str, separator: str, count: int, where: str, forms: str) -> list[float]:
-    """`count` numbers above zero."""
+    """Return `count` numbers above zero. Raises ConfigError."""
     try:
         numbers = [float(part) for part in rest.split(separator)]
     except ValueError:

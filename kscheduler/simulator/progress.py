@@ -1,4 +1,4 @@
-"""How far a simulation is: a bar on a terminal, a plain line every few seconds elsewhere. Always on stderr."""
+"""Shows the progress of a simulation: a bar on a terminal, a plain line every few seconds elsewhere. On stderr."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BarProgress:
 
 
 def progress_on(total: int, out: TextIO | None = None) -> BarProgress | PlainProgress:
-    """What suits the stream; stderr unless another is given."""
+    """Return the kind of progress that suits the stream; stderr unless another is given."""
     out = out or sys.stderr
     console = Console(file=out)
     return BarProgress(total, console) if console.is_terminal else PlainProgress(total, out)

@@ -1,7 +1,7 @@
-"""What the nodes of a cluster really use, by what pods and nodes declare; read off the cluster's objects.
+"""The real load of a cluster's nodes, as pods and nodes declare it; read off the cluster's objects.
 
-A pod uses nothing before it is on a node, and nothing once it has finished or is gone. What a node has to give does
-not bound what its pods want: a load above 1 means that they do not get it.
+A pod uses nothing before it is on a node, and nothing once it has finished or is gone. A node's capacity does
+not bound the demand of its pods: a load above 1 means that they do not get it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NodeLoads:
 
 
 class RealLoad:
-    """Attach it at any time; pods that are on nodes by then start at that moment."""
+    """The load of all nodes. Attach it at any time; pods on nodes by then start at that moment."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.clock = cluster.clock
@@ -44,7 +44,7 @@ class RealLoad:
         cluster.store(PODS).subscribe(self._pod_changed)
 
     def settle(self) -> None:
-        """Count the time up to now."""
+        """Account for the time up to now."""
         now = self._now()
         for node in self.nodes:
             for load in node.loads:

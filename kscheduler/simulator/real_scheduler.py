@@ -1,4 +1,4 @@
-"""The scheduler of this program, as a simulation drives it: no lease, no endpoint, the same decisions."""
+"""This program's scheduler under a simulation: no lease, no endpoint, the same decisions."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def _samples(family: Any) -> list[Any]:
 def real_scheduler(
     config: SchedulerConfig, options: Options, metric_source: MakeSource | None = None
 ) -> SchedulerFactory:
-    """What `simulate_scenario` is given to run the scheduler of this program.
+    """Return the factory with which `simulate_scenario` makes this program's scheduler.
 
-    `metric_source` makes what is asked for live metrics, in virtual time.
+    `metric_source` makes the sources of live metrics, in virtual time.
     """
 
     def make(client: Client, clock: Clock, rng: random.Random) -> RealScheduler:

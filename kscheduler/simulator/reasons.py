@@ -1,4 +1,4 @@
-"""Why pods have no node, grouped: messages that differ only in their counts say the same thing.
+"""The reasons why pods have no node, grouped: messages that differ only in their counts are one kind.
 
 "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint(s)." is of the kind
 "Insufficient cpu; node(s) had untolerated taint(s)". Any other message is a kind of its own.
@@ -13,7 +13,7 @@ _PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
 
 
 def kind_of(message: str) -> str:
-    """The message without counts, in one order."""
+    """Return the message without counts, its parts sorted."""
     found = _FIT_ERROR.fullmatch(message)
     if found is None:
         return message

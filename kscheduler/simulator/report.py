@@ -31,7 +31,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class Machine(_Part, frozen=True):
-    """What it cost here: different every time."""
+    """The cost on this machine: different every time."""
 
     wall_s: float
     cpu_s: float
@@ -72,7 +72,7 @@ class Reason(_Part, frozen=True):
 
 
 class Latency(_Part, frozen=True):
-    """From creation to binding."""
+    """The time from creation to binding."""
 
     count: int
     mean_s: float
@@ -125,7 +125,7 @@ class NodeCounts(_Part, frozen=True):
 
 
 class Series(_Part, frozen=True):
-    """A step function: what holds from each time on."""
+    """A step function: the values that hold from each time on."""
 
     time_s: list[float]
     pending: list[int]
@@ -174,7 +174,7 @@ class Report(_Part, frozen=True):
 def build_report(
     scenario: Scenario, outcome: Outcome, parameters: dict[str, str], machine: Machine | None = None
 ) -> Report:
-    """All figures of one simulation."""
+    """Compute all figures of one simulation."""
     books = outcome.accounting
     start_s = books.start_s or 0.0
     records = list(books.records.values())
@@ -209,12 +209,12 @@ def build_report(
 
 
 def to_json(report: Report) -> bytes:
-    """Indented JSON, with a newline at the end."""
+    """Return indented JSON, with a newline at the end."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 def _round(value: float) -> float:
-    """Nine significant digits: more than anything here means, and no noise at the end."""
+    """Round to nine significant digits: more than anything here means, without noise at the end."""
     return float(f"{value:.9g}")
 
 
@@ -250,7 +250,7 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
 
 
 def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
-    """What the pod's own condition says; else what the pod itself shows."""
+    """Return the reason from the pod's condition; else one from the pod itself."""
     pod = record.last_seen if record.left_s is not None else outcome.cluster.pods.get(record.key, record.last_seen)
     condition = unscheduled_condition(pod)
     if condition is not None:
@@ -283,7 +283,7 @@ def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
 
 
 def _latencies(records: Iterable[PodRecord]) -> list[float]:
-    """Sorted, to the microsecond; of the pods that a scheduler placed."""
+    """Return the sorted latencies of the pods that a scheduler placed, to the microsecond."""
     return sorted(
         round(record.bound_s - record.created_s, 6)
         for record in records
@@ -307,7 +307,7 @@ def _latency(records: Iterable[PodRecord]) -> Latency:
 
 
 def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
-    """Highest first."""
+    """Return the figures of each priority, highest first."""
     groups: dict[int, list[PodRecord]] = {}
     for record in records:
         groups.setdefault(record.priority, []).append(record)
@@ -332,7 +332,7 @@ def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
 
 
 def _shown(books: Accounting) -> list[str]:
-    """Resources that some node has: the usual ones first, then by name."""
+    """Return the resources that some node has: the usual ones first, then by name."""
     usual = [CPU, MEMORY]
     have = [name for name, capacity in zip(books.resources, books.capacity, strict=True) if capacity]
     others = sorted(name for name in have if name not in (*usual, PODS))
@@ -374,12 +374,12 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _share(used: float, capacity: int) -> float | None:
-    """Five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
+    """Return a share with five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
     return round(used / capacity, 5) if capacity else None
 
 
 def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
-    """By node row; nodes that are gone, or came later than the moment, have none."""
+    """Return the shares by node row; nodes that are gone, or came later than the moment, have None."""
     shares = []
     for row, used in zip(books.rows, moment.used, strict=False):
         capacity = row.capacity[at] if at < len(row.capacity) else 0
@@ -388,7 +388,7 @@ def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
 
 
 def _averages(books: Accounting, at: int) -> list[float | None]:
-    """Over the time from the first arrival to the end."""
+    """Return the means by node row over the time from the first arrival to the end."""
     duration_s = books.duration_s
     if not duration_s:
         return _shares(books, at, books.moment())
@@ -421,7 +421,7 @@ def _node_counts(books: Accounting, last: Moment, busiest: Moment) -> NodeCounts
 
 
 def _node_utilisation(books: Accounting, last: Moment, busiest: Moment) -> NodeUtilisation:
-    """Of the nodes that are there at the end, in order of their creation."""
+    """Return the utilisation of the nodes that exist at the end, in order of their creation."""
     shown = _shown(books)
     here = [index for index, row in enumerate(books.rows) if not row.gone]
 

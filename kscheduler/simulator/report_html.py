@@ -29,7 +29,7 @@ _MODEL_NOTES = (
 
 
 def to_html(report: Report) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return Template(_asset("report.html")).substitute(
         title=escape(f"kscheduler simulation: {_headline(report)}"),
         headline=escape(_headline(report)),
@@ -181,7 +181,7 @@ def _tiles(report: Report) -> Iterable[str]:
 
 
 def _tile(name: str, value: str, more: str, bad: bool = False) -> str:
-    """`value` is HTML of ours."""
+    """Return one figure of the summary. `value` is HTML of ours."""
     return (
         f'    <div class="tile{" bad" if bad else ""}"><div class="name">{escape(name)}</div>'
         f'<div class="value">{value}</div><div class="more">{escape(more)}</div></div>'
@@ -196,7 +196,7 @@ def _short(name: str) -> str:
 
 
 def _table(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """`header`: (title, class) of each column; the cells are text."""
+    """Return an HTML table. `header`: (title, class) of each column; the cells are text."""
     head = "".join(f'<th scope="col"{_class(name)}>{escape(title)}</th>' for title, name in header)
     body = "".join(
         "<tr>"

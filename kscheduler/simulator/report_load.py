@@ -1,4 +1,4 @@
-"""The part of the report about real load: what nodes used, where pods or nodes declare it. Shares are of a node."""
+"""The part of the report about real load, where pods or nodes declare it. Shares are of a node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LoadFigures(msgspec.Struct, frozen=True):
 
 
 class LoadSeries(msgspec.Struct, frozen=True):
-    """What holds from each time of the report's part on."""
+    """The values that hold from each time of the report's part on."""
 
     requested: list[float]  # mean over nodes
     requested_deviation: list[float]

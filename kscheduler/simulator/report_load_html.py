@@ -30,7 +30,7 @@ def load_note(load: RealLoadReport | None) -> str:
 
 
 def load_section(load: RealLoadReport | None) -> str:
-    """Nothing where nothing is declared."""
+    """Return the section; "" where no load is declared."""
     if load is None:
         return ""
     said = escape("; ".join(_told(figures) for figures in load.resources))

@@ -13,7 +13,7 @@ _WIDEST_MESSAGE = 110
 
 
 def to_text(report: Report) -> str:
-    """Headline figures, resources, reasons; a few dozen lines."""
+    """Return headline figures, resources, reasons; a few dozen lines."""
     blocks = [
         _violations(report),
         _pods(report),
@@ -127,7 +127,7 @@ def _cut(message: str) -> str:
 
 
 def _table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """The first column to the left, all others to the right."""
+    """Return lines with the first column aligned to the left, all others to the right."""
     listed = list(rows)
     widths = [max(len(cell) for cell in column) for column in zip(*listed, strict=True)]
     return [

@@ -1,9 +1,9 @@
 """One simulation: a cluster in memory, a scheduler on it, and pods that come and go, in virtual time.
 
-    1. Create all that is there from the start.  2. Start the scheduler and wait till it watches.
-    3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and hand over the books.
+    1. Create all that exists from the start.  2. Start the scheduler and wait until it watches.
+    3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and return the outcome.
 
-The scheduler is whatever runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
+The scheduler is anything that runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
 cost no virtual time; requests to the apiserver do, as `Latency` says. Results are read off the cluster's objects.
 """
 
@@ -46,7 +46,7 @@ SETTLE_S = 10.0  # for Events and conditions still on their way when the last po
 
 
 class Ending(enum.Enum):
-    """Why a simulation stopped."""
+    """The reason why a simulation stopped."""
 
     ALL_PLACED = "no pod was waiting any more"
     REST_UNSCHEDULABLE = "no pod that is left can be placed"
@@ -55,7 +55,7 @@ class Ending(enum.Enum):
 
 
 class SchedulerUnderTest(Protocol):
-    """What a simulation needs of a scheduler."""
+    """The interface of a scheduler to a simulation."""
 
     async def run(self) -> None:
         """Watch and schedule until cancelled."""
@@ -93,7 +93,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a simulation leaves behind; all of it a function of scenario, settings and scheduler."""
+    """The result of a simulation, a function of scenario, settings and scheduler."""
 
     accounting: Accounting
     cluster: Cluster
@@ -108,7 +108,7 @@ class Outcome:
 def simulate_scenario(
     scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress | None = None
 ) -> Outcome:
-    """Play the scenario to its end. Invariants that do not hold are in `violations`; whoever reports must say so."""
+    """Play the scenario to its end. Invariants that do not hold are in `violations`; reports must show them."""
     return run_virtual(_Simulation(scenario, make, settings, progress or NoProgress()).run())
 
 
@@ -191,7 +191,7 @@ class _Simulation:
     # --- playing --------------------------------------------------------------------------------------------------
 
     def _create_existing(self) -> None:
-        """Pods that come with a node are part of the cluster the scheduler meets."""
+        """Create the pods that have a node: they are part of the cluster the scheduler meets."""
         for arrival in self._scenario.arrivals:
             if arrival.pod.spec.node_name:
                 self._create(arrival, 0.0)
@@ -206,7 +206,7 @@ class _Simulation:
             await self._sleep(until)
 
     def _what_next(self, started_s: float) -> tuple[Ending | None, float]:
-        """Why to stop, or until when to wait."""
+        """Return the reason to stop, or until when to wait."""
         now = self._clock.now()
         limit = self._settings.max_time_s
         if limit is not None and now >= started_s + limit:
@@ -236,7 +236,7 @@ class _Simulation:
         return min(times) if times else None
 
     async def _play_due(self, started_s: float) -> None:
-        """Departures first: what leaves at an instant makes room for what comes."""
+        """Play what is due, departures first: what leaves at an instant makes room for what comes."""
         arrivals = self._scenario.arrivals
         now = self._clock.now()
         while self._departures and self._departures[0][0] <= now:
@@ -313,7 +313,7 @@ class _Simulation:
     # --- checking -------------------------------------------------------------------------------------------------
 
     def _unexplained(self) -> list[str]:
-        """Pods that wait and whose PodScheduled condition says nothing, though a scheduler is responsible for them."""
+        """Return the waiting pods of a scheduler whose PodScheduled condition gives no reason."""
         return [
             pod.key
             for pod in self._cluster.pods.values()
@@ -333,7 +333,7 @@ class _Simulation:
 
 
 def unscheduled_condition(pod: Pod) -> PodCondition | None:
-    """What the pod says about why it has no node."""
+    """Return the pod's condition about why it has no node."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
             return condition
@@ -341,7 +341,7 @@ def unscheduled_condition(pod: Pod) -> PodCondition | None:
 
 
 async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`; a scheduler that ends meanwhile ends the simulation with its error."""
+    """Return the result of `work`; a scheduler that ends meanwhile ends the simulation with its error."""
     task: asyncio.Future[T] = asyncio.ensure_future(work)
     both: list[asyncio.Future[Any]] = [running, task]
     try:

@@ -1,4 +1,4 @@
-"""What a simulation plays: nodes, storage and policies that are there from the start, and pods that come and go."""
+"""The input of a simulation: nodes, storage and policies that exist from the start, and pods that come and go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kscheduler.simulator.metrics_plan import MetricsPlan
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod to be created at a time, and when it leaves again; neither of the last two: it stays."""
+    """A pod with its time of creation and, as duration or time, its end; with neither it stays."""
 
     at_s: float
     pod: Pod

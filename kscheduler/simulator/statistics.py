@@ -1,4 +1,4 @@
-"""Percentiles and spreads of finite samples. Pure arithmetic; the definitions are said here once."""
+"""Percentiles and deviations of finite samples. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHARES = (*(index / 100 for index in range(1, 100)), 0.995, 0.999, 1.0)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Nearest rank: the least value that at least `share` of the sample does not exceed. 0.0 of nothing."""
+    """Return the least value that at least `share` of the sample does not exceed (nearest rank); 0.0 of nothing."""
     if not ordered:
         return 0.0
     # 0.95 * 20 is a hair more than 19: round away what no sample is large enough to show.
@@ -33,7 +33,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Population standard deviation."""
+    """Return the population standard deviation."""
     if not values:
         return 0.0
     middle = mean(values)

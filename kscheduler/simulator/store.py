@@ -35,7 +35,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Store(Generic[T]):
-    """Objects by key (`namespace/name`, or `name`), their change log, and who is to be told."""
+    """Objects by key (`namespace/name`, or `name`), their change log, and the subscribers."""
 
     def __init__(self, resource: Resource[T], history_limit: int) -> None:
         self.resource = resource
@@ -52,7 +52,7 @@ class Store(Generic[T]):
     # --- changes --------------------------------------------------------------------------------------------------
 
     def commit(self, key: str, version: int, after: T | None) -> None:
-        """Put (or with None, remove) the object, log it, wake the watches, tell the subscribers."""
+        """Put (or with None, remove) the object, log it, wake the watches, call the subscribers."""
         before = self.objects.get(key)
         if after is None:
             del self.objects[key]
@@ -89,12 +89,12 @@ class Store(Generic[T]):
     # --- lists ----------------------------------------------------------------------------------------------------
 
     def sorted_objects(self) -> list[T]:
-        """All objects in key order, which is the order etcd lists them in."""
+        """Return all objects in key order, the order in which etcd lists them."""
         objects = self.objects
         return [objects[key] for key in sorted(objects)]
 
     def sorted_objects_at(self, version: int) -> list[T]:
-        """The list as it was at an older version still in the log, by undoing what came later."""
+        """Return the list as of an older version still in the log, by undoing what came later."""
         objects = dict(self.objects)
         for change in reversed(self._log):
             if change.version <= version:
@@ -132,13 +132,13 @@ class Store(Generic[T]):
         return self._first + len(self._log)
 
     def position_after(self, version: int) -> int:
-        """Where a watch from this version starts. Raises Gone."""
+        """Return where a watch from this version starts. Raises Gone."""
         if version < self._oldest_version:
             raise Gone(f"too old resource version: {version} ({self._oldest_version})", status=410, reason="Expired")
         return self._first + bisect_right(self._log, version, key=_version_of)
 
     def changes_from(self, position: int) -> list[Change[T]] | None:
-        """What happened since, None when the log no longer reaches back that far."""
+        """Return the changes since; None when the log no longer reaches back that far."""
         return self._log[position - self._first :] if position >= self._first else None
 
     def attach(self, watch: Watch[T]) -> None:
@@ -156,7 +156,7 @@ class Store(Generic[T]):
 
 
 class Watch(Generic[T]):
-    """One open watch: a cursor, a selector, and whom to wake. Used by one reader."""
+    """One open watch: a cursor, a selector, and an event to set. Used by one reader."""
 
     def __init__(self, store: Store[T], position: int, selector: Selector | None) -> None:
         self._store = store
@@ -175,7 +175,7 @@ class Watch(Generic[T]):
         return self._position < self._store.end
 
     def take(self) -> list[WatchEvent[T]]:
-        """All events since the last call, as this selector sees them."""
+        """Return all events since the last call, as this selector sees them."""
         changes = self._store.changes_from(self._position)
         if changes is None:
             self.lost = True
@@ -199,7 +199,7 @@ def _plain_event(change: Change[T]) -> WatchEvent[T]:
 
 
 def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | None:
-    """What enters the selection is ADDED, what leaves it is DELETED (as it last was inside), the rest is unseen."""
+    """Return ADDED for what enters the selection, DELETED (as it last was inside) for what leaves it, or None."""
     was_in = change.before is not None and selector(change.before)
     is_in = change.after is not None and selector(change.after)
     version = str(change.version)
@@ -211,5 +211,5 @@ def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | No
 
 
 def with_version(item: Any, version: int) -> Any:
-    """The object with another resource version; any API object has `metadata`."""
+    """Return the object with another resource version; any API object has `metadata`."""
     return replace(item, metadata=replace(item.metadata, resource_version=str(version)))

@@ -39,5 +39,5 @@ class Timeline:
             self._interval_s *= 2
 
     def close(self, sample: Sample) -> None:
-        """The last state, whatever the distance."""
+        """Keep the last state, whatever the distance."""
         self.samples.append(sample)

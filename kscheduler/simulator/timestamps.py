@@ -1,4 +1,4 @@
-"""Seconds since the Unix epoch as Kubernetes writes them: RFC 3339, UTC, whole seconds."""
+"""Converts seconds since the Unix epoch to Kubernetes' form: RFC 3339, UTC, whole seconds."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ GPU_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a trace is played."""
+    """The settings for playing a trace."""
 
     gpu_resource: str = DEFAULT_GPU_RESOURCE
     speedup: float = 1.0  # times are divided by it
@@ -55,13 +55,13 @@ class Replay:
 
 
 def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
-    """The nodes of a trace, in file order. ConfigError names file, line, column and value."""
+    """Return the nodes of a trace, in file order. ConfigError names file, line, column and value."""
     names: set[str] = set()
     return [_node(row, _new_name(row, "sn", names), gpu_resource) for row in read_rows(path, NODE_COLUMNS)]
 
 
 def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
-    """The pods of a trace in order of arrival; time starts with the first. ConfigError as for nodes."""
+    """Return the pods of a trace in order of arrival; time starts with the first. ConfigError as for nodes."""
     names: set[str] = set()
     specs: dict[tuple[int, int, int, str], PodSpec] = {}
     recorded = [
@@ -115,7 +115,7 @@ def _node(row: Row, name: str, gpu_resource: str) -> Node:
 
 
 def _span(row: Row) -> tuple[float, float | None]:
-    """Creation and deletion."""
+    """Return the times of creation and deletion."""
     created = row.seconds("creation_time")
     if not row.optional_text("deletion_time"):
         return created, None
@@ -136,7 +136,7 @@ def _pod(row: Row, name: str, replay: Replay, specs: dict[tuple[int, int, int, s
 
 
 def _gpu_milli(row: Row) -> int:
-    """Thousandths of a device in total."""
+    """Return thousandths of a device in total."""
     devices, each = row.count("num_gpu"), row.count("gpu_milli")
     if each > MILLI:
         raise row.wrong("gpu_milli", f"at most {MILLI}, one whole device")

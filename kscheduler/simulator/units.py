@@ -1,4 +1,4 @@
-"""Figures as people read them: 12,345 · 93.2 % · 4.5 ms · 3 d 4 h · 1.5 TiB."""
+"""Formats figures for people: 12,345 · 93.2 % · 4.5 ms · 3 d 4 h · 1.5 TiB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def seconds(value: float) -> str:
-    """Three significant digits in the unit that fits."""
+    """Format a duration with three significant digits in the unit that fits."""
     if value <= 0:
         return "0 s"
     size, unit = next(((size, unit) for size, unit in _TIMES if value >= size * 0.9995), _TIMES[-1])
@@ -19,7 +19,7 @@ def seconds(value: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """A capacity: bytes by powers of two, everything else with thousands separated."""
+    """Format a capacity: bytes by powers of two, everything else with thousands separated."""
     if unit == "bytes":
         power = 0
         while value >= 1024 and power < len(_BYTES) - 1:

@@ -1,8 +1,8 @@
-"""What pods and nodes really use, as their annotations say. What is not said is what was requested, or nothing.
+"""The real usage of pods and nodes, from their annotations. Without one a pod uses its requests, a node nothing.
 
 kscheduler.io/usage-cpu: "250m"      a pod: once it is on a node; a node: what it uses beside its pods
-kscheduler.io/usage-memory: 1Gi      the same
-kscheduler.io/usage-ramp: "60"       a pod: seconds in which it comes from nothing to that, in a straight line
+kscheduler.io/usage-memory: 1Gi      likewise
+kscheduler.io/usage-ramp: "60"       a pod: seconds in which it rises from nothing to that, in a straight line
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def requested(pod: Pod) -> Amounts:
 
 
 def pod_usage(pod: Pod) -> Usage:
-    """ConfigError, naming pod and annotation, for what cannot be read."""
+    """Return a pod's usage. Raises ConfigError, naming pod and annotation, for an unreadable value."""
     annotations = pod.metadata.annotations
     cpu, memory = requested(pod)
     if not annotations:
@@ -49,7 +49,7 @@ def pod_usage(pod: Pod) -> Usage:
 
 
 def node_usage(node: Node) -> Amounts:
-    """What the node uses beside its pods. ConfigError as above."""
+    """Return the node's usage beside its pods. Raises ConfigError, naming node and annotation."""
     annotations = node.metadata.annotations
     if not annotations:
         return 0, 0
@@ -58,7 +58,7 @@ def node_usage(node: Node) -> Amounts:
 
 
 def declare_usage(items: Iterable[Pod | Node]) -> bool:
-    """Does any of them say what it uses?"""
+    """Return True if any of the objects has such an annotation."""
     return any(
         any(key in annotations for key in KEYS)
         for annotations in (item.metadata.annotations for item in items)

@@ -1,7 +1,7 @@
-"""How much of their requests generated pods use: a small language for workload files, and its sampling.
+"""The share of their requests that generated pods use: a small language for workload files, and its sampling.
 
 Shares: NUMBER | uniform:LOW,HIGH | normal:MEAN,DEVIATION | lognormal:MEDIAN,SIGMA     (1 is all that is requested)
-A share below zero is none. All chance comes from the `random.Random` that is handed in.
+A share below zero counts as none. All chance comes from the `random.Random` that is handed in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind -> its numbe
 
 @dataclass(frozen=True, slots=True)
 class ShareLaw:
-    """`draw` gives one share of a request."""
+    """`draw` returns one share of a request."""
 
     text: str
     draw: Callable[[random.Random], float]
@@ -31,14 +31,14 @@ class ShareLaw:
 
 @dataclass(frozen=True, slots=True)
 class UsageLaw:
-    """None: as requested."""
+    """The laws of cpu and memory; None means as requested."""
 
     cpu: ShareLaw | None = None
     memory: ShareLaw | None = None
     ramp_s: float = 0.0
 
     def annotations(self, requests: QuantityMap, limits: QuantityMap, source: random.Random) -> dict[str, str]:
-        """One pod's, drawn; never more than its limits allow."""
+        """Return one pod's annotations, drawn at random; never more than its limits allow."""
         drawn = {}
         if self.cpu is not None:
             drawn[USAGE_CPU] = f"{_used(self.cpu, CPU, requests, limits, source)}m"
@@ -50,7 +50,7 @@ class UsageLaw:
 
 
 def parse_share(written: str | float, where: str) -> ShareLaw:
-    """ConfigError, naming `where`, for anything else than the four forms."""
+    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
     text = str(written)
     kind, _, rest = text.rpartition(":")
     try:

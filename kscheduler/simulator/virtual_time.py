@@ -67,14 +67,14 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     # --- what BaseEventLoop asks of a concrete loop ---------------------------------------------------------------
 
     def _process_events(self, event_list: list[object]) -> None:
-        """No file descriptors, so no events."""
+        """Do nothing: there are no file descriptors, so no events."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody needs waking."""
+        """Do nothing: the loop never sleeps, so it need not be woken."""
 
 
 class _Jump:
-    """Stands where a selector would."""
+    """A stand-in for the selector."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         self._loop = loop

@@ -1,11 +1,11 @@
-"""What kube-controller-manager and provisioners do about volumes, for a cluster in memory.
+"""The volume controllers of kube-controller-manager, and provisioners, for a cluster in memory.
 
-A claim is bound to the smallest volume that will do, or to the one a user or a scheduler promised it; a claim of a
+A claim is bound to the smallest volume that fits, or to the one a user or a scheduler promised it; a claim of a
 class that waits for its first consumer only then. Where nothing fits, a volume is made if the class has a provisioner
 (and the scheduler has chosen a node, for a class that waits). Pods with generic ephemeral volumes get their claims.
-Like the real ones it looks again at whatever changed, after the change, in the same instant of virtual time.
+Like the real ones it looks again at each changed object, after the change, in the same instant of virtual time.
 Not modelled: reclaim policies (what was provisioned goes with its claim, any other volume stays, Released), storage
-capacity, attaching, expansion, protection of what is in use.
+capacity, attaching, expansion, protection of volumes in use.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class VolumeController:
         self._call()
 
     def _volumes_of_class(self, volume: PersistentVolume) -> dict[str, None]:
-        """Where it is looked for."""
+        """Return the index that holds the volume: unbound ones by class, promised ones by claim."""
         promised = volume.spec.claim_ref
         if promised is None:
             return self._free.setdefault(class_of(volume), {})
@@ -148,7 +148,7 @@ class VolumeController:
             self._defer(self.settle)
 
     def settle(self) -> None:
-        """Look at everything that changed, and at what changes by that, until nothing does."""
+        """Process everything that changed, and the changes that follow, until nothing does."""
         self._is_due = True
         try:
             while self._pods_due or self._volumes_due or self._claims_due:
@@ -190,7 +190,7 @@ class VolumeController:
             self._set_phase(volume, RELEASED)
 
     def _unbind(self, volume: PersistentVolume) -> None:
-        """Take the promise back; one of a user's stays, without the uid."""
+        """Take the promise back; one by a user stays, without the uid."""
         promised = volume.spec.claim_ref
         assert promised is not None
         by_us = BOUND_BY_CONTROLLER in _annotations(volume)
@@ -249,7 +249,7 @@ class VolumeController:
             self._provision(claim, storage_class, node_name)
 
     def _match(self, claim: PersistentVolumeClaim, *, promised_only: bool) -> PersistentVolume | None:
-        """The volume promised to the claim, or the smallest that will do; of equals the first by name."""
+        """Return the volume promised to the claim, or the smallest that fits; of equals the first by name."""
         wanted = _wanted(claim)
         for name in self._promised.get(claim.key, ()):
             volume = self._volumes[name]
@@ -273,7 +273,7 @@ class VolumeController:
         return None if best is None else self._volumes[best[1]]
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Both sides, as far as they are not bound yet."""
+        """Bind both sides, as far as they are not bound yet."""
         metadata, spec = volume.metadata, volume.spec
         if not _is_promised(volume, claim):
             metadata = _with(metadata, BOUND_BY_CONTROLLER, "yes")
@@ -312,7 +312,7 @@ class VolumeController:
         self._cluster.create_storage(PersistentVolume(metadata, spec))
 
     def _reach(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
-        """Where a new volume can be used: the topology its driver reports for the chosen node, or that of the class.
+        """Return the node affinity of a new volume: the driver's topology for the chosen node, or the class's.
 
         A driver that reports none reaches every node.
         """
@@ -369,7 +369,7 @@ def _first(due: dict[str, None]) -> str:
 
 
 def _is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """To this claim; a promise of a user's may leave out the uid."""
+    """Return True if the volume is promised to this claim; a user's promise may leave out the uid."""
     promised = volume.spec.claim_ref
     return (
         promised is not None

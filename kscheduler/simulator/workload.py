@@ -112,7 +112,7 @@ DEFAULT_POD_SHAPES = (
 def default_workload(
     nodes: int = 100, pods: int = 1_000, arrival: str = "now", duration: str = "forever", seed: int = 0
 ) -> WorkloadSpec:
-    """The workload that plain numbers on the command line mean."""
+    """Return the workload that plain numbers on the command line mean."""
     return WorkloadSpec(
         NodePlan(nodes, DEFAULT_NODE_SHAPES, DEFAULT_ZONES),
         PodPlan(pods, DEFAULT_POD_SHAPES, parse_arrival(arrival, "--arrival"), parse_duration(duration, "--duration")),
@@ -121,7 +121,7 @@ def default_workload(
 
 
 def generate(spec: WorkloadSpec) -> Scenario:
-    """The scenario this spec describes; the same one every time."""
+    """Return the scenario this spec describes; equal for equal specs."""
     nodes, arrivals = generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed)
     return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics)
 

@@ -124,7 +124,7 @@ class _Workload(_Fields, frozen=True):
 
 
 def read_workload(path: str) -> WorkloadSpec:
-    """The workload in a file. ConfigError names the file, the path of the field and the value."""
+    """Return the workload in a file. ConfigError names the file, the path of the field and the value."""
     document = read_document(path)
     try:
         workload = decode(_Workload, document)
@@ -153,7 +153,7 @@ def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
 
 
 def _node_usage(where: str, usage: dict[str, Any]) -> dict[str, str]:
-    """As annotations."""
+    """Return the usage as annotations."""
     keys = {"cpu": USAGE_CPU, "memory": USAGE_MEMORY}
     for name in usage:
         if name not in keys:
