@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the parts that need time are given."""
+    """The two clocks that are handed to the parts that need time."""
 
     def now(self) -> float:
         """Monotonic seconds since an arbitrary start; never goes back."""

@@ -38,7 +38,7 @@ class APIError(KSchedulerError):
 
     @property
     def is_transient(self) -> bool:
-        """Is the request worth repeating: no answer or an unreadable one, a server's fault, or a plea to slow down?"""
+        """True if repeating may help: no answer or an unreadable one, a server's fault, or a plea to slow down."""
         return not isinstance(self, DEFINITE) and (self.status in (0, 408, 429) or self.status >= 500)
 
 

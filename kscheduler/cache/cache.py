@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PodState:
-    """Where a pod is, and whether the watch has said so."""
+    """A pod with its node, and whether the watch has confirmed it."""
 
     pod: PodInfo
     node_name: str
@@ -38,8 +38,8 @@ class PodState:
 
 
 class Cache:
-    """`assumed_ttl_s`: how long after its binding an assumed pod may stay unconfirmed; 0, kube-scheduler's choice, is
-    for ever: the watch, not a timer, tells what became of a written binding.
+    """Nodes and pods. `assumed_ttl_s`: how long after its binding an assumed pod may stay unconfirmed; 0, as in
+    kube-scheduler, is for ever: the watch, not a timer, tells the outcome of a written binding.
     """
 
     def __init__(self, table: NodeTable | None = None, assumed_ttl_s: float = 0.0) -> None:
@@ -55,10 +55,10 @@ class Cache:
     # --- pods we place ---
 
     def assume(self, pod: PodInfo, node_name: str, *, counted: bool = False) -> None:
-        """Hold the room. `counted`: whoever placed the pod has counted its amounts on the node already.
+        """Count the pod on the node before its binding is written. `counted`: the columns count its amounts already.
 
-        Raises InternalError if the pod is in the cache already, or was counted on a node that is not there. After that
-        and any other fault nothing is held for it; what was counted is taken back, as it is for all other pods that
+        Raises InternalError if the pod is in the cache already, or was counted on a missing node. After that
+        and any other fault nothing is held for it; counted amounts are taken back, as for all other pods that
         were counted and not yet assumed (see `recounts`).
         """
         try:
@@ -78,13 +78,13 @@ class Cache:
             raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
 
     def finish_binding(self, uid: str, now: float) -> None:
-        """The binding is written; from here on an assumption that is never confirmed may expire."""
+        """Note that the binding is written; from here on an assumption that is never confirmed may expire."""
         state = self._pods.get(uid)
         if state is not None and state.assumed and self._assumed_ttl_s > 0:
             state.deadline = now + self._assumed_ttl_s
 
     def forget(self, uid: str) -> bool:
-        """Give up an assumed pod's room. False, and nothing done, if the watch has confirmed or removed it."""
+        """Give up an assumed pod's room. Returns False, with nothing done, if the watch has confirmed or removed it."""
         state = self._pods.get(uid)
         if state is None or not state.assumed:
             return False
@@ -92,7 +92,7 @@ class Cache:
         return True
 
     def expire(self, now: float) -> list[PodInfo]:
-        """Give up assumed pods whose deadline has passed; returns them."""
+        """Give up assumed pods whose deadline has passed, and return them."""
         late = [s for s in self._pods.values() if s.assumed and s.deadline is not None and s.deadline <= now]
         for state in late:
             self._take(state)
@@ -101,7 +101,7 @@ class Cache:
     # --- what the watch says ---
 
     def set_pod(self, pod: PodInfo) -> None:
-        """A pod is on the node its spec names: new, changed, or one we assumed."""
+        """Put a pod on the node that its spec names: new, changed, or confirming an assumed one."""
         node_name = pod.pod.spec.node_name
         if not node_name:
             raise InternalError(f"pod {pod.key} is on no node; only bound pods are in the cache")
@@ -115,7 +115,7 @@ class Cache:
             self._put(PodState(pod, node_name, assumed=False))
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """A pod is gone; returns what was known of it."""
+        """Remove a pod, and return it; None if it is unknown."""
         state = self._pods.get(uid)
         if state is None:
             return None
@@ -133,7 +133,7 @@ class Cache:
         return info
 
     def remove_node(self, name: str) -> bool:
-        """A node is gone; its pods are kept until the watch removes them, in case the node comes back."""
+        """Remove a node; its pods are kept until the watch removes them, in case the node comes back."""
         if self.table.get(name) is None:
             return False
         pods = self.table.remove_node(name)
@@ -154,7 +154,7 @@ class Cache:
         return iter(self._pods.values())
 
     def sizes(self) -> dict[str, int]:
-        """nodes, pods (assumed ones included) and assumed_pods: kube-scheduler's cache_size metric."""
+        """Return nodes, pods (assumed ones included) and assumed_pods: kube-scheduler's cache_size metric."""
         return {"nodes": len(self.table), "pods": len(self._pods), "assumed_pods": self._assumed}
 
     # --- keeping the indexes together ---
@@ -163,7 +163,7 @@ class Cache:
     # broken off by a bug, they are counted again.
 
     def _put(self, state: PodState, *, counted: bool = False) -> None:
-        """A fault is raised, with everything as if the pod had not come."""
+        """Put the pod on its node. Raises a fault with everything as before."""
         uid = state.pod.uid
         self._pods[uid] = state
         try:
@@ -179,7 +179,7 @@ class Cache:
             raise
 
     def _take(self, state: PodState) -> None:
-        """The pod has left, whatever happens."""
+        """Take the pod off its node; it has left, whatever fault occurs."""
         del self._pods[state.pod.uid]
         try:
             self._assumed -= state.assumed
@@ -198,14 +198,14 @@ class Cache:
             self.recount()
 
     def mend(self) -> None:
-        """Resume a recount that was broken off. Raises InternalError if it is again: nothing can be decided."""
+        """Resume a recount that was broken off. Raises InternalError if it fails again: nothing can be decided then."""
         if self._is_torn:
             self.recount()
             if self._is_torn:
                 raise InternalError("pods on nodes cannot be counted, so that nothing can be decided: see the log")
 
     def recount(self) -> None:
-        """Nodes, columns and indexes from the pods alone. What is counted on columns and not assumed is taken off.
+        """Rebuild nodes, columns and indexes from the pods alone; amounts of pods that are not assumed are taken off.
 
         If a fault breaks this off, the first call of `mend` goes on with it.
         """
@@ -226,7 +226,7 @@ class Cache:
         self._is_torn = False
 
     def _swap(self, state: PodState, pod: PodInfo) -> None:
-        """The usual confirmation: same node, same room; only the object is newer."""
+        """Replace a pod by its newer version on the same node, which takes the same room: the usual confirmation."""
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
@@ -251,7 +251,7 @@ class Cache:
 
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Would moving from one to the other change no number on the node?"""
+    """Return True if replacing one pod by the other changes no number on the node."""
     return (
         old.resources == new.resources
         and old.host_ports == new.host_ports

@@ -1,1 +1,1 @@
-"""Pods that want a node: which one is next, and what wakes the others. No I/O, no clock."""
+"""Pods that wait for a node: which one is next, and which events wake the others. No I/O, no clock."""

@@ -29,13 +29,13 @@ class Backoff:
     max_s: float = 10.0  # 0 switches backoff off
 
     def delay_s(self, failures: int) -> float:
-        """The wait after so many failures; 0 failures do not wait."""
+        """Return the delay in seconds after so many failures; 0 after none."""
         if failures <= 0 or self.max_s == 0:
             return 0.0
         return float(min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)))
 
     def expiration(self, qpi: QueuedPodInfo) -> float:
-        """The window in which the pod's wait ends, counted from its timestamp; NO_BACKOFF if it need not wait.
+        """Return the window in which the pod's wait ends, counted from its timestamp; NO_BACKOFF without a wait.
 
         Faults count by themselves: a long history of rejections must not turn one lost connection into a long wait.
         """
@@ -46,12 +46,12 @@ class Backoff:
 
 
 def window(moment: float) -> float:
-    """The start of the window a moment falls in."""
+    """Return the start of the window that contains a moment."""
     return math.floor(moment / WINDOW_S) * WINDOW_S
 
 
 def is_backing_off(qpi: QueuedPodInfo, now: float) -> bool:
-    """A pod whose window is the current one still waits."""
+    """Return True while the pod still waits, which includes all of its window."""
     return qpi.backoff_expiration >= window(now)
 
 
@@ -71,19 +71,19 @@ class BackoffQueue:
         return chain(self._rejected, self._faulted)
 
     def push(self, qpi: QueuedPodInfo) -> None:
-        """Whether a pod was rejected or hit a fault shows in its rejectors: a fault has none."""
+        """Add a pod: to the rejected ones if it has rejectors, else to those that hit a fault."""
         qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
         self._lanes_of(qpi).push(qpi, self._key(qpi))
         self.pods += 1
 
     def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """The lane's rejected pod whose wait ends first, over or not."""
+        """Take the lane's rejected pod whose wait ends first, over or not; None without any."""
         qpi = self._rejected.pop(lane)
         self.pods -= qpi is not None
         return qpi
 
     def early_lanes(self) -> list[Lane]:
-        """The lanes but the plain one that have such a pod, the earliest first."""
+        """Return the lanes except the plain one that have a rejected pod, the earliest first."""
         firsts = [qpi for qpi in self._rejected.firsts() if qpi.lane != PLAIN]
         return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._key(qpi), qpi.ticket))]
 
@@ -105,7 +105,7 @@ class BackoffQueue:
         self.pods -= 1
 
     def next_completion(self) -> float:
-        """When the first wait is over; infinity if nobody waits."""
+        """Return when the first wait is over; infinity if no pod waits."""
         if not self._rejected and not self._faulted:
             return math.inf
         firsts = chain(self._rejected.firsts(), self._faulted.firsts())

@@ -20,7 +20,7 @@ POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list o
 
 
 class QueuedEvent(NamedTuple):
-    """An event with the object it is about, before and after; None where there is none."""
+    """A cluster event with its object before and after; None where there is none."""
 
     event: ClusterEvent
     old: object
@@ -67,7 +67,7 @@ class InFlightPods:
         self._flights[qpi.pod_info.uid] = Flight(qpi, self._first_event + len(self._events))
 
     def end(self, uid: str) -> None:
-        """The pod is back or bound; ending twice does nothing. Events that nobody in flight can have missed go."""
+        """End the pod's flight, if any. Events that no pod in flight can have missed are dropped."""
         if self._flights.pop(uid, None) is None:
             return
         if not self._flights:
@@ -84,12 +84,12 @@ class InFlightPods:
             self._events.append(queued_event)
 
     def missed(self, flight: Flight) -> Iterator[QueuedEvent]:
-        """What happened since the pod was popped."""
+        """Return the events since the pod was popped."""
         shared = islice(self._events, flight.began_at - self._first_event, None)
         return chain(flight.own, shared) if flight.own else shared
 
     def event_counts(self) -> Counter[str]:
-        """Event label -> events kept; the pods in flight are among them as POD_POPPED, as in kube-scheduler's list."""
+        """Return event label -> events kept; pods in flight count as POD_POPPED, as in kube-scheduler's list."""
         counts = Counter(queued_event.event.label for queued_event in self._events)
         counts[POD_POPPED] = len(self._flights)
         return counts

@@ -1,7 +1,7 @@
-"""Which node a waiting pod is expected on, because preemption made room there or its status says so.
+"""The nominated node of waiting pods, from preemption or from their status.
 
-A nomination is a promise to nobody: it only keeps pods of lower priority from taking the room. It is known here
-before the apiserver hears of it, so that the next decision heeds it; a status that does not mention it yet changes
+A nomination only keeps pods of lower priority from taking the room. It is known here
+before the apiserver knows it, so that the next decision heeds it; a status that does not mention it yet changes
 nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache holds their room.
 """
 
@@ -32,27 +32,27 @@ class Nominator:
         return len(self.by_pod)
 
     def on(self, node_name: str) -> Sequence[PodInfo]:
-        """The pods nominated to a node, longest first."""
+        """Return the pods nominated to a node, the longest nominated first."""
         found = self._by_node.get(node_name)
         return () if found is None else list(found.values())
 
     def nodes(self) -> Collection[str]:
-        """Names of the nodes that pods are nominated to; there may be no such node any more."""
+        """Return the names of the nodes that pods are nominated to; a node may be gone."""
         return self._by_node.keys()
 
     def node_of(self, uid: str) -> str:
-        """The node a pod is nominated to, or ""."""
+        """Return the node a pod is nominated to, or ""."""
         found = self.by_pod.get(uid)
         return "" if found is None else found.node_name
 
     def watch(self, changed: Callable[[str], object]) -> None:
-        """From now on call this with the name of each node whose nominated pods change."""
+        """Call `changed` from now on with the name of each node whose nominated pods change."""
         self._watchers.append(changed)
 
     # --- writing ---
 
     def nominate(self, pod: PodInfo, node_name: str | None) -> None:
-        """The pod's nomination is this node from now on; "" for none, None for what its status says."""
+        """Set the pod's nomination to this node; "" for none, None for the one in its status."""
         self.remove(pod.uid)
         if node_name is None:
             node_name = pod.pod.status.nominated_node_name
@@ -62,12 +62,12 @@ class Nominator:
             self._tell(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
-        """A waiting pod changed. A nomination that neither version mentions is yet to be written, and stays."""
+        """Follow a waiting pod's change. A nomination that neither version mentions is yet to be written, and stays."""
         is_mentioned = old.status.nominated_node_name or new.pod.status.nominated_node_name
         self.nominate(new, None if is_mentioned else self.node_of(new.uid))
 
     def remove(self, uid: str) -> None:
-        """The pod is gone, or gets a node."""
+        """Remove the pod's nomination, if any: the pod is gone, or gets a node."""
         found = self.by_pod.pop(uid, None)
         if found is None:
             return
@@ -84,7 +84,7 @@ class Nominator:
     # --- self-test ---
 
     def check(self) -> None:
-        """Assert that both ways of looking agree."""
+        """Assert that both indexes agree."""
         listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
         assert listed == {uid: known.node_name for uid, known in self.by_pod.items()}, f"{listed}, {self.by_pod}"
         assert all(self._by_node.values()), "a node without nominated pods is listed"

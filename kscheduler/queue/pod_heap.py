@@ -30,11 +30,11 @@ class PodHeap:
         return self._live
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """The pods in no particular order."""
+        """Iterate over the pods in no particular order."""
         return (entry[-1] for entry in self._entries if entry[-1].ticket == entry[-2])
 
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
-        """`ticket`: a number never used before, below zero for a pod that goes before its equals; 0 for the next."""
+        """Add a pod. `ticket`: a number never used before, below zero for a pod ahead of its equals; 0 for the next."""
         qpi.ticket = ticket = ticket or next(self._tickets)
         heapq.heappush(self._entries, (*key, ticket, qpi))
         self._live += 1
@@ -52,7 +52,7 @@ class PodHeap:
         return None
 
     def first(self) -> QueuedPodInfo | None:
-        """The pod that `pop` would take."""
+        """Return the pod that `pop` would take."""
         entries = self._entries
         while entries:
             qpi: QueuedPodInfo = entries[0][-1]
@@ -123,11 +123,11 @@ class PodLanes:
         self._drop_if_empty(qpi.lane)
 
     def others(self) -> list[Lane]:
-        """The lanes but the plain one, in no particular order. None of them is empty."""
+        """Return the lanes except the plain one, in no particular order. None of them is empty."""
         return list(self._others)
 
     def firsts(self) -> Iterator[QueuedPodInfo]:
-        """The first pod of each lane, the plain one included."""
+        """Yield the first pod of each lane, the plain one included."""
         for lane in (PLAIN, *self._others):
             first = self.first(lane)
             if first is not None:

@@ -37,7 +37,7 @@ class Pool(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class QueuedPodInfo:
-    """Changed by the queue only. Times are monotonic seconds."""
+    """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
 
     pod_info: PodInfo
     timestamp: float  # when it was last queued: added, or returned from an attempt

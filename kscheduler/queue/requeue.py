@@ -1,6 +1,6 @@
-"""Does an event make a waiting pod worth another attempt, and at once or after its backoff?
+"""Decides whether an event makes a waiting pod worth another attempt, and whether at once or after its backoff.
 
-Only plugins that rejected the pod have a say, and only about events they registered with the pod's profile. Their
+Only plugins that rejected the pod decide, and only about events they registered with the pod's profile. Their
 hints may narrow it down to the object in question; without a hint the answer is yes, and so it is if the hint fails.
 Knows nothing of where pods wait.
 """
@@ -34,7 +34,7 @@ HINTS_A_SAMPLE = 16  # one hint in so many is reported with its duration; those 
 
 class HintObserver(Protocol):
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """A hint answered `Queue`, `QueueSkip` or, by failing, `Error`."""
+        """Count a hint that answered `Queue`, `QueueSkip` or, by failing, `Error`."""
         ...
 
 
@@ -72,7 +72,7 @@ class RequeueRules:
         self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has failed: said once
 
     def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Registrations]]:
-        """Profile -> plugin -> its registrations for the event. Worked out once per kind of event."""
+        """Return profile -> plugin -> its registrations for the event. Computed once per kind of event."""
         found = self._interested.get(event)
         if found is None:
             matched = {profile: _match(plugins, event) for profile, plugins in self._registrations.items()}
@@ -80,12 +80,12 @@ class RequeueRules:
         return found
 
     def profile_of(self, qpi: QueuedPodInfo) -> str:
-        """Whose registrations count for the pod."""
+        """Return the profile whose registrations count for the pod."""
         profile = qpi.pod_info.pod.spec.scheduler_name
         return profile if profile in self._registrations else ANY_PROFILE
 
     def groupings(self, profile: str, plugin: str) -> Sequence[Grouping]:
-        """The ways in which pods that the plugin rejected are grouped."""
+        """Return the ways in which pods that the plugin rejected are grouped."""
         found = self._groupings.get((profile, plugin))
         if found is None:
             registrations = self._registrations.get(profile, {}).get(plugin, ())
@@ -111,7 +111,7 @@ class RequeueRules:
         return strategy
 
     def asks(self, plugin: str, registration: Registration, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> bool:
-        """Does this registration, which matches the event, want the pod queued?"""
+        """Return True if this registration, which matches the event, wants the pod queued."""
         if registration.hint is None:
             return True
         self._asked += 1
@@ -130,7 +130,7 @@ class RequeueRules:
         return answer
 
     def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
-        """A plugin's fault must not leave the pod stuck. It is counted each time and logged the first time."""
+        """Return True, so that a plugin's fault does not leave the pod stuck; count it, and log the first one."""
         label = queued_event.event.label
         self._observer.hint(plugin, label, "Error", seconds)
         if (plugin, label) not in self._failed:
@@ -154,5 +154,5 @@ def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[st
 
 
 def _is_meant(qpi: QueuedPodInfo, subject: object) -> bool:
-    """A wildcard event is for every pod; one that carries a pod is for that pod only."""
+    """Return True if the event concerns the pod: a wildcard event with a pod is for that pod only."""
     return subject is None or (isinstance(subject, Pod) and subject.metadata.uid == qpi.uid)

@@ -53,11 +53,11 @@ _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
 
 class QueueObserver(Protocol):
     def incoming(self, queue: str, event: str) -> None:
-        """A pod entered `active`, `backoff` or `unschedulable`; `event` is the label of what brought it there."""
+        """Count a pod that entered `active`, `backoff` or `unschedulable`; `event` is the label of the cause."""
         ...
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """A queueing hint answered `Queue`, `QueueSkip` or, by failing, `Error`. Of those that work, one in some."""
+        """Count a hint that answered `Queue`, `QueueSkip` or, by failing, `Error`; only a sample of the first two."""
         ...
 
 
@@ -98,7 +98,7 @@ class SchedulingQueue:
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
     ) -> None:
-        """`pre_enqueue` answers None for a pod that may be queued, or a status signed by the plugin that gates it.
+        """`pre_enqueue` returns None for a pod that may be queued, or a status signed by the plugin that gates it.
 
         `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` bounds how long
         one piece of waking takes, and nothing else; `piece_steps` likewise. Without `lane_of` all pods are in one lane.
@@ -125,7 +125,7 @@ class SchedulingQueue:
     # --- pods come, change and go --------------------------------------------------------------------------------
 
     def add(self, pod_info: PodInfo, now: float) -> None:
-        """A new pod without a node. One that is known already counts as updated."""
+        """Add a new pod without a node. One that is known already counts as updated."""
         uid, now = pod_info.uid, self._at(now)
         if uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
@@ -133,7 +133,7 @@ class SchedulingQueue:
             self._place(QueuedPodInfo(pod_info, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_ADD.label, now)
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
-        """A pod without a node changed, wherever it is. `old` defaults to the version known here."""
+        """Follow a change of a pod without a node, wherever it is. `old` defaults to the version known here."""
         now = self._at(now)
         flight = self._in_flight.get(new.uid)
         if flight is not None:
@@ -148,7 +148,7 @@ class SchedulingQueue:
             self._update_in_place(qpi, new)
 
     def _update_in_flight(self, flight: Flight, old: Pod | None, new: PodInfo) -> None:
-        """The running cycle goes on with the pod as popped; the update counts when the pod returns."""
+        """Note an update for a pod in flight: its cycle goes on with the older version."""
         known = flight.latest or flight.qpi.pod_info
         for event in pod_events(old or known.pod, new.pod):
             flight.note(QueuedEvent(event, old or known.pod, new.pod))
@@ -171,7 +171,7 @@ class SchedulingQueue:
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
-        """Active and backing-off pods keep timestamp and place; only a changed sort key or lane moves them."""
+        """Update an active or backing-off pod, which moves only if its sort key or lane changed."""
         key_before = self._less_key(qpi)
         qpi.pod_info = new
         lane = PLAIN if self._lane_of is None else self._lane_of(new)
@@ -182,7 +182,7 @@ class SchedulingQueue:
             pool.push(qpi)
 
     def delete(self, uid: str) -> None:
-        """The pod is gone, or has a node; unknown pods are ignored. One in flight will not come back."""
+        """Remove a pod that is gone, or has a node; unknown pods are ignored. One in flight will not come back."""
         flight = self._in_flight.get(uid)
         if flight is not None:
             flight.is_deleted = True
@@ -194,10 +194,10 @@ class SchedulingQueue:
     # --- one attempt ---------------------------------------------------------------------------------------------
 
     def pop(self, now: float, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """The lane's next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
+        """Return the lane's next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
 
         When nothing is active there, a rejected pod is taken out of its backoff early rather than leaving the scheduler
-        idle. Other lanes than the plain one are so only when nothing is active at all: asking others costs them, too.
+        idle; in lanes of extenders only when nothing is active at all, because extenders have costs too.
         """
         qpi = self._active.pop(lane)
         if qpi is None:
@@ -210,7 +210,7 @@ class SchedulingQueue:
         return self._depart(qpi, now)
 
     def _depart(self, qpi: QueuedPodInfo, now: float) -> QueuedPodInfo:
-        """Out of its pool, into flight."""
+        """Move a pod from its pool into flight."""
         del self._pods[qpi.pod_info.uid]
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = self._at(now)
@@ -221,9 +221,9 @@ class SchedulingQueue:
         return qpi
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
-        """The next pods of the plain lane, as that many calls of `pop` would give them; fewer if there are fewer.
+        """Return up to `most` next pods of the plain lane, as that many calls of `pop` would.
 
-        Pods are taken out of their backoff early one at a time: whatever is decided before may make them active.
+        Pods are taken out of their backoff early one at a time: decisions before may make them active.
         """
         popped: list[QueuedPodInfo] = []
         while len(popped) < most:
@@ -236,7 +236,7 @@ class SchedulingQueue:
         return popped
 
     def put_back(self, popped: Sequence[QueuedPodInfo]) -> None:
-        """Pods that were popped in this order, and not tried after all: as if they had stayed active."""
+        """Return pods that were popped in this order and not tried, as if they had stayed active."""
         for qpi in reversed(popped):
             uid = qpi.uid
             flight = self._in_flight.get(uid)
@@ -253,15 +253,15 @@ class SchedulingQueue:
             self._pods[uid] = qpi
 
     def lanes(self) -> list[Lane]:
-        """The lanes but the plain one that have a pod to give, in the order in which one queue would give them."""
+        """Return the lanes except the plain one that have a pod to give, in the order of their first pods."""
         if self._lane_of is None:
             return []
         return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:
-        """The pod's attempt is over and it does not come back: bound, or dropped. Calling it twice does no harm.
+        """End a pod's attempt for good: it is bound, or dropped. Calling it twice does no harm.
 
-        Not to be called while the attempt may still fail: what happens to a pod is remembered only as long as it is
+        Not to be called while the attempt may still fail: events are remembered for a pod only while it is
         in a pool or in flight.
         """
         flight = self._in_flight.get(uid)
@@ -330,7 +330,7 @@ class SchedulingQueue:
     def move_all_to_active_or_backoff(
         self, event: ClusterEvent, old_obj: object, new_obj: object, now: float, *, up_to_priority: int | None = None
     ) -> int:
-        """Something changed in the cluster: wake the pods for which it may matter, and tell how many woke at once.
+        """Wake the pods that a change in the cluster may help, and return how many woke at once.
 
         If it has more to ask or to wake than fits into one piece of work, `flush` does the rest. An event that no
         waiting pod's plugin registered costs a dictionary look-up for each plugin that did.
@@ -345,13 +345,13 @@ class SchedulingQueue:
         return woken
 
     def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
-        """Take a pod that waits for something to change where it belongs now. False if it is gated there."""
+        """Move a waiting pod where it belongs now. Returns False if it is gated there."""
         self._unschedulable.remove(qpi)
         self._place(qpi, strategy, label, now)
         return qpi.gated_by is None
 
     def activate(self, uids: Iterable[str], now: float) -> int:
-        """A plugin asks for these pods: make them active without regard to backoff, and tell how many moved.
+        """Make these pods active on a plugin's request, without regard to backoff, and return how many moved.
 
         Pods in flight are tried again after their backoff, should they be rejected; unknown ones are ignored.
         """
@@ -366,7 +366,7 @@ class SchedulingQueue:
         return moved
 
     def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
-        """Make those of the pods active that wait after a fault, and return how many did: the fault has passed."""
+        """Make those of the pods active that wait after a fault, which has passed; return how many did."""
         now = self._at(now)
         ended = [qpi for uid in uids if (qpi := self._pods.get(uid)) is not None and qpi.pool is Pool.ERROR_BACKOFF]
         for qpi in ended:
@@ -385,9 +385,9 @@ class SchedulingQueue:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> int:
-        """Do what is due: backoffs that are over, events on their way, pods unschedulable for too long.
+        """Move pods whose backoff is over, go on with events, and wake pods that were unschedulable for too long.
 
-        Tells how many pods moved. To be called often: one call continues with what events left undone for a few ms.
+        Returns how many pods moved. Call it often: one call continues for a few ms with what events left undone.
 
         kube-scheduler looks at backoffs each whole second and at timeouts every 30 s. Both grids are kept, on
         multiples of this clock, however seldom or often flush is called.
@@ -414,7 +414,7 @@ class SchedulingQueue:
         return self._waker.wake_overdue(QueuedEvent(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
 
     def next_deadline(self, now: float) -> float | None:
-        """The earliest moment, not before `now`, at which `flush` has something to do; None if there is none."""
+        """Return the earliest moment, not before `now`, at which `flush` has something to do, or None."""
         if self._waker:
             return now
         stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
@@ -428,15 +428,15 @@ class SchedulingQueue:
         return None if deadline == math.inf else max(deadline, now)
 
     def _at(self, now: float) -> float:
-        """The queue's time, which never goes back."""
+        """Return the queue's time, which never goes back."""
         self._now = max(self._now, now)
         return self._now
 
     # --- placing: the only ways into and out of a pool -------------------------------------------------------------
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
-        """Put a pod that is in no pool where it belongs. It counts as known once it is in a pool, and not before: one
-        that a fault left in between may be returned once more.
+        """Put a pod that is in no pool where it belongs. It counts as known once it is in a pool, and not before:
+        one that a fault left in between may be returned once more.
         """
         uid = qpi.pod_info.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
@@ -478,7 +478,7 @@ class SchedulingQueue:
         return False
 
     def _take(self, qpi: QueuedPodInfo) -> None:
-        """Out of its pool and out of the queue."""
+        """Remove a pod from its pool and from the queue."""
         del self._pods[qpi.uid]
         if qpi.pool is Pool.ACTIVE:
             self._active.remove(qpi)
@@ -491,7 +491,7 @@ class SchedulingQueue:
     # --- looking -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Pods in all pools, without those in flight."""
+        """The number of pods in all pools, without those in flight."""
         return len(self._pods)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
@@ -502,7 +502,7 @@ class SchedulingQueue:
 
     @property
     def is_waking(self) -> bool:
-        """Are events on their way to waiting pods, so that `flush` has work?"""
+        """True if events are on their way to waiting pods, so that `flush` has work."""
         return len(self._waker) > 0
 
     def counts(self) -> QueueCounts:
@@ -514,15 +514,15 @@ class SchedulingQueue:
         )
 
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
-        """All pods in pools: active, backing off, unschedulable, gated; within a pool in no particular order."""
+        """Iterate over the pods of all pools: active, backing off, unschedulable, gated; unordered within a pool."""
         return chain(self._active, self._backoff, self._unschedulable)
 
     def in_flight_events(self) -> Counter[str]:
-        """Event label -> events kept for pods in flight."""
+        """Return event label -> events kept for pods in flight."""
         return self._in_flight.event_counts()
 
     def rejections(self) -> Counter[tuple[str, str]]:
-        """(plugin, profile) -> pods in pools which that plugin rejected last. Walks all pods: for a scrape."""
+        """Return (plugin, profile) -> pods in pools that the plugin rejected last. O(pods): for a scrape."""
         return Counter(
             (plugin, qpi.pod_info.pod.spec.scheduler_name)
             for qpi in self._pods.values()
@@ -560,6 +560,6 @@ class SchedulingQueue:
 
 
 def _is_own_room(queued_event: QueuedEvent, qpi: QueuedPodInfo) -> bool:
-    """The pod itself gave back the room it had been promised: no reason to try it again."""
+    """Return True if the event is the pod's own return of assumed room, which is no reason to try it again."""
     event, old, _ = queued_event
     return event is ASSIGNED_POD_DELETE and isinstance(old, Pod) and old.metadata.uid == qpi.uid

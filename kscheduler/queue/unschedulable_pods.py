@@ -1,7 +1,7 @@
-"""Pods that wait for something to change, found by the plugin that would have to change its mind.
+"""Pods that wait for a change in the cluster, indexed by the plugins that rejected them.
 
-A rejected pod stands under each of its rejectors, in a group for each of the ways in which that plugin groups pods. A
-gated pod stands under the plugin that gates it and no other: an event for which no waiting plugin registered touches
+A rejected pod is listed under each of its rejectors, in a group for each way in which that plugin groups pods. A
+gated pod is listed under the plugin that gates it and no other: an event for which no waiting plugin registered touches
 no pod at all.
 """
 
@@ -36,7 +36,7 @@ class UnschedulablePods:
 
     @property
     def rejected(self) -> Mapping[str, QueuedPodInfo]:
-        """Pod uid -> pod, longest waiting first."""
+        """Pod uid -> pod, the longest waiting first."""
         return self._rejected
 
     @property
@@ -45,16 +45,16 @@ class UnschedulablePods:
 
     @property
     def now(self) -> int:
-        """The number of an event that happens now: it concerns the pods whose `waits_since` is not higher."""
+        """The number of an event that comes now: it concerns pods whose `waits_since` is not higher."""
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
-        """In the order they came."""
+        """Return the pods that the plugin gates, in the order they came."""
         found = self._by_gate.get((profile, plugin))
         return list(found.values()) if found else ()
 
     def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """The pods that the plugin has rejected; None if there are none."""
+        """Return the pods that the plugin has rejected, in groups; None without any."""
         return self._groups.get((profile, plugin), {}).get(grouping)
 
     def add(self, qpi: QueuedPodInfo) -> None:
@@ -86,7 +86,7 @@ class UnschedulablePods:
                 del self._by_gate[gate]
 
     def update(self, qpi: QueuedPodInfo, pod_info: PodInfo) -> None:
-        """A waiting pod itself changed. It keeps its place among the pods; no event so far is news for it."""
+        """Replace a waiting pod's version. It keeps its place among the pods; earlier events are no news for it."""
         if qpi.gated_by is None:
             self._leave_groups(qpi)
             qpi.pod_info = pod_info
@@ -113,7 +113,7 @@ class UnschedulablePods:
                 groups.remove(qpi)
 
     def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """A fault kept the pod from some of its groups: it is in none, and not here."""
+        """Remove a pod from all groups after a fault kept it from some of them."""
         del self._rejected[qpi.uid]
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):

@@ -1,7 +1,7 @@
 """Pods that wait for one plugin, in groups that get the same answer from one of its hints.
 
-Groups lie on levels by priority, so that an event finds the most urgent pods first. What a pod's group is was worked
-out when it came; whoever changes the pod puts it in again.
+Groups lie on levels by priority, so that an event finds the most urgent pods first. A pod's group is determined
+when it comes; a changed pod has to be added again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Group:
         self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in the order they came
 
     def apart_from(self, uid: str) -> QueuedPodInfo | None:
-        """A member that can stand for all but the pod of this uid; None if there is none."""
+        """Return a member that represents all but the pod of this uid; None if there is none."""
         return next((qpi for qpi in self.members.values() if qpi.uid != uid), None)
 
 
@@ -44,7 +44,7 @@ class _Level:
         self.singles: dict[str, Group] = {}  # pod uid -> the group of one pod without a key
 
     def find(self, old: object, new: object) -> Iterator[Group]:
-        """The groups an event may help. Read slowly, while groups come and go: none is left out that stays."""
+        """Yield the groups an event may help. May be read slowly while groups change: none that stays is left out."""
         yield from (group for key in self._keys(old, new) if (group := self.groups.get(key)) is not None)
         yield from (group for group in list(self.singles.values()) if group.members)
 
@@ -72,7 +72,7 @@ class _Level:
                 self.give_up_index()
 
     def give_up_index(self) -> None:
-        """A faulty index must not hide pods: from now on the hint is asked about every group."""
+        """Drop the hint index after a fault: from now on the hint is asked about every group."""
         log.exception("an index for queueing hints failed and is not used any more", extra={"index": repr(self.index)})
         self.index = None
 
@@ -110,7 +110,7 @@ class WaitingGroups:
             self.remove(qpi)
 
     def find(self, old: object, new: object, up_to_priority: float = math.inf) -> Iterator[Group]:
-        """The groups that may be helped, highest priority first."""
+        """Yield the groups that may be helped, highest priority first."""
         for priority in sorted(self._levels, reverse=True):
             level = self._levels.get(priority)
             if level is not None and priority <= up_to_priority:
@@ -138,7 +138,7 @@ class WaitingGroups:
         return found
 
     def _key(self, qpi: QueuedPodInfo) -> Hashable:
-        """A pod for which no key can be told is asked about by itself."""
+        """Return the pod's key; one of its own if the plugin cannot tell it."""
         try:
             key = self._grouping.key(qpi.pod_info)
             hash(key)

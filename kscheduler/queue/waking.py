@@ -1,6 +1,6 @@
-"""Wakes pods when something happens: whom, in which order, and how much of it at a time.
+"""Wakes waiting pods after events: which ones, in which order, and how many at a time.
 
-An event concerns the pods that wait when it happens. Most events are dealt with at once. One that has many hints to ask
+An event concerns the pods that wait when it happens. Most events are processed at once. One that has many hints to ask
 or many pods to wake is continued later, a bounded piece at a time, so that neither scheduling nor the watch stands
 still; events that come meanwhile line up behind it. Nothing is lost by that: a pod that changes while a wake is on its
 way is asked about first, and a pod that comes after an event was scheduled with knowledge of it. Each piece begins with
@@ -91,7 +91,7 @@ class Waker:
         return len(self._wakes)
 
     def happen(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
-        """Something happened. Tells how many pods woke at once; the others follow."""
+        """Process an event. Returns how many pods woke at once; the others follow."""
         if not self._pods.rejected and not self._pods.gated:
             return 0  # nobody waits; pods that come later are not concerned
         everybody = queued_event.event.is_wildcard
@@ -112,7 +112,7 @@ class Waker:
         )
 
     def wake_overdue(self, queued_event: QueuedEvent, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
-        """Time is up for some pods. Tells how many woke at once; the others follow."""
+        """Wake the pods whose time is over. Returns how many woke at once; the others follow."""
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return Strategy.AFTER_BACKOFF if is_overdue(qpi) else Strategy.SKIP
@@ -122,7 +122,7 @@ class Waker:
         return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
 
     def go_on(self, now: float) -> int:
-        """Continue with what is on its way; tells how many pods woke."""
+        """Continue with unfinished events. Returns how many pods woke."""
         self._left_steps, self._left_s = self._piece_steps, PIECE_S
         woken = 0
         while self._wakes and self._may_work:
@@ -137,7 +137,7 @@ class Waker:
         return self._left_steps > 0 and self._left_s > 0
 
     def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
-        """What the events on their way mean for a pod that cannot wait for them; with the label of the decisive one."""
+        """Return what unfinished events mean for a pod that cannot wait for them, and the label of the decisive one."""
         best, label = Strategy.SKIP, ""
         for wake in self._wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
@@ -157,7 +157,7 @@ class Waker:
         return woken
 
     def _advance(self, wake: Wake, now: float) -> int:
-        """Spend what is left of the piece on it. If some remains, it is done."""
+        """Spend the rest of the piece on this event. If some remains, the event is finished."""
         woken = 0
         until = self._clock() + self._left_s
         for found in wake.steps:
@@ -170,7 +170,7 @@ class Waker:
         return woken
 
     def _give_up_hints(self) -> None:
-        """Let one wake without hints take the place of all that are lined up."""
+        """Replace all waiting events by one without hints."""
         latest = self._wakes[-1].queued_event
         waited = self._union()
         log.warning(
@@ -223,7 +223,7 @@ class Waker:
     def _wanted(
         self, plugin: str, registration: Registration, queued_event: QueuedEvent, groups: Iterator[Group]
     ) -> Iterator[Found | None]:
-        """The pods that the plugin rejected and that this registration of it wants."""
+        """Yield the pods that the plugin rejected and that this registration of it wants."""
         subject = _subject(queued_event)
         for group in groups:
             itself = group.members.get(subject)
@@ -254,7 +254,7 @@ class Waker:
             yield qpi, decide(qpi)
 
     def timed_gated(self) -> Iterator[QueuedPodInfo]:
-        """Gated pods that take part in timeouts: those of gates that registered every event there is. Rarely any."""
+        """Yield the gated pods that take part in timeouts: those of gates that registered every event. Rarely any."""
         for profile, gate in self._rules.wildcard_gates:
             yield from self._pods.gated_by(profile, gate)
 
@@ -280,6 +280,6 @@ class Waker:
 
 
 def _subject(queued_event: QueuedEvent) -> str:
-    """The uid of the pod an event is about, if it is about one."""
+    """Return the uid of the pod an event is about, or ""."""
     changed = queued_event.old if queued_event.new is None else queued_event.new
     return changed.metadata.uid if isinstance(changed, Pod) else ""

@@ -1,9 +1,9 @@
-"""What each informer event does to the cache and the queue.
+"""Applies each informer event to the cache and the queue.
 
 A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
 the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. Every
 transition between these, in whatever order deletes, updates and other people's bindings arrive, is a method here. An
-object that cannot be read is logged with its key and left out; what was known of it before is dropped, since it is no
+unreadable object is logged with its key and left out; its earlier version is dropped, since it is no
 longer true.
 """
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Pods, as the informer delivers them. `on_gone(uid)` hears of pods that need no condition any more."""
+    """Handles pods. `on_gone(uid)` is called for pods that need no condition any more."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class PodEvents:
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:
-        """The pod no longer claims the node it was nominated to: news for all that had to leave it the room."""
+        """Wake pods that had to leave room to a pod that no longer claims its nominated node."""
         self._queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, pod, None, self._clock.now(), up_to_priority=pod.spec.priority or 0
         )
@@ -116,7 +116,7 @@ class PodEvents:
         return pod.spec.scheduler_name in self._profiles
 
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
-        """The pod has a node: ours confirmed, another scheduler's, or a static pod."""
+        """Handle a pod with a node: ours confirmed, another scheduler's, or a static pod."""
         info = self._read(pod)
         if info is None:
             return
@@ -145,7 +145,7 @@ class PodEvents:
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
-        """Changed while it waits, or while we bind it: then the decision stands, and counts if the pod returns."""
+        """Handle a pod that changed while it waits, or while we bind it: then the change counts if the pod returns."""
         info = self._read(new)
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
@@ -157,7 +157,7 @@ class PodEvents:
             self._wake()
 
     def _is_bound_unseen(self, uid: str) -> bool:
-        """Is the binding written, while the watch still brings what happened before it?"""
+        """Return True if the binding is written, and the watch still brings earlier events."""
         return self._cache.is_assumed(uid) and not self._queue.is_in_flight(uid)
 
     def _read(self, pod: Pod) -> PodInfo | None:
@@ -173,7 +173,7 @@ class PodEvents:
 
 
 class NodeDocuments:
-    """Keeps nodes whole; they mean nothing to cache and queue."""
+    """Keeps complete nodes, for extenders and guests; cache and queue do not read them."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeDocument] = {}  # by name
@@ -197,7 +197,7 @@ _HEARTBEAT = re.compile(rb'"lastHeartbeatTime":"[^"]*"')
 
 
 def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
-    """Is there a difference other than the time of a sign of life?"""
+    """Return True if more than heartbeat times differ."""
     before = structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return (
         before != new.metadata
@@ -207,7 +207,7 @@ def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
 
 
 class NodeEvents:
-    """Nodes, as the informer delivers them."""
+    """Handles nodes."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class NodeEvents:
 
 
 class NamespaceEvents:
-    """Namespaces, for the namespace selectors of affinity terms. No waiting pod is woken, as in kube-scheduler."""
+    """Handles namespaces, for the namespace selectors of affinity terms. Wakes no pod, as in kube-scheduler."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -274,7 +274,7 @@ class NamespaceEvents:
 
 
 class ServiceEvents:
-    """Services, for the spreading of pods that state no constraints."""
+    """Handles Services, for the spreading of pods that state no constraints."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
@@ -291,7 +291,7 @@ class ServiceEvents:
 
 
 class ControllerEvents:
-    """ReplicationControllers, ReplicaSets or StatefulSets, for the same. `kind` is (apiVersion, kind)."""
+    """Handles ReplicationControllers, ReplicaSets or StatefulSets, for spreading. `kind` is (apiVersion, kind)."""
 
     def __init__(self, owners: Owners, kind: tuple[str, str]) -> None:
         self._owners = owners
@@ -312,7 +312,7 @@ class ControllerEvents:
 
 
 class BudgetEvents:
-    """PodDisruptionBudgets, for preemption. No waiting pod is woken, as in kube-scheduler."""
+    """Handles PodDisruptionBudgets, for preemption. Wakes no pod, as in kube-scheduler."""
 
     def __init__(self, budgets: DisruptionBudgets) -> None:
         self._budgets = budgets
@@ -331,7 +331,7 @@ T = TypeVar("T")
 
 
 class TimedEvents(Generic[T]):
-    """Hands events on and reports how long each took, under kube-scheduler's names for them."""
+    """Passes events on and reports how long each took, under kube-scheduler's names for them."""
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class TimedEvents(Generic[T]):
         stopwatch: Callable[[], float],
         measurements: Measurements,
     ) -> None:
-        """`name` gives the first half of an event's name: Node, AssignedPod, UnschedulablePod."""
+        """`name` returns the first half of an event's name: Node, AssignedPod, UnschedulablePod."""
         self._handler = handler
         self._name = name
         self._stopwatch = stopwatch

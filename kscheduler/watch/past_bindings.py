@@ -1,7 +1,7 @@
-"""Pods that others bound shortly before this replica began to schedule, for their Scheduled Events.
+"""Pods that another replica bound shortly before this one began to schedule, for their Scheduled Events.
 
-A leader that is killed takes the Events it had not written with it. What a standby saw being bound it can write again:
-the names of Scheduled Events follow from the pods' uids, so those that are there stay as they are. A replica that has
+A leader that is killed takes the Events it had not written with it. A standby can write those of bindings it saw:
+the names of Scheduled Events follow from the pods' uids, so existing ones stay as they are. A replica that has
 just started saw no binding; it takes the pods that were created within the same time and have a node.
 """
 
@@ -32,12 +32,12 @@ class PastBindings:
         return len(self._bound)
 
     def seen(self, pod: Pod) -> None:
-        """A pod of ours that waited has a node now."""
+        """Note a waiting pod of ours that has a node now."""
         if self._collects:
             self._keep(pod, self._clock.wall())
 
     def found(self, pod: Pod) -> None:
-        """A pod of ours had its node when it was first seen."""
+        """Note a pod of ours that had its node when it was first seen."""
         created = pod.metadata.creation_timestamp
         if not self._collects or created is None or _STATIC in (pod.metadata.annotations or {}):
             return
@@ -46,11 +46,11 @@ class PastBindings:
             self._keep(pod, now)
 
     def forget(self, uid: str) -> None:
-        """The pod was deleted."""
+        """Drop a deleted pod."""
         self._bound.pop(uid, None)
 
     def take(self) -> Iterator[tuple[str, str, float]]:
-        """Uid, namespace/name and Unix seconds of each pod bound within the window, oldest first."""
+        """Yield uid, namespace/name and Unix seconds of each pod bound within the window, oldest first."""
         self._collects = False
         since = self._clock.wall() - WINDOW_S
         bound, self._bound = self._bound, OrderedDict()

@@ -1,7 +1,7 @@
-"""Pods that wait for a node, whole, for guests that want to see more of them than decisions read.
+"""Complete waiting pods, for guests that read more of them than decisions do.
 
-Where somebody does, the watch brings pods as documents, and what the scheduler goes by is read from these: so a pod is
-never known without its document. It is kept while the pod waits; an attempt that has begun holds on to it by itself.
+For such guests the watch brings pods as documents, and the scheduler's own pods are read from these: so a pod is
+never known without its document. It is kept while the pod waits; an attempt that has begun keeps its own reference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PodDocuments:
         self._is_full = False
 
     def read(self, document: PodDocument) -> Pod | None:
-        """The pod as decisions see it; None, and a word in the log, if it cannot be read."""
+        """Return the pod as decisions read it; log an unreadable one and return None."""
         pod = _pod_of(document)
         self.forget(document.metadata.uid)
         if pod is not None and not pod.spec.node_name and pod.spec.scheduler_name in self._is_ours:
@@ -53,7 +53,7 @@ class PodDocuments:
             self._is_full = False
 
     def reader(self, keep: Callable[[Pod], Pod]) -> Callable[[PodDocument], Pod]:
-        """What an informer makes of documents: pods, slimmed by `keep`. Raises DecodeError."""
+        """Return an informer's conversion of documents to pods, slimmed by `keep`. It raises DecodeError."""
 
         def read(document: PodDocument) -> Pod:
             pod = self.read(document)
@@ -64,7 +64,7 @@ class PodDocuments:
         return read
 
     def follow(self, handler: Handler[Pod]) -> Handler[Pod]:
-        """The same handler; pods that are gone are forgotten."""
+        """Return the handler, extended so that documents of pods that are gone are dropped."""
         return _Following(handler, self)
 
     def _keep(self, document: PodDocument) -> None:

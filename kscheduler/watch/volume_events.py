@@ -1,7 +1,7 @@
-"""What each informer event about storage does to `Volumes` and the queue.
+"""Applies each informer event about storage to `Volumes` and the queue.
 
-Only a change of what decisions read wakes pods: a new version that reads the same moves none. An object that cannot
-be read is logged with its key and left out; what was known of it before is dropped, since it is no longer true.
+Only a change that decisions read wakes pods: a new version that reads the same wakes none. An unreadable object
+is logged with its key and left out; its earlier version is dropped, since it is no longer true.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ T = TypeVar("T", bound=StorageObject)
 
 
 def _sound(item: object) -> None:
-    """Nothing in it can be malformed."""
+    """Accept an object that cannot be malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageKind(Generic[T]):
-    """One kind: what it is called in events, and how it is kept."""
+    """One kind: its name in events, and how it is kept."""
 
     resource: Resource[T]
     event_resource: EventResource
@@ -62,7 +62,7 @@ class StorageKind(Generic[T]):
 
 
 def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
-    """All kinds that are watched."""
+    """Yield all kinds that are watched."""
     yield StorageKind(
         STORAGE_CLASSES, EventResource.STORAGE_CLASS, volumes.set_storage_class, _by_name(volumes.remove_storage_class)
     )
@@ -105,7 +105,7 @@ def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], Non
 
 
 class StorageEvents(Generic[T]):
-    """Objects of one kind, as the informer delivers them."""
+    """Handles objects of one kind."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class StorageEvents(Generic[T]):
             self._happened(self._deleted, item, None)
 
     def name(self, item: T) -> str:
-        """The first half of an event's name, for metrics."""
+        """Return the first half of an event's name, for metrics."""
         return self._kind.event_resource.value
 
     def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
@@ -176,7 +176,7 @@ class StorageEvents(Generic[T]):
 
 
 def reads_alike(old: StorageObject, new: StorageObject) -> bool:
-    """Do they differ in nothing but their version?"""
+    """Return True if the objects differ in nothing but their version."""
     return bool(_unversioned(old) == _unversioned(new))
 
 

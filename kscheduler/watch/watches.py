@@ -1,4 +1,4 @@
-"""What the scheduler watches: one informer for each kind of object, and who hears of its changes."""
+"""The scheduler's informers, one for each kind of object, with their handlers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SILENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What is kept up to date by what is watched. `profiles`: the scheduler names that are ours."""
+    """The parts that watches keep up to date. `profiles`: the scheduler names that are ours."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -79,7 +79,7 @@ class Listeners:
 
 
 class Watches:
-    """All informers, made; `pods` come last in `informers`, since they refer to everything else."""
+    """All informers; `pods` come last in `informers`, since they refer to everything else."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """As documents, if somebody wants to see them whole."""
+        """Return the informer of pods, which reads documents if guests need complete pods."""
         events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since).keep
         documents = self._listeners.pod_documents
         if documents is None:
@@ -173,7 +173,7 @@ class Watches:
         return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
 
     def _of_groups(self) -> Iterator[Informer[Any]]:
-        """What groups pods and namespaces, or protects them: few, seldom changing, and waking no pod."""
+        """Yield the informers of kinds that group or protect pods: few objects, seldom changing, waking no pod."""
         to = self._listeners
         yield self._informer(NAMESPACES, NamespaceEvents(to.namespaces))
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
@@ -187,7 +187,7 @@ class Watches:
         yield self._informer(POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets))
 
     def _of_storage(self) -> Iterator[Informer[Any]]:
-        """Volumes, and what is said of them."""
+        """Yield the informers of volumes and their kinds."""
         to = self._listeners
         for kind in storage_kinds(to.volumes):
             events: StorageEvents[Any] = StorageEvents(
@@ -196,6 +196,6 @@ class Watches:
             yield self._informer(kind.resource, self._timed(events, events.name))
 
     def _of_documents(self) -> Iterator[Informer[Any]]:
-        """Nodes once more with all their fields, if an extender has to be shown them."""
+        """Yield the informer of complete nodes, if an extender or guest needs them."""
         if self._listeners.node_documents is not None:
             yield self._informer(NODE_DOCUMENTS, self._listeners.node_documents)
