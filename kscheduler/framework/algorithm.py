@@ -68,7 +68,7 @@ ADAPTIVE_PERCENTAGE, MIN_ADAPTIVE_PERCENTAGE = 50, 5
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the pod goes."""
+    """The chosen node of a pod."""
 
     node_name: str
     evaluated: int  # nodes filtered
@@ -77,7 +77,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the pod goes nowhere in this cycle. Code.ERROR: a fault, not a matter of room."""
+    """The reason why a pod gets no node in this cycle. Code.ERROR is a fault, not a lack of room."""
 
     status: Status
     diagnosis: Diagnosis
@@ -90,13 +90,13 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """The nodes that fit, for others to have a say."""
+    """The feasible nodes, for extenders to filter and score."""
 
     names: list[str]
 
 
 class OpenRejection:
-    """The pod fits nowhere, and others have to be asked whom it may preempt before that is its answer."""
+    """A pod that fits nowhere, and for which extenders must agree to victims before it is rejected."""
 
     def __init__(self, proposal: Proposal, conclude: Callable[[Proposal | Status], Rejection | OpenRejection]) -> None:
         self.proposal = proposal
@@ -110,13 +110,13 @@ _Steps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, S
 
 @dataclass(frozen=True, slots=True)
 class _NoFit:
-    """No node is left; `pre_filter` is the status of all, if it was PreFilter that said so."""
+    """No feasible node; `pre_filter` is the status of all nodes, if PreFilter rejected them."""
 
     pre_filter: Status | None
 
 
 def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """How many feasible nodes end the search. 0 per cent means all: see RATIONALE.md."""
+    """Return how many feasible nodes end the search. 0 per cent means all: see RATIONALE.md."""
     if nodes < MIN_FEASIBLE_NODES_TO_FIND or not 0 < percentage < 100:
         return nodes
     return max(nodes * percentage // 100, MIN_FEASIBLE_NODES_TO_FIND)
@@ -202,12 +202,12 @@ class Algorithm:
             return Rejection(fault.status, diagnosis)
 
     def looks_at_all(self) -> bool:
-        """Does a search look at all nodes, as many as there are now?"""
+        """Return True if a search looks at all nodes, given their current number."""
         nodes = len(self._handle.table)
         return self._feasible_to_find(nodes) >= nodes
 
     def pass_over(self, searches: int) -> None:
-        """So many searches of all nodes have been made elsewhere: where the next one starts goes on all the same."""
+        """Note searches of all nodes that the compiled lane made, so that the next start row is right."""
         rows = max(self._handle.table.columns.rows, 1)
         self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
 
@@ -225,7 +225,7 @@ class Algorithm:
         nominated_first: bool = True,
         verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
-        """PreFilter and Filter. An int: so many nodes were looked at, and some of them are feasible."""
+        """Run PreFilter and Filter. Returns the number of nodes looked at if some of them are feasible."""
         # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
         started = self._stopwatch()
         node_names = self._run_pre_filter(state, pod, diagnosis)
@@ -252,7 +252,7 @@ class Algorithm:
     def _choose(
         self, state: CycleState, pod: PodInfo, evaluated: int, verdict: ExtenderVerdict | None = None
     ) -> Decision:
-        """Score, unless only one node is left."""
+        """Score, unless only one node is feasible, and select a node."""
         feasible = self._verdicts.feasible_count()
         if feasible == 1:
             row = self._verdicts.feasible_rows()[0]
@@ -270,7 +270,7 @@ class Algorithm:
     # --- a search in two parts, between which others than plugins have a say ---
 
     def nominated_fits(self, state: CycleState, pod: PodInfo) -> bool:
-        """Does the pod fit on the node it is nominated to? A plugin's fault is told by the search that follows."""
+        """Return True if the pod fits on its nominated node. The search that follows reports a plugin's fault."""
         diagnosis = self._begin_search()
         nominated = pod.pod.status.nominated_node_name
         if not nominated or not diagnosis.total_nodes:
@@ -283,7 +283,7 @@ class Algorithm:
             return False
 
     def shortlist(self, state: CycleState, pod: PodInfo, *, proposes: bool) -> Shortlist | Rejection | OpenRejection:
-        """The first part: the nodes that fit. `proposes`: others have a say in preemption, too."""
+        """Run the first part of a search with extenders: find the feasible nodes. `proposes`: they agree to victims."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -299,7 +299,7 @@ class Algorithm:
     def schedule_ruled(
         self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict, *, proposes: bool
     ) -> Decision | Rejection | OpenRejection:
-        """The second part, on the cluster as it is now: of the nodes that still fit, those that passed count."""
+        """Run the second part, on the current cluster: choose among feasible nodes that extenders passed."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -314,7 +314,7 @@ class Algorithm:
             return Rejection(fault.status, diagnosis)
 
     def _follow(self, verdict: ExtenderVerdict, diagnosis: Diagnosis) -> None:
-        """Reject the feasible rows that did not pass."""
+        """Reject the feasible rows that extenders did not pass."""
         table, verdicts = self._handle.table, self._verdicts
         detail_of: dict[Status, int] = {}  # status -> its place in `_turned_down`
         for row in verdicts.feasible_rows():
@@ -334,7 +334,7 @@ class Algorithm:
     def _opened(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, proposes: bool
     ) -> Rejection | OpenRejection:
-        """As `_post_filtered`; if a plugin proposes victims, it comes to its answer when others have agreed."""
+        """Run PostFilter as `_post_filtered` does; a plugin's proposed victims wait for the extenders' consent."""
         if not self._post_filter or not proposes:
             return self._post_filtered(state, pod, diagnosis, pre_filter)
         statuses = self._statuses_of_all(diagnosis, pre_filter)
@@ -355,7 +355,7 @@ class Algorithm:
         return OpenRejection(proposal, lambda answer: self._go_on(steps, pod, diagnosis, answer))
 
     def _run_pre_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> frozenset[str] | Status | None:
-        """The node names left by all PreFilters (None: all nodes), or the rejection that ends the cycle."""
+        """Return the node names left by all PreFilters (None: all nodes), or the rejection that ends the cycle."""
         state.decider = self._profile
         names: frozenset[str] | None = None
         contributors: list[str] = []
@@ -401,7 +401,7 @@ class Algorithm:
     def _run_filter(
         self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, verdict: ExtenderVerdict | None
     ) -> int:
-        """Fill the verdicts; returns how many nodes were looked at. With a verdict, its nodes are the sample."""
+        """Fill the verdicts, and return how many nodes were looked at. A verdict's nodes are the sample."""
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
@@ -436,7 +436,7 @@ class Algorithm:
         return nodes if verdict is not None else self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
-        """The per-node form over all rows still feasible; a row's detail is its status's place in a list."""
+        """Run a filter node by node on all feasible rows; a row's detail is the index of its status in a list."""
         statuses: list[Status] = []
         detail_of: dict[Status, int] = {}  # status -> its place in `statuses`
         for row in self._verdicts.feasible_rows():
@@ -455,7 +455,7 @@ class Algorithm:
     # --- nominated pods ---
 
     def _fits_on(self, node_name: str, state: CycleState, pod: PodInfo, named: frozenset[str] | None) -> bool:
-        """Does the pod fit on the node it is nominated to? Asked of that node alone, whatever PreFilters named."""
+        """Return True if the pod fits on its nominated node, whatever nodes PreFilters named."""
         node = self._handle.table.get(node_name)
         if node is None:
             log.info("the pod's nominated node is gone", extra={"pod": pod.key, "node": node_name})
@@ -475,9 +475,9 @@ class Algorithm:
         return False
 
     def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:
-        """Judge once more the nodes that pods of at least this priority are nominated to, as if those were there.
+        """Filter once more the nodes to which pods of at least this priority are nominated, as if those were there.
 
-        The rows were judged without nominated pods. A rejection with them comes first, also where both reject.
+        The rows were filtered without nominated pods. A rejection with them comes first, also where both reject.
         """
         room = self._room_asked_for(state, pod)
         if room is None:
@@ -492,7 +492,7 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """See `only_room`. Only a matter of speed: None can always be answered."""
+        """Return the filters that nominated pods affect only by room; see `only_room`. None is always correct."""
         skipped = frozenset(state.skip_filter)
         if skipped in self._counting:  # to work out what is counted costs more than a few nodes
             return None
@@ -520,14 +520,14 @@ class Algorithm:
             self._verdicts.reject(node.row, WITH_NOMINATED, 0)
 
     def _feasible_to_find(self, nodes: int) -> int:
-        """How many feasible nodes end the search of so many. See RATIONALE.md for plugins that take long for each."""
+        """Return how many feasible nodes end the search. See RATIONALE.md for plugins that take long for each node."""
         percentage = self._percentage
         if percentage == 0 and self._searching:
             percentage = max(ADAPTIVE_PERCENTAGE - nodes // 125, MIN_ADAPTIVE_PERCENTAGE)
         return feasible_nodes_to_find(percentage, nodes)
 
     def _sample(self, nodes: int) -> int:
-        """Keep only as many feasible nodes as the profile asks to find; returns the nodes looked at.
+        """Keep only as many feasible nodes as the profile asks to find; return the number of nodes looked at.
 
         `nodes`: those that PreFilters leave. The next search goes on where this one ended, as in kube-scheduler, which
         counts on by as many nodes as it looked at, whichever they were.
@@ -604,7 +604,7 @@ class Algorithm:
         return select_host(self._verdicts, self._scores, bits)
 
     def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
-        """A look back at the search that has just run, for whoever explains it. It must have come to Filter."""
+        """Return a review of the search that has just run, to explain it. The search must have reached Filter."""
         return CycleReview(
             state,
             pod,
@@ -634,7 +634,7 @@ class Algorithm:
         diagnosis.node_statuses = lambda: self._node_statuses(state, pod)
 
     def _node_statuses(self, state: CycleState, pod: PodInfo) -> Mapping[str, Status]:
-        """Node name -> status, from the verdicts of the cycle that has just run."""
+        """Return node name -> status, from the verdicts of the cycle that has just run."""
 
         def explain(code: int, detail: int) -> Status:
             return self._status_of(state, pod, code, detail)
@@ -656,7 +656,7 @@ class Algorithm:
     def _post_filtered(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None
     ) -> Rejection:
-        """Give PostFilter plugins a say, then put the rejection into words."""
+        """Run the PostFilter plugins, then put the rejection into words."""
         if not self._post_filter:
             return _rejected(diagnosis)
         started = self._stopwatch()
@@ -676,7 +676,7 @@ class Algorithm:
     def _post_filter_steps(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool
     ) -> _Steps:
-        """The result and status that ended the chain; else the last result that says something, and all reasons."""
+        """Yield steps; return the result and status that ended the chain, else the last result and all reasons."""
         last: PostFilterResult | None = None
         reasons: list[str] = []
         for plugin in self._post_filter:
@@ -700,7 +700,7 @@ class Algorithm:
     # --- measuring ---
 
     def _begin(self, plugin: Plugin, point: str) -> float:
-        """Count the evaluation; when it began, if this cycle is sampled."""
+        """Count the evaluation, and return the time if this cycle is sampled."""
         self._evaluated[plugin.name, point].inc()
         return self._stopwatch() if self._is_sampled else 0.0
 
@@ -722,7 +722,7 @@ def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
 
 
 def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | None, status: Status) -> Rejection:
-    """What PostFilter has come to."""
+    """Return the rejection with the outcome of PostFilter."""
     if status.code is Code.ERROR:  # the pod fits nowhere all the same, and its user reads why nothing was done
         log.error("post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message})
     diagnosis.post_filter_message = status.message
@@ -730,5 +730,5 @@ def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | No
 
 
 def _filter_key(plugin: FilterPlugin) -> str:
-    """Where the statuses that a per-node filter gave are kept in the cycle state."""
+    """Return the cycle state's key for the statuses of a per-node filter."""
     return f"{plugin.name}/statuses"

@@ -1,4 +1,4 @@
-"""One profile's plugins as the compiled lane asks them: who signs pods, and what they make of a class."""
+"""Asks one profile's plugins for the compiled lane: how they sign pods, and how they take part in a pod class."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluations:
-    """Whom a pod of a class counts as an evaluation of, as the general lane would."""
+    """The plugins whose evaluations a pod of a class counts for, as in the general lane."""
 
     always: tuple[Tally, ...]
     if_scored: tuple[Tally, ...]  # where more than one node fits
@@ -75,12 +75,12 @@ class ClassCompiler:
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # who had something to say -> who counts
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """What plugins say about pods with this spec, and whether all can say it."""
+        """Return what the plugins that read only the spec say about such pods, and whether all can say it."""
         draft = ClassDraft(self._table.columns, len(self._table.profiles))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """The same of the other plugins, who look at more than the spec."""
+        """Complete a draft by the plugins that read more than the spec. Returns False if one cannot."""
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
@@ -99,7 +99,7 @@ class ClassCompiler:
         return True
 
     def evaluations(self, draft: ClassDraft) -> Evaluations:
-        """Who has nothing to say skips its Filter, or its Score, if it can tell before."""
+        """Return the plugins that count as evaluated: one without work skips its Filter or Score."""
         key = (*draft.filtering, "/", *draft.scoring)
         found = self._evaluations.get(key)
         if found is None:
@@ -115,7 +115,7 @@ class ClassCompiler:
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:
-    """Can it be compiled, and is it at both or none of the points that prepare and do its work?"""
+    """Return True if the plugin can be compiled, and has both or none of the points that prepare and do its work."""
     if not isinstance(plugin, CompilingPlugin):
         return False
     for first, second, methods in (

@@ -1,8 +1,8 @@
-"""What the plugins of a profile say about pods of one signature, put together as a class of the compiled core.
+"""Collects what a profile's plugins say about pods of one signature, to make a class of the compiled core.
 
-Each plugin is asked once and says how it takes part: what it rejects and scores by profile, by amounts or by row, or
-nothing. What it says of a point at which the profile does not have it is left out. A draft that equals an earlier one
-is the same class, and keeps what that one knows of the rows.
+Each plugin is asked once and says how it takes part: what it rejects and scores by node class, by amounts or by row, or
+nothing. Statements about a point at which the profile does not have the plugin are dropped. A draft that equals an
+earlier one is the same class, and keeps that one's row caches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BYTES_OF_A_CLASS = 2_048
 
 
 class Source(enum.IntEnum):
-    """What an answer may rest on beside the pod. All rest on NODES; amounts on nodes are always followed."""
+    """A part of the cluster on which an answer may depend, beside the pod. All depend on NODES; amounts always count."""
 
     NODES = 0  # which nodes there are, their labels, taints and cordons
     IMAGES = 1  # what is where
@@ -32,22 +32,22 @@ class Source(enum.IntEnum):
 
 
 class JoinedTerms(Protocol):
-    """Demands on where other pods are. A class with such terms is decided one pod a call: see `CompiledLane`.
+    """Conditions on the positions of other pods. A class with such terms is decided one pod a call: see `CompiledLane`.
 
     Terms that are equal make equal drafts.
     """
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """(row, feasible rows); row -1 if there is none. Draws as `Placer.place`; counts nothing on the row."""
+        """Return (row, feasible rows); row -1 if there is none. Draws as `Placer.place`; counts nothing on the row."""
         ...
 
     def beside(self, other: JoinedTerms) -> JoinedTerms:
-        """These and another plugin's terms together."""
+        """Return these and another plugin's terms together."""
         ...
 
 
 class ClassDraft:
-    """Begun by whoever compiles a class; plugins use the methods from `depends_on` on."""
+    """A class in the making. Plugins use the methods from `depends_on` on, the class compiler the others."""
 
     def __init__(self, columns: NodeColumns, profile_count: int) -> None:
         self._columns = columns
@@ -68,7 +68,7 @@ class ClassDraft:
         self._weight: int | None = None
 
     def copy(self) -> ClassDraft:
-        """To be gone on with, while this one stays as it is."""
+        """Return a copy to continue with, while this one stays as it is."""
         other = ClassDraft(self._columns, self._profile_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
@@ -78,17 +78,17 @@ class ClassDraft:
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
-        """What is said from now on is said by this plugin. `weight` is None for one that is not to score."""
+        """Attribute all that follows to this plugin. `weight` is None for a plugin that is not to score."""
         self._plugin, self._filters, self._weight = plugin, filters, weight
 
     # --- what plugins say ---
 
     def depends_on(self, *sources: Source) -> None:
-        """The answer, be it no, holds until one of these changes."""
+        """State that the answer, also a refusal, holds until one of these sources changes."""
         self.sources.update(sources)
 
     def filter_profiles(self, verdict_by_profile: bytes | bytearray) -> None:
-        """Nodes of profiles with a verdict other than 0 are out."""
+        """Reject nodes of node classes with a verdict other than 0."""
         if not self._filters:
             return
         self._note(self.filtering)
@@ -97,7 +97,7 @@ class ClassDraft:
         self._verdicts = mine.to_bytes(self._profile_count, "little")
 
     def filter_fit(self, request: PodRequest) -> None:
-        """Nodes without room for the request are out; it must be what pods of the class are counted with."""
+        """Reject nodes without room for the request; pods of the class must be counted with the same request."""
         if self._filters:
             self._note(self.filtering)
             self._request = request
@@ -117,34 +117,34 @@ class ClassDraft:
         self._score("balanced", request, tuple(resources))
 
     def score_profiles(self, value_by_profile: array[int], *, reverse: bool) -> None:
-        """Raw scores by profile id, array('q'), to be normalised by default."""
+        """Set raw scores by node class id, array('q'), to be normalised by default."""
         self._check_length("value_by_profile", len(value_by_profile))
         if self._profile_count and value_by_profile.count(value_by_profile[0]) < self._profile_count:
             self._score("profiles", value_by_profile.tobytes(), reverse)
         self.says_score()  # alike for all, it makes no difference
 
     def score_rows(self, score_by_row: bytes) -> None:
-        """Scores 0..100 that stay as they are; a row past the end has 0."""
+        """Set scores 0..100 that stay as they are; a row past the end has 0."""
         if any(score_by_row):
             self._score("rows", score_by_row)
         self.says_score()
 
     def filter_asked(self, marks: RowAnswers) -> None:
-        """Marked rows are out. It is asked again before a pod is placed, about rows that have changed."""
+        """Reject marked rows. `marks` is asked again before a pod is placed, about rows that have changed."""
         if self._filters:
             self._note(self.filtering)
             self._asked.append((marks, 0))
             self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
-        """Scores 0..100 that stay as they are, asked in the same way."""
+        """Set scores 0..100 that stay as they are, asked in the same way as `filter_asked`."""
         if self._weight is not None:
             self._note(self.scoring)
             self._asked.append((scores, self._weight))
             self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
-        """Filter and score by what the rules say of rows at any time, each if they do so at all."""
+        """Filter and score, each if the rules do so, by what they say of rows at the time of placing."""
         filters = filters and self._filters
         weight = self._weight if scores else None
         if filters:
@@ -155,26 +155,26 @@ class ClassDraft:
             self._rules.append((rules, filters, weight or 0))
 
     def add_terms(self, terms: JoinedTerms, *, asks: bool = False) -> None:
-        """Filter and score, each as far as the plugin does so, by where other pods are.
+        """Filter and score, each as far as the plugin does so, by the positions of other pods.
 
-        `asks`: somebody is asked before a pod is placed, who may fail to answer.
+        `asks`: a guest is asked before a pod is placed, which may fail to answer.
         """
         self.asks = self.asks or asks
         self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
-        """The plugin takes part at Filter, by `add_terms` or by letting all pass: it is counted as asked."""
+        """Count the plugin as evaluated at Filter: it takes part by `add_terms` or by letting all pass."""
         if self._filters:
             self._note(self.filtering)
 
     def says_score(self) -> None:
-        """The same at Score."""
+        """Count the plugin as evaluated at Score: it takes part by `add_terms` or by scoring all alike."""
         if self._weight is not None:
             self._note(self.scoring)
 
     @property
     def is_filtering(self) -> bool:
-        """Does the profile have the plugin that is asked at Filter?"""
+        """True if the profile has the plugin that is asked at Filter."""
         return self._filters
 
     @property
@@ -186,11 +186,11 @@ class ClassDraft:
 
     @property
     def key(self) -> Hashable:
-        """Drafts with equal keys make classes that place pods alike."""
+        """A value that is equal for drafts whose classes place pods alike."""
         return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
-        """The class. Raises ValueError if the compiled core cannot take it."""
+        """Return the class. Raises ValueError if the compiled core cannot take it."""
         request = self._request
         if request is None:
             raise ValueError("expected a request that nodes need room for, got none")
@@ -205,7 +205,7 @@ class ClassDraft:
 
     @property
     def bytes(self) -> int:
-        """What the class takes beside what it knows of the rows, about."""
+        """About how many bytes the class takes, without its row caches."""
         by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
         return 2 * (len(self._verdicts) + by_profile) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
 

@@ -1,7 +1,7 @@
-"""Which class of the compiled core the pods of each signature belong to, while what that rests on has not changed.
+"""The pod class of each signature, kept until something changes on which it depends.
 
-Signatures differ by whatever some plugin reads in a pod, labels and images among it; classes only by what the plugins
-make of it now. So many signatures share a class, and with it what the core knows of the nodes.
+Signatures differ by everything that some plugin reads in a pod, labels and images included; classes only by what the
+plugins make of it now. So many signatures share a class, and with it the row caches of the compiled core.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULT_HOLDS = 256  # pods that are decided one by one after a plugin raised, bef
 
 
 class CompiledClass:
-    """A class, and what a pod of it counts as."""
+    """A class, and the evaluations that its pods count as."""
 
     __slots__ = ("asks", "bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
 
@@ -47,7 +47,7 @@ class CompiledClass:
 
 
 class _Known:
-    """What the plugins last said of a signature."""
+    """The latest answer of the plugins for one signature."""
 
     __slots__ = ("checked", "compiled", "holds_for", "sources")
 
@@ -60,7 +60,7 @@ class _Known:
         self.holds_for = holds_for  # so many lookups, if a plugin failed; None: until something changes
 
     def is_used_up(self) -> bool:
-        """Count a lookup."""
+        """Count a lookup, and return True if an answer after a fault was used often enough."""
         if self.holds_for is None:
             return False
         self.holds_for -= 1
@@ -107,7 +107,7 @@ class CompiledClasses:
     # --- what is good now ---
 
     def refresh(self) -> None:
-        """Note what has changed, and make room. What is found after this is good until the next time."""
+        """Note what has changed, and make room. Classes found after this are valid until the next call."""
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
         versions = [read() for read in self._readers]
@@ -123,7 +123,7 @@ class CompiledClasses:
         self.ready.clear()
 
     def forget(self) -> None:
-        """Some plugin may sign and judge otherwise from now on."""
+        """Drop all classes and signatures: a plugin may sign and judge otherwise from now on."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
         for kept in (self._young, self._old, self._begun, self.ready):
@@ -134,7 +134,7 @@ class CompiledClasses:
         return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
 
     def _holds(self, sources: Iterable[Source], epoch: int) -> bool:
-        """Has none of these changed since?"""
+        """Return True if none of these sources changed since the epoch."""
         return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
@@ -146,7 +146,7 @@ class CompiledClasses:
         return self._signer.sign(pod)
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """The pod's class, good now; None if the pod is to be decided by itself."""
+        """Return the pod's class, valid now; None if the pod is to be decided by itself."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
@@ -170,7 +170,7 @@ class CompiledClasses:
         return known
 
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
-        """Ask the plugins; what they say may be what they said before."""
+        """Ask the plugins; equal answers lead to the class of before."""
         started = self._stopwatch()
         self.asked[signature.profile] += 1
         compiler = self._profiles[signature.profile].class_compiler
@@ -190,7 +190,7 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """What plugins say of the spec alone, which they are asked once as long as nothing changes."""
+        """Return a draft of what plugins say about the spec alone; they are asked once until a source changes."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))
@@ -244,7 +244,7 @@ def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:
 
 
 def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Callable[[], int]]:
-    """In order of `Source`: what tells that it has changed."""
+    """Return functions, in order of `Source`, whose values change with the source."""
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
     counters = table.counters
     terms = counters.by_terms

@@ -1,9 +1,9 @@
 """The compiled lane: decides many pods in one call of the compiled core, exactly as the general lane would one by one.
 
-It takes the leading pods of a sequence, as many as it can, and leaves the next to `Framework.schedule_pod`: a pod that
-is alike no other, one that fits nowhere, one that must leave room to nominated pods, and the like. What it knows of
-pods of one signature holds until something changes that it rests on; then the plugins are asked again, and as long as
-they say the same, what the compiled core knows of the nodes stays.
+It takes as many leading pods of a sequence as it can, and leaves the next to `Framework.schedule_pod`: a pod without
+a class, one that fits nowhere, one that must leave room to nominated pods, and the like. What it knows of
+pods of one signature is valid until something changes on which it depends; then the plugins are asked again, and with
+equal answers the row caches stay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT_CLASSES = 256
 
 
 class Placement(NamedTuple):
-    """Where a pod goes; all nodes were evaluated."""
+    """The node of one pod; all nodes were evaluated."""
 
     row: int
     node_name: str
@@ -43,7 +43,7 @@ class Placement(NamedTuple):
 
 
 class Placements:
-    """Where the leading pods go, in their order. Their amounts are counted on the rows, and nothing else is.
+    """The nodes of the leading pods, in their order. The columns count the pods' amounts, and nothing else does.
 
     The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
     """
@@ -77,7 +77,7 @@ NO_PLACEMENTS = Placements(array("i"), (), array("i"))
 
 
 class CompiledLane:
-    """For all profiles of a scheduler, on one table."""
+    """Decides pods of all profiles of a scheduler, on one table."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class CompiledLane:
         threads: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`threads`: None chooses by the machine. `max_bytes`: for what classes know of the rows, if that is
+        """`threads`: None chooses by the machine. `max_bytes` bounds the row caches of classes, if that is
         enough for KEPT_CLASSES of them.
         """
         self._profiles = profiles
@@ -105,11 +105,11 @@ class CompiledLane:
         self._nominated = HighestNominated(handle)
 
     def sign(self, pod: PodInfo) -> None:
-        """Find out now whom the pod is alike, so that `place` need not. KeyError for a pod of no profile."""
+        """Determine the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
         self._classes.sign(pod)
 
     def forget(self) -> None:
-        """Ask the plugins about everything again: one of them is not what it was."""
+        """Ask the plugins about everything again: one of them was replaced."""
         self._classes.forget()
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
@@ -118,7 +118,7 @@ class CompiledLane:
         A pod whose class joins other pods (spread, affinity) is alone in its call: it has to know where those before it
         are, and to be assumed before the next.
 
-        After a fault pods may be counted on rows, which nothing else knows of: the caller must recount.
+        After a fault pods may be counted on rows and nowhere else: the caller must recount.
         """
         started = self._stopwatch()
         # 1. Their classes, up to the first that the core cannot decide.
@@ -141,7 +141,7 @@ class CompiledLane:
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
-        """Classes of the leading pods; and that of the next, if it joins others."""
+        """Return the classes of the leading pods, and the class of the next pod, if it joins others."""
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find = self._classes.ready, self._classes.find
@@ -164,7 +164,7 @@ class CompiledLane:
         return run, None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
-        """Rows and numbers of feasible rows of the pods that were placed."""
+        """Return the rows, and the numbers of feasible rows, of the pods that were placed."""
         rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
@@ -179,7 +179,7 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """One pod whose class has terms; False, and nothing done, if it fits nowhere or cannot be placed here."""
+        """Place one pod whose class has terms; False, and nothing done, if it cannot be placed here."""
         terms: JoinedTerms | None = joined.terms
         if terms is None:
             return False
@@ -199,7 +199,7 @@ class CompiledLane:
         return True
 
     def _tell_fault(self, compiled: CompiledClass, error: Exception) -> None:
-        """The general lane decides the pod, and tells more of a plugin that does not answer there either."""
+        """Log the fault; the general lane decides the pod, and reports more of a plugin that fails there too."""
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
         else:
@@ -238,14 +238,14 @@ class CompiledLane:
             self._tell(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
-        """The general lane decides this pod."""
+        """Report a pod that is left to the general lane."""
         profile = pod.pod.spec.scheduler_name
         self._classes.asked.clear()
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
         self._observer.node_hint(profile, "no_hint", seconds)
 
     def _tell(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
-        """So many pods of a profile; seconds of each."""
+        """Report pods of one profile; times are seconds of each pod."""
         tell = self._observer.extension_point
         tell("PreFilter", "Success", profile, looking_s, count)
         tell("Filter", "Success", profile, placing_s / 2, count)
@@ -262,7 +262,7 @@ class CompiledLane:
 
 
 class HighestNominated:
-    """The highest priority of the pods that are expected on some node: a pod above it need not leave them room."""
+    """The highest priority of all nominated pods: a pod above it need not leave them room."""
 
     def __init__(self, handle: Handle) -> None:
         self._nominations = handle.nominations
@@ -271,7 +271,7 @@ class HighestNominated:
         handle.nominations.watch(self._changed)
 
     def priority(self) -> int | None:
-        """None if no pod is nominated."""
+        """Return the priority; None if no pod is nominated."""
         if self._is_stale:
             expected = (pod.priority for name in self._nominations.nodes() for pod in self._nominations.on(name))
             self._priority = max(expected, default=None)

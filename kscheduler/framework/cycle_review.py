@@ -1,6 +1,6 @@
-"""What the search that has just run can still tell: whom it rejected and why, and how the best nodes were scored.
+"""Reviews the search that has just run: the rejected nodes with their statuses, and the scores of the best nodes.
 
-Good until the next search begins, and for scores until the decision takes room: it reads the buffers of the search.
+Valid until the next search begins, and for scores until the decision takes room: it reads the buffers of the search.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Scorer(Protocol):
     """A Score plugin as the search runs it."""
 
     def __call__(self, plugin: ScorePlugin, state: CycleState, pod: PodInfo) -> None:
-        """Write the normalised scores of all feasible rows, asking node by node."""
+        """Write the normalised scores of all feasible rows, node by node."""
         ...
 
 
@@ -57,7 +57,7 @@ class CycleReview:
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """`alone`: row -> status that stands before its verdict; `explain` gives the status of a code and detail."""
+        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail."""
         self._state = state
         self._pod = pod
         self.table = table
@@ -78,7 +78,7 @@ class CycleReview:
         return self._verdicts.feasible_rows()
 
     def rejected_rows(self) -> list[tuple[Status, list[int]]]:
-        """Each status, and the rows of the nodes that got it; the most frequent first."""
+        """Return each status with the rows of its nodes; the most frequent first."""
         found: dict[Status, list[int]] = {}
         for (code, detail), nodes in self._verdicts.histogram().items():
             if nodes and FEASIBLE < code <= MAX_CODE:
@@ -94,11 +94,11 @@ class CycleReview:
 
     @property
     def valuing_plugins(self) -> Collection[str]:
-        """Those that go by numbers from outside."""
+        """Return the plugins that read numbers from outside the cluster's objects."""
         return self._valuing
 
     def values(self, row: int) -> list[tuple[str, NodeValue]]:
-        """The numbers from outside that plugins went by on the node, by plugin."""
+        """Return the numbers from outside that plugins read for the node, by plugin."""
         node = self.table.at(row)
         return [
             (name, value)
@@ -107,11 +107,11 @@ class CycleReview:
         ]
 
     def unexamined_rows(self) -> list[int]:
-        """The rows that a search for only so many feasible nodes has left out."""
+        """Return the rows that a search for a limited number of feasible nodes has left out."""
         return self._verdicts.rows_with(NOT_EXAMINED, 0)
 
     def best_rows(self, count: int) -> list[tuple[int, int]]:
-        """(row, total score), best first; among equals the first row. Of no use if a single node was feasible."""
+        """Return (row, total score), best first; among equals the first row. Meaningless with one feasible node."""
         # Nothing but feasible rows, ascending: nlargest keeps the order of equals.
         rows = heapq.nlargest(count, self._verdicts.feasible_rows(), key=self._scores.total)
         return [(row, self._scores.total(row)) for row in rows]
@@ -120,7 +120,7 @@ class CycleReview:
         return self._scores.total(row)
 
     def score_again(self, rows: Sequence[int]) -> list[PluginScores]:
-        """Run the Score plugins of the cycle once more, and note what they say of these rows."""
+        """Run the Score plugins of the cycle once more, and return their scores for these rows."""
         skipped = self._state.skip_score
         return [self._scores_of(entry, rows) for entry in self._score_plugins if entry[0].name not in skipped]
 

@@ -1,4 +1,4 @@
-"""What plugins remember from one extension point to the next, within one pod's cycle."""
+"""The memory of plugins from one extension point to the next, within one pod's cycle."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """One pod's scratch space; a plugin writes under its own name and reads nobody else's.
+    """One pod's scratch space; a plugin writes under its own name and reads no other plugin's values.
 
-    `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that said Skip in this cycle at PreFilter, at
+    `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that answered Skip in this cycle at PreFilter, at
     PreScore and before PreBind. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
     soon as this pod has its room, or, if they are named later, as soon as it is bound. `decider`: the scheduler name of
     the profile whose plugins decide, which need not be the pod's own; "" before they do. `may_wait`: a plugin may end
@@ -34,18 +34,18 @@ class CycleState:
         self._data[key] = value
 
     def read(self, key: str, kind: type[T]) -> T:
-        """The value under `key`; KeyError if it was never written, TypeError if it is of another kind."""
+        """Return the value under `key`. Raises KeyError if it was never written, TypeError for another kind."""
         value = self._data[key]
         if not isinstance(value, kind):
             raise TypeError(f"cycle state {key!r}: expected {kind.__name__}, got {type(value).__name__}")
         return value
 
     def get(self, key: str, kind: type[T]) -> T | None:
-        """The value under `key`, or None if it was never written."""
+        """Return the value under `key`, or None if it was never written."""
         return self.read(key, kind) if key in self._data else None
 
     def clone(self) -> CycleState:
-        """For a what-if: values that have a method `clone` are cloned; all else that was written is shared."""
+        """Return a copy for a what-if: values that have a method `clone` are cloned, all others shared."""
         other = CycleState()
         other._data = {key: _clone(value) for key, value in self._data.items()}
         other.decider = self.decider

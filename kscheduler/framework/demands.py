@@ -1,7 +1,7 @@
-"""What a filter asks of a node, in numbers: whoever imagines pods elsewhere can then do without asking the filter.
+"""A filter's requirements on a node as numbers, so that pods can be imagined elsewhere without asking the filter.
 
-A filter's answer may be a matter of the node alone, of room by resource, or of how many pods a domain counts. A filter
-that is about none of these, or says nothing of itself, has to be asked again whenever a pod moves.
+A filter's answer may depend on the node alone, on room by resource, or on how many pods a domain counts. A filter
+that depends on anything else, or says nothing of itself, has to be asked again whenever a pod moves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def kind_of(pod: PodInfo) -> Hashable:
-    """All of a pod that a tally may go by: pods of one kind weigh the same."""
+    """Return all of a pod that a tally may depend on: pods of one kind weigh the same."""
     metadata = pod.pod.metadata
     labels = frozenset((metadata.labels or {}).items())
     return metadata.namespace, labels, pod.host_ports, pod.affinity.required_anti_affinity
@@ -32,7 +32,7 @@ def everybody(pod: PodInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Something that pods count for, summed by domain of a topology as the table has it. Good for one cycle.
+    """A sum over pods by domain of a topology, as the table has it. Valid for one cycle.
 
     A pod that comes to a node adds its weight to the node's domain; one that leaves takes it away.
     """
@@ -48,7 +48,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """One filter's, in the order in which it asks."""
+    """The requirements of one filter, in the order in which it checks them."""
 
     request: PodRequest | None = None  # must be free, beside room for one more pod; detail as `filter_fit` has it
     needs: Sequence[Tally] = ()  # without limits
@@ -59,7 +59,7 @@ class Demands:
 
     @property
     def are_of_the_node_alone(self) -> bool:
-        """Do pods that move not matter? Then the filter's table form says all there is to say."""
+        """Return True if pods that move do not matter: then the filter's table form is complete."""
         return self.request is None and not self.needs and not self.limits
 
 

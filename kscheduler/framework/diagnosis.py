@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere, in kube-scheduler's words."""
+"""The reasons why a pod fits nowhere, in kube-scheduler's words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What the cycle found out about a pod that fits nowhere."""
+    """The reasons of one cycle that found no node."""
 
     total_nodes: int
     # reason -> nodes that gave it; a node can give several, so the counts can add up to more than the nodes
@@ -26,14 +26,14 @@ class Diagnosis:
     node_statuses: Callable[[], Mapping[str, Status]] = dict
 
     def count(self, status: Status, nodes: int) -> None:
-        """Add the reasons that `nodes` nodes gave."""
+        """Add the reasons of a status that `nodes` nodes got."""
         self.counted.append((status, nodes))
         for reason in status.reasons:
             self.reasons[reason] = self.reasons.get(reason, 0) + nodes
         self.blame(status)
 
     def blame(self, status: Status) -> None:
-        """Remember which plugin rejected, so that its events wake the pod."""
+        """Remember the plugin that rejected, so that its events wake the pod."""
         if not status.plugin:
             return
         if status.code is Code.PENDING:
@@ -42,7 +42,7 @@ class Diagnosis:
             self.unschedulable_plugins.add(status.plugin)
 
     def message(self) -> str:
-        """kube-scheduler's FitError text: `0/5 nodes are available: 2 Insufficient cpu, 3 …. <post filter>`."""
+        """Return kube-scheduler's FitError text: `0/5 nodes are available: 2 Insufficient cpu, 3 …. <post filter>`."""
         if self.total_nodes == 0:
             return NO_NODES
         parts = [f"0/{self.total_nodes} nodes are available:"]

@@ -19,7 +19,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Action(enum.IntFlag):
-    """What was done to an object. Registrations may combine actions; a reported event has one (or UPDATE)."""
+    """The action on an object. Registrations may combine actions; a reported event has one (or UPDATE)."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -54,7 +54,7 @@ class Action(enum.IntFlag):
 
 
 class EventResource(enum.StrEnum):
-    """What it was done to. Resources outside this list go by "plural.version.group"."""
+    """The resource of an event. Resources outside this list are written "plural.version.group"."""
 
     POD = "Pod"  # for registering; matches both kinds below
     ASSIGNED_POD = "AssignedPod"  # reported only: the pod has a node
@@ -83,7 +83,7 @@ _PLAIN_ACTIONS: dict[Action, str] = {  # actions whose label is not their name i
 
 
 def action_label(action: Action) -> str:
-    """`UpdateNodeTaint` for UPDATE_NODE_TAINT; combinations that have no name are joined with "|"."""
+    """Return `UpdateNodeTaint` for UPDATE_NODE_TAINT; combinations without a name are joined with "|"."""
     plain = _PLAIN_ACTIONS.get(action)
     if plain is not None:
         return plain
@@ -130,10 +130,10 @@ METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values, or pol
 
 
 def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:
-    """Is `happened` something that `registered` asks for?
+    """Return True if a registration for `registered` covers the event `happened`.
 
-    A general registration (Node UPDATE) takes a specific event (Node UPDATE_NODE_LABEL), not the other way round:
-    a general event means that no specific one applies. A wildcard event is asked for by wildcards only.
+    A general registration (Node UPDATE) covers a specific event (Node UPDATE_NODE_LABEL), not the other way round:
+    a general event means that no specific one applies. Only wildcards cover a wildcard event.
     """
     if registered.is_wildcard:
         return True
@@ -165,16 +165,16 @@ class GroupIndex(Protocol):
         ...
 
     def find(self, old: object, new: object) -> Iterable[Hashable]:
-        """At least all keys whose hint would say yes; the hint is asked about them.
+        """Yield at least all keys whose hint would say yes; the hint is asked about them.
 
-        It is read a little at a time, and keys may come and go meanwhile.
+        The result is read a little at a time, and keys may come and go meanwhile.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """What a hint depends on: pods with one key get one answer to any event that is about none of them.
+    """The properties on which a hint depends: pods with one key get one answer to any event about none of them.
 
     So the queue asks once for all of them. A pod whose key is None is asked about by itself. An index spares even
     that for most keys. Registrations that share a Grouping share the groups.
@@ -186,7 +186,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plugin's registration to be asked about an event; without a hint the event wakes every pod the plugin rejected.
+    """A plugin's registration for an event; without a hint the event wakes every pod the plugin rejected.
 
     A hint without a grouping is asked about each pod. That is right, and slow when very many wait.
     """
@@ -202,10 +202,10 @@ EACH_BY_ITSELF = Grouping(lambda pod: None)
 
 
 def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
-    """A plugin's registrations as the queue uses them.
+    """Return a plugin's registrations as the queue uses them.
 
-    Who asks for new nodes but not for taints is woken by taints too: a node may be added with a taint that keeps it
-    out of the plugin's sight, and be freed of it later (kube-scheduler does the same).
+    A registration for new nodes but not for taints is extended by taints: a node may be added with a taint that hides
+    it from the plugin, and be freed of it later (kube-scheduler does the same).
     """
     registrations = [
         registration if isinstance(registration, Registration) else Registration(registration)
@@ -248,7 +248,7 @@ _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
 
 
 def node_events(change: NodeChange) -> list[ClusterEvent]:
-    """The events of a change of a node, in the order in which kube-scheduler looks at them; none for a heartbeat."""
+    """Return the events of a change of a node, in kube-scheduler's order; none for a heartbeat."""
     changed = (
         (change.uncordoned, Action.UPDATE_NODE_TAINT),  # first: the first event that helps a pod is the one reported
         (change.allocatable, Action.UPDATE_NODE_ALLOCATABLE),
@@ -262,7 +262,7 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """The events in the step from one version of a pod to the next; at least one: a change without a name is "Update".
+    """Return the events between two versions of a pod; at least one: a change without a name is "Update".
 
     Generated resource claims are not looked at: nothing reads them yet.
     """
@@ -281,12 +281,12 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 
 
 def _differ(old: object, new: object) -> bool:
-    """Absent and empty are the same."""
+    """Return True if the values differ; absent and empty are equal."""
     return (old or None) != (new or None)
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Does the pod ask for less of any resource than before, or does it not speak of it any more?
+    """Return True if the pod requests less of any resource than before, or nothing any more.
 
     Quantities are parsed only if something was touched.
     """

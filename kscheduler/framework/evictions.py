@@ -1,4 +1,4 @@
-"""What a preemption does to the cluster, and asks of the scheduler, beyond deciding whom it would hit."""
+"""The interface of preemption to the cluster and the scheduler: writes, waiting, and measuring."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kscheduler.errors import InternalError
 
 
 class Evictions(Protocol):
-    """Lent to preemption plugins by their Handle. What writes may raise the APIError family, and tries again itself."""
+    """Lent to preemption plugins by their Handle. Writes may raise the APIError family, and repeat by themselves."""
 
     # --- looking ---
 
     def current(self, key: str) -> Pod | None:
-        """The pod `namespace/name` as the watch shows it now."""
+        """Return the pod `namespace/name` as the watch shows it now, or None."""
         ...
 
     # --- writing ---
 
     def stop_binding(self, uid: str, plugin: str) -> bool:
-        """Send a pod back to the queue that waits on Permit or is in PreBind; False if it is neither."""
+        """Send a pod that waits on Permit or is in PreBind back to the queue; False if it is in neither."""
         ...
 
     async def mark(self, victim: Pod, condition: PodCondition) -> bool:
@@ -30,11 +30,11 @@ class Evictions(Protocol):
         ...
 
     async def delete(self, victim: Pod) -> bool:
-        """End the pod with this uid, gracefully; False if it is gone already."""
+        """Delete the pod with this uid, gracefully; False if it is gone already."""
         ...
 
     async def clear_nomination(self, pod: Pod) -> None:
-        """The pod is nominated to no node any more; one that is gone already is ignored."""
+        """Clear the pod's nominated node; a pod that is gone already is ignored."""
         ...
 
     def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
@@ -44,7 +44,7 @@ class Evictions(Protocol):
     # --- work beside the scheduling cycles ---
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it beside everything else; cancelled if this replica may write no more."""
+        """Run the work in a task of its own; cancelled if this replica may write no more."""
         ...
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
@@ -52,7 +52,7 @@ class Evictions(Protocol):
         ...
 
     async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
-        """Wait for this to hold; False if it does not within the time."""
+        """Wait until the condition holds; False if it does not within the time."""
         ...
 
     def try_again(self, uid: str) -> None:
@@ -62,15 +62,15 @@ class Evictions(Protocol):
     # --- measuring ---
 
     def attempted(self) -> None:
-        """A pod that fits nowhere was looked at."""
+        """Count a pod for which preemption was attempted."""
         ...
 
     def chosen(self, victims: int) -> None:
-        """A node was chosen, and so many pods have to leave it."""
+        """Count a chosen node, and the number of its victims."""
         ...
 
     def ended(self, result: str, seconds: float) -> None:
-        """The work for one preemption is over: "success" or "error"."""
+        """Report the end of the work for one preemption: "success" or "error"."""
         ...
 
     def wall(self) -> float:
@@ -96,17 +96,17 @@ class Endings:
         self._needed: dict[str, int] = {}  # uid of a preemptor -> the number after which ends matter to it
 
     def choose(self, preemptor: str) -> None:
-        """A preemptor has chosen its victims: ends that come after this are as good as its own."""
+        """Note that a preemptor has chosen its victims: ends that come after this count for it, too."""
         self._needed[preemptor] = self._latest
 
     def release(self, preemptor: str) -> None:
-        """All its victims have ended; what nobody asks for any more is forgotten."""
+        """Note that all victims of a preemptor have ended, and drop what no preemptor needs any more."""
         self._needed.pop(preemptor, None)
         oldest = min(self._needed.values(), default=self._latest)
         self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
 
     def since_chosen(self, victim: str, preemptor: str) -> object | None:
-        """How a victim ended since the preemptor chose it; None if it did not, or somebody failed to end it."""
+        """Return how a victim ended since the preemptor chose it; None if it did not, or that failed."""
         known = self._by_uid.get(victim)
         return known.end if known is not None and known.number > self._needed.get(preemptor, 0) else None
 
@@ -119,13 +119,13 @@ class Endings:
         return ending
 
     def finish(self, ending: Ending, end: object | None) -> None:
-        """`end`: None if that failed."""
+        """Record the end of a victim; `end` None means that it failed."""
         self._latest += 1
         ending.number, ending.end = self._latest, end
 
 
 class NoEvictions:
-    """For profiles that are only looked at: no pod is known, and nothing may be done."""
+    """For profiles that only decide: no pod is known, and nothing may be done."""
 
     def current(self, key: str) -> Pod | None:
         return None

@@ -1,4 +1,4 @@
-"""What those outside this program say about a pod's nodes, between two looks at the cluster."""
+"""The extenders' answers about one pod's nodes, used in the second part of the search."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ LEFT_OUT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (), EXTENDER)
 
 @dataclass(frozen=True, slots=True)
 class ExtenderVerdict:
-    """The only nodes that count, of those that passed all filters."""
+    """The nodes that extenders passed; only they count, of those that passed all filters."""
 
     passed: frozenset[str]
     statuses: Mapping[str, Status] = field(default_factory=dict)  # node name -> why not
     shares: Mapping[str, int] = field(default_factory=dict)  # node name -> what to add to its total score
 
     def status_of(self, node_name: str) -> Status:
-        """Of a node that did not pass."""
+        """Return the status of a node that extenders did not pass."""
         return self.statuses.get(node_name, LEFT_OUT)
 
 
 class NodeVictims(NamedTuple):
-    """What a preemption on one node would cost."""
+    """The victims of a preemption on one node."""
 
     node_name: str
     pods: tuple[PodInfo, ...]

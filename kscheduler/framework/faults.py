@@ -1,4 +1,4 @@
-"""A plugin that raised or answered nonsense, as the status its pod gets."""
+"""The statuses for plugins that raise or answer nonsense."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CycleFault(Exception):
 
 
 class AnswersToCome(Exception):
-    """A plugin has questions that take long, which the caller of the cycle may await: then the pod is tried again.
+    """A plugin waits for slow answers, which the caller may await: then the pod is tried again.
 
     Raised only where the cycle's state allows it, before the cycle has changed anything.
     """
@@ -40,7 +40,7 @@ class AnswersToCome(Exception):
 
 
 def raised(plugin: Plugin, point: str, error: Exception) -> Status:
-    """The plugin let an exception escape."""
+    """Return the status of a plugin that let an exception escape."""
     if isinstance(error, CycleFault):
         return error.status
     fault = PluginError(_text(point, plugin.name, f"{type(error).__name__}: {error}"))
@@ -49,12 +49,12 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
 
 
 def running(point: str, plugin: Plugin, status: Status) -> Status:
-    """The plugin answered with a code that ends the cycle at this point."""
+    """Return the status of a plugin whose code ends the cycle at this point."""
     return Status(Code.ERROR, (_text(point, plugin.name, status.message),), plugin.name, status.error)
 
 
 def unsuccessful(point: str, plugin: Plugin, status: Status) -> Status:
-    """An answer other than success: a rejection in the plugin's own words, or a fault with its name and the point."""
+    """Return an answer other than success: a rejection in the plugin's words, or a fault naming plugin and point."""
     return status.of(plugin.name) if status.is_rejected else running(point, plugin, status)
 
 
@@ -63,7 +63,7 @@ def _text(point: str, plugin: str, fault: str) -> str:
 
 
 def no_pre_flight(plugin: Plugin, status: Status) -> Status:
-    """Whether there is work at PreBind is answered with success, Skip or an error; this was none of them."""
+    """Return the fault of a PreBindPreFlight answer that is neither success, nor Skip, nor an error."""
     message = (
         f'PreBindPreFlight {plugin.name} returned "{STATUS_LABELS[status.code]}", which is unsupported. '
         "It is supposed to return Success, Skip, or Error status"
@@ -84,12 +84,12 @@ def invalid_score(plugin: Plugin, score: int) -> Status:
 
 
 def not_bound(error: APIError) -> Status:
-    """The apiserver's answer to a default binding that went without plugins, when the pod certainly is not bound."""
+    """Return the status for the apiserver's answer to a direct binding, when the pod certainly is not bound."""
     return Status(Code.ERROR, (_text("Bind", "DefaultBinder", str(error)),), "DefaultBinder", error)
 
 
 def not_allowed(status: Status) -> Status:
-    """How a wait for Permit plugins ended that none of them allowed."""
+    """Return the status for a wait on Permit that ended without being allowed."""
     if status.is_rejected:
         return status
     return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin, status.error)

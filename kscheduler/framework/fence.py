@@ -1,7 +1,7 @@
-"""A fence around a plugin from outside: its answers are checked, and the time it takes is watched.
+"""A fence around an out-of-tree plugin: it checks the plugin's answers, and watches the time it takes.
 
-A wrong answer becomes an exception that says what was expected and what came; whoever called the plugin makes a
-status of it, which names the plugin and costs the pod at hand its cycle, and nobody else anything. A synchronous
+A wrong answer becomes an exception that says what was expected and what came; the framework makes a
+status of it, which names the plugin and costs only the pod at hand its cycle. A synchronous
 plugin cannot be interrupted, since everything waits for it: one that takes long is named in the log. An asynchronous
 one has a time limit. In-tree plugins run without a fence.
 """
@@ -52,7 +52,7 @@ _BASE = frozenset({Code.SUCCESS, Code.ERROR}) | REJECTED
 
 
 def _status(*more: Code, allowed: frozenset[Code] = _BASE) -> Check:
-    """None, or a Status with one of the codes, and reasons that are text."""
+    """Return a check for None, or a Status with one of the codes and reasons that are text."""
     codes = allowed | set(more)
 
     def check(answer: Any) -> Any:
@@ -161,7 +161,7 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {  # what a plugin may leave out -> fo
 
 
 class Fence:
-    """Stands in for a plugin: has its name and its public methods, fenced, and nothing else."""
+    """A proxy of a plugin with its name and its public methods, each checked, and nothing else."""
 
     name: str
 
@@ -207,7 +207,7 @@ class Fence:
         return watched
 
     def _count(self, method: str, arguments: tuple[Any, ...], seconds: float) -> None:
-        """Add up what one cycle costs, over all nodes and methods; say so once if that is too much."""
+        """Add up the time of one cycle, over all nodes and methods; log it once if it is too long."""
         cycle = arguments[0] if arguments else None
         if cycle is not self._cycle or not isinstance(cycle, CycleState):
             self._cycle, self._spent_s = cycle, 0.0
@@ -248,7 +248,7 @@ class Fence:
         return limited
 
     def _sorted(self, call: Call) -> Call:
-        """A pod that cannot be sorted is sorted by priority: the queue must not lose it."""
+        """Sort a pod by priority if the plugin's sort key fails: the queue must not lose it."""
         watched = self._watched("sort_key", call, _sort_key)
 
         def sorted_anyhow(priority: int, timestamp: float) -> tuple[float, ...]:
@@ -278,7 +278,7 @@ class Fence:
 
 
 def _own_code_only(watched: Call) -> Call:
-    """Rejections under another plugin's code would be blamed on that plugin."""
+    """Refuse rejections under another plugin's code, which would be blamed on that plugin."""
 
     def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int, *circle: int) -> None:
         before = {code for code, _ in verdicts.histogram()}

@@ -58,7 +58,7 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """Where the pod may fit soon, after preemption: "" takes its nomination back, None leaves it as it is."""
+    """The nominated node after preemption: "" clears the nomination, None leaves it as it is."""
 
     nominated_node_name: str | None = None
 
@@ -71,21 +71,21 @@ class Plugin(Protocol):
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """May the pod enter the active or backoff queue? Anything but success gates it."""
+        """Return None or success if the pod may enter the active or backoff queue; any other status gates it."""
         ...
 
 
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     def sort_key(self, priority: int, timestamp: float) -> tuple[float, ...]:
-        """Pods are popped in ascending order of this key. `timestamp`: when the pod was queued, in seconds."""
+        """Return the key in whose ascending order pods are popped. `timestamp`: when the pod was queued, in seconds."""
         ...
 
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """Cluster events that may make a pod schedulable which this plugin rejected, with hints to narrow them down."""
+        """Return the events that may make a pod schedulable which this plugin rejected, with hints."""
         ...
 
 
@@ -101,27 +101,27 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """For a plugin that remembers, in the cycle state, something about the pods on nodes: it keeps that true.
+    """For a plugin that keeps facts about the pods on nodes in the cycle state: these methods update them.
 
     Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` shows the pods after the move.
-    What the plugin remembers must have a method `clone`; see `CycleState`.
+    The kept values must have a method `clone`; see `CycleState`.
     """
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """What if `other` were on the node? `pod` is the one to be placed."""
+        """Follow a what-if in which `other` comes to the node. `pod` is the one to be placed."""
         ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """What if `other` were gone from the node?"""
+        """Follow a what-if in which `other` leaves the node."""
         ...
 
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Can the pod run on the node? A rejection ends this node; an ERROR ends the pod's cycle.
+        """Return None if the pod can run on the node. A rejection ends this node; an ERROR ends the pod's cycle.
 
-        Only the node given tells which pods are on it: it may be one that exists in a what-if alone.
+        Only the node given tells which pods are on it: it may exist in a what-if alone.
         """
         ...
 
@@ -133,13 +133,13 @@ class TableFilterPlugin(FilterPlugin, Protocol):
         ...
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
-        """The status behind a detail number written by `filter_table`."""
+        """Return the status for a detail number written by `filter_table`."""
         ...
 
 
 @runtime_checkable
 class SearchingFilterPlugin(TableFilterPlugin, Protocol):
-    """A table filter that takes so long for each node that a search had better stop when it has found enough."""
+    """A slow table filter, whose search should stop once enough nodes are found."""
 
     def filter_until(
         self,
@@ -151,7 +151,7 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
         start: int,
         enough: int,
     ) -> None:
-        """As `filter_table`, of feasible rows in a circle from row `start`, until `enough` are known to fit.
+        """Filter feasible rows in a circle from row `start`, until `enough` are known to fit.
 
         Rows after that stay feasible, whatever they are.
         """
@@ -160,10 +160,10 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
 
 @runtime_checkable
 class DemandingFilterPlugin(TableFilterPlugin, Protocol):
-    """A table filter that can say what it goes by, so that dry runs of preemption need not ask it node by node."""
+    """A table filter that can state its requirements, so that dry runs of preemption need not ask it."""
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
-        """What `filter` would go by in this cycle, pods moved or not; None if that cannot be told in numbers."""
+        """Return what `filter` depends on in this cycle, as numbers; None if that is not possible."""
         ...
 
 
@@ -172,9 +172,9 @@ class PostFilterPlugin(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Called when no node fits. `statuses`: node name -> why not. SUCCESS, ERROR and U&U end the chain.
+        """Called when no node fits. `statuses`: node name -> status. SUCCESS, ERROR and U&U end the chain.
 
-        An ERROR is logged and told to the pod, which counts as rejected by its filters all the same.
+        An ERROR is logged and reported on the pod, which counts as rejected by its filters all the same.
         """
         ...
 
@@ -185,10 +185,10 @@ PostFilterSteps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult 
 
 @runtime_checkable
 class ProposingPlugin(PostFilterPlugin, Protocol):
-    """A PostFilter plugin that evicts pods, in a form in which others may have a say in whom."""
+    """A PostFilter plugin that evicts pods, and lets extenders choose among its proposals."""
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """As `post_filter`. What it has looked at may have changed when it is told."""
+        """Propose victims as `post_filter` would choose them. The cluster may have changed when it is answered."""
         ...
 
 
@@ -202,7 +202,7 @@ class PreScorePlugin(Plugin, Protocol):
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        """How good is the node? After `normalize_score`, if there is one, it must lie in 0..100."""
+        """Return the node's score. After `normalize_score`, if there is one, it must lie in 0..100."""
         ...
 
 
@@ -236,36 +236,36 @@ class NormalizeScore(Plugin, Protocol):
 
 @runtime_checkable
 class SigningPlugin(Plugin, Protocol):
-    """A plugin that can say what it looks at in a pod: pods that look alike to all are decided alike."""
+    """A plugin that can tell which properties of a pod it reads: pods that all plugins sign alike are decided alike."""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """What PreFilter, Filter, PreScore and Score go by; None to have this pod decided by itself.
+        """Return what PreFilter, Filter, PreScore and Score read of the pod; None to have it decided by itself.
 
         It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners, or from
         what the plugin adds to these (`signatures.FarSightedPlugin`). A plugin with an attribute
-        `signs_metadata = False` says that it and the class follow from the spec alone.
+        `signs_metadata = False` states that its signature and its class follow from the spec alone.
         """
         ...
 
 
 @runtime_checkable
 class CompilingPlugin(SigningPlugin, Protocol):
-    """A plugin that can say how it decides about all pods of a signature, for the compiled core to do it."""
+    """A plugin that can state how it decides about all pods of a signature, for the compiled core."""
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Tell the draft how the plugin takes part, for pods signed as this one is; False if that is not possible.
+        """Describe in the draft how the plugin takes part for such pods; False if that is not possible.
 
-        Asked again when something changes that the answer depends on.
+        Asked again when a source changes on which the answer depends.
         """
         ...
 
 
 @runtime_checkable
 class FollowingPlugin(Plugin, Protocol):
-    """A plugin that goes by something outside of nodes and pods, which changes at any time but in a cycle."""
+    """A plugin that depends on something outside of nodes and pods, which changes at any time but in a cycle."""
 
     def follow(self) -> int:
-        """Note what has changed, before the compiled lane decides. A number that grows when classes are void."""
+        """Note what has changed, before the compiled lane decides. The returned number grows when classes are void."""
         ...
 
 
@@ -274,14 +274,14 @@ class HandingOverPlugin(Plugin, Protocol):
     """A plugin that may have a pod decided by the plugins of another profile."""
 
     def hand_over(self, pod: PodInfo) -> str:
-        """The scheduler name of the profile that is to decide; "" for the pod's own. Asked once a cycle."""
+        """Return the scheduler name of the profile that decides; "" for the pod's own. Asked once a cycle."""
         ...
 
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """The pod was assumed on the node. A failure calls `unreserve` of all Reserve plugins, in reverse order."""
+        """Called after assume. A failure calls `unreserve` of all Reserve plugins, in reverse order."""
         ...
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -294,13 +294,13 @@ class SelectivePlugin(Plugin, Protocol):
     """A plugin at Reserve, Permit, PreBind or PostBind that has nothing to do there for most pods."""
 
     def concerns(self, pod: PodInfo) -> bool:
-        """False: it would do nothing for the pod at any of these points, which are then skipped. A fact of its spec."""
+        """Return False if the plugin has nothing to do for the pod at these points. It must follow from the spec."""
         ...
 
 
 @runtime_checkable
 class DirectBindPlugin(Plugin, Protocol):
-    """A Bind plugin that writes the default binding, which the scheduler may then do without asking it."""
+    """A Bind plugin that writes the default binding, which the scheduler may write without calling it."""
 
     writes_default_binding: bool
 
@@ -315,11 +315,11 @@ class PermitPlugin(Plugin, Protocol):
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Will `pre_bind` have work to do (success), or not (SKIP)?"""
+        """Return success if `pre_bind` will have work to do, SKIP if not."""
         ...
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Work that must be done before the binding is written, such as attaching a volume."""
+        """Do the work that must precede the binding, such as provisioning a volume."""
         ...
 
 
@@ -333,19 +333,19 @@ class BindPlugin(Plugin, Protocol):
 @runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """The pod is bound. For information only."""
+        """Called when the pod is bound. For information only."""
         ...
 
 
 class WhatIf(Protocol):
-    """One node as it might be, for one pod that looks for room there. Good until the next cycle.
+    """One node with imagined changes, for one pod that needs room there. Valid until the next cycle.
 
     Nothing outside changes. A status that is not None is an ERROR: a plugin could not follow.
     """
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """Pod uid -> pod, of those on the node now."""
+        """The pods on the imagined node, by uid."""
         ...
 
     def remove(self, pod: PodInfo) -> Status | None: ...
@@ -353,7 +353,7 @@ class WhatIf(Protocol):
     def add(self, pod: PodInfo) -> Status | None: ...
 
     def fits(self) -> Status | None:
-        """None, or the first rejection by a Filter plugin, or an ERROR.
+        """Return None, or the first rejection by a Filter plugin, or an ERROR.
 
         Asked twice if pods of at least the pod's priority are nominated to the node: with them there, and without.
         """
@@ -361,19 +361,19 @@ class WhatIf(Protocol):
 
 
 class ProfileHandle(Protocol):
-    """What a profile lends its own plugins."""
+    """The services that a profile lends its own plugins."""
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
-        """The node as it is. `state` is that of the pod's cycle, after PreFilter. Raises KeyError without the node."""
+        """Return the node, to be changed. `state` is of the pod's cycle, after PreFilter. KeyError without a node."""
         ...
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Each Filter plugin that what-ifs would ask, in order, with its demands; None if one of them cannot tell."""
+        """Return each Filter plugin that what-ifs would ask, in order, with its demands; None if one has none."""
         ...
 
 
 class Nominations(Protocol):
-    """Which waiting pods are expected on which node."""
+    """The nominated pods by node."""
 
     def __len__(self) -> int: ...
 
@@ -390,7 +390,7 @@ class Nominations(Protocol):
         ...
 
     def watch(self, changed: Callable[[str], object]) -> None:
-        """From now on call this with the name of each node whose nominated pods change."""
+        """Call `changed` from now on with the name of each node whose nominated pods change."""
         ...
 
 
@@ -412,32 +412,32 @@ class NoNominations:
 
 
 class PermitWait(Protocol):
-    """A pod that Permit plugins told to wait, with its room held. Others may decide about it, in any cycle."""
+    """A pod that waits because of Permit plugins, with its room held. Any plugin may decide about it, in any cycle."""
 
     @property
     def pod(self) -> PodInfo: ...
 
     @property
     def pending_plugins(self) -> list[str]:
-        """Names of the plugins it still waits for; each has a time limit."""
+        """The names of the plugins it still waits for; each has a time limit."""
         ...
 
     def allow(self, plugin: str) -> None:
-        """One plugin has no objection any more. The pod is bound when none is left."""
+        """Allow the pod on behalf of one plugin. It is bound when no plugin is left."""
         ...
 
     def reject(self, plugin: str, message: str) -> None:
-        """The pod goes back to the queue, with this message, as rejected by the plugin."""
+        """Send the pod back to the queue, with this message, as rejected by the plugin."""
         ...
 
 
 class PermitWaits(Protocol):
-    """All pods that wait for a permit, a pod from the moment its last Permit plugin has answered."""
+    """All pods that wait on Permit, each from the moment its last Permit plugin has answered."""
 
     def get(self, uid: str) -> PermitWait | None: ...
 
     def __iter__(self) -> Iterator[PermitWait]:
-        """Those that wait now, longest first; deciding about them meanwhile does no harm."""
+        """Iterate over the pods that wait now, longest first; deciding about them meanwhile does no harm."""
         ...
 
 
@@ -477,7 +477,7 @@ async def _patch_no_claim(
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What the scheduler lends its plugins."""
+    """The services that the scheduler lends its plugins."""
 
     table: NodeTable
     rng: random.Random
@@ -524,5 +524,5 @@ EXTENSION_POINTS: dict[str, str] = {
 
 
 def extension_points(plugin: object) -> frozenset[str]:
-    """The points a plugin, or a plugin class, extends."""
+    """Return the extension points of a plugin, or a plugin class."""
     return frozenset(point for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method))

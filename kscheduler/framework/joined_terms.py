@@ -1,7 +1,7 @@
-"""What plugins ask of the pods in a node's domains, for classes of the compiled core: see `ClassDraft.add_terms`.
+"""The terms of plugins about pods in a node's domains, for pod classes: see `ClassDraft.add_terms`.
 
-A plugin's terms stand for all pods of a class, and are asked again as kinds of pods appear and nodes change: counters
-and their sums by domain are shared with whoever asks the same, so that this is mostly a matter of looking them up.
+A plugin's terms apply to all pods of a class, and are renewed as kinds of pods appear and nodes change: counters
+and their sums by domain are shared between equal terms, so that renewing is mostly a matter of look-ups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOWHERE = -1, 0
 
 @final
 class JoinBench:
-    """The buffers that joining works with, for all classes of a plugin."""
+    """The buffers for joining, shared by all classes of a plugin."""
 
     def __init__(self) -> None:
         self._joiner: Joiner | None = None
@@ -31,23 +31,23 @@ class JoinBench:
 
 
 class TermsOfPlugin(Protocol):
-    """What one plugin asks. Equal keys: it asks the same."""
+    """The terms of one plugin. Equal keys mean equal terms."""
 
     @property
     def key(self) -> Hashable: ...
 
     def current(self) -> JoinTerms | None:
-        """As they are now; None for what cannot be said."""
+        """Return the terms as they are now; None if they cannot be expressed."""
         ...
 
     def renew(self) -> None:
-        """Ask again, whatever has changed."""
+        """Compute the terms again, whatever has changed."""
         ...
 
 
 @final
 class PluginTerms:
-    """One plugin's. `key` is all that `ask` goes by beside nodes and pods; it gives None for what cannot be said."""
+    """One plugin's terms. `key` is all that `ask` depends on beside nodes and pods; it returns None without terms."""
 
     __slots__ = ("_ask", "_labels", "_labels_seen", "_nodes_seen", "_table", "_terms", "_terms_seen", "key", "terms")
 
@@ -78,7 +78,7 @@ class PluginTerms:
 
 @final
 class Joined:
-    """The terms of one plugin or of several. Equal if they ask the same."""
+    """The terms of one plugin or of several. Equal terms are equal objects."""
 
     __slots__ = ("_bench", "_hash", "_parts")
 
@@ -103,7 +103,7 @@ class Joined:
         return Joined(self._bench, *self._parts, *other._parts)
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """(row, feasible rows); row -1 if there is none, or if the general lane has to find it."""
+        """Return (row, feasible rows); row -1 if there is none, or if the general lane has to find it."""
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)
         if feasible is None:  # mostly some counter was given up for room

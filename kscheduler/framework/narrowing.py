@@ -1,8 +1,8 @@
-"""Finds waiting pods by tokens: labels, names and the like, of which an event brings a few.
+"""A hint index by tokens: labels, names and the like, of which an event brings a few.
 
-Each group of pods stands under some tokens, such that an event that brings none of them cannot help it. Where there is
-a choice (a node must have all labels of a node selector, any one of them narrows), the one that is least populated is
-taken, so that what half of all pods ask for does not make them all candidates.
+Each group of pods is listed under some tokens, such that an event that brings none of them cannot help it. Where there
+is a choice (a node must have all labels of a node selector, any one of them narrows), the least populated token is
+taken, so that a token of half of all pods does not make them all candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANYTHING: Token = object()
 
 
 class Narrowing:
-    """A `GroupIndex`. `options` are those of a key; `brought` are the tokens of an event, None for all there are."""
+    """A `GroupIndex`. `options` returns those of a key; `brought` the tokens of an event, None for all."""
 
     __slots__ = ("_brought", "_keys", "_options", "_places")
 
@@ -26,7 +26,7 @@ class Narrowing:
         options: Callable[[Hashable], Sequence[Options]],
         brought: Callable[[object, object], Iterable[Token] | None],
     ) -> None:
-        """A key has several Options if an event can help it in several ways: it stands under a choice for each."""
+        """A key has several Options if an event can help it in several ways: it is listed under a token of each."""
         self._options = options
         self._brought = brought
         self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys under it, in the order they came

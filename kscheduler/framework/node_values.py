@@ -1,4 +1,4 @@
-"""Numbers from outside the cluster's objects that a plugin went by on a node: to explain a decision with."""
+"""Numbers from outside the cluster's objects that a plugin read for a node: to explain a decision."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class NodeValue(NamedTuple):
 @runtime_checkable
 class ValuingPlugin(Plugin, Protocol):
     def values_of(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Sequence[NodeValue]:
-        """What the plugin goes by on this node in this cycle. Asked rarely, and for few nodes."""
+        """Return the numbers read for this node in this cycle. Asked rarely, and for few nodes."""
         ...

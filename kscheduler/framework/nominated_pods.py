@@ -1,4 +1,4 @@
-"""The pods that are nominated to nodes, as the kernels take them: kept from one cycle to the next."""
+"""The nominated pods in the form of the kernels, kept from one cycle to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class NominatedPods:
-    """Only nodes whose nominations have changed are looked at anew."""
+    """The nominated pods by row. Only nodes whose nominations have changed are read again."""
 
     def __init__(self, table: NodeTable, nominations: Nominations) -> None:
         self._table = table
@@ -24,7 +24,7 @@ class NominatedPods:
         nominations.watch(self._changed.add)
 
     def now(self) -> Collection[RowNominated]:
-        """Of every node that there is, and that pods are nominated to."""
+        """Return the nominated pods of every existing node that has some."""
         if self._generation != self._table.static_generation:
             self._compare_nodes()
         if self._changed:
@@ -34,7 +34,7 @@ class NominatedPods:
         return self._nominated.values()
 
     def _compare_nodes(self) -> None:
-        """Nodes appear and leave, and another one may come under the same name, or in the same row."""
+        """Follow nodes that appear, leave, or are replaced under the same name or in the same row."""
         self._generation = self._table.static_generation
         known, get = self._nodes, self._table.get
         self._changed.update(name for name in self._nominations.nodes() if get(name) is not known.get(name))
@@ -56,9 +56,9 @@ class NominatedPods:
 def only_room(
     told: Sequence[tuple[DemandingFilterPlugin, Demands]],
 ) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
-    """The filter to which it matters that more pods are on a node, if there is one; None if they matter otherwise.
+    """Return the one filter that nominated pods affect, if only by taking room (at most one entry); None otherwise.
 
-    `told`: what all filters that have a say go by.
+    `told`: the active filters with their demands.
     """
     if any(demands.needs or demands.limits for _, demands in told):
         return None

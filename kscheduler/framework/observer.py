@@ -1,4 +1,4 @@
-"""Who is told what the plugins do and how long it took; the metrics answer it."""
+"""The observer of the framework: what plugins do and how long it takes, for metrics."""
 
 from __future__ import annotations
 
@@ -6,48 +6,49 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Counts one thing."""
+    """A counter."""
 
     def inc(self, amount: float = 1) -> None: ...
 
 
 class Observer(Protocol):
     def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
-        """All plugins of a point ran for one pod; or for so many pods, in so many seconds each."""
+        """Report that all plugins of a point ran for one pod, or for `times` pods in `seconds` each."""
         ...
 
     def algorithm(self, seconds: float, times: int = 1) -> None:
-        """How long it took to filter, score and select; told by whoever asks the framework to."""
+        """Report how long it took to filter, score and select; called by the framework's caller."""
         ...
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One plugin ran; told in a sample of the cycles only."""
+        """Report one plugin's run; called in a sample of the cycles only."""
         ...
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Tally:
-        """What to count a plugin's evaluations with; asked once."""
+        """Return the counter of a plugin's evaluations; called once."""
         ...
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Pods were placed with results kept from earlier pods (hint_used), or not (no_hint, hint_not_used)."""
+        """Count pods placed with kept results (hint_used), or without (no_hint, hint_not_used)."""
         ...
 
     def batch_flushed(self, profile: str, reason: str) -> None:
-        """Kept results were dropped, since they no longer hold or to make room (expired), or since pods that had
-        them cannot be placed together any more (pod_not_batchable)."""
+        """Count dropped results: invalid or dropped to make room (expired), or of pods that
+        cannot be placed together any more (pod_not_batchable).
+        """
         ...
 
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
-        """Time that each of so many pods took to be placed with kept results (hint), or to find none (no_hint)."""
+        """Report the seconds that each of `times` pods took to be placed with kept results (hint), or to find none."""
         ...
 
     def results_stored(self, profile: str, seconds: float) -> None:
-        """Time it took to ask the plugins about pods that are alike, and to keep the answers for the next of them."""
+        """Report the time it took to ask the plugins about pods of one signature, and to keep the answers."""
         ...
 
 
 class NoObserver:
-    """Nobody is told."""
+    """Reports nothing."""
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
         pass

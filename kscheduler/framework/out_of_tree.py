@@ -1,9 +1,9 @@
-"""Plugins that are not part of this program: found by the name a profile gives, loaded, and made.
+"""Out-of-tree plugins: found by the name a profile gives, loaded, and made.
 
 A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in
-the entry point group `kscheduler.plugins`; or its arguments say where a guest is, of which `GuestClasses` make the
+the entry point group `kscheduler.plugins`; or its arguments describe a guest, of which `GuestClasses` make the
 class. kube-scheduler's names always mean kube-scheduler's plugins. The class is called with its arguments and a
-Handle; which extension points it extends follows from its methods. Everything that is wrong with it is found here,
+Handle; its methods determine its extension points. Every fault of it is found here,
 before anything starts, and names the field of the profile.
 """
 
@@ -41,7 +41,7 @@ class PluginArgs(ConfigStruct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A plugin class, and the name a profile knows it by."""
+    """A plugin class, and its name in the profile."""
 
     configured: str
     kind: type[Any]
@@ -54,19 +54,19 @@ class Loaded:
 
 
 class GuestClasses(Protocol):
-    """Makes classes of plugins that are not Python: their arguments say what they are."""
+    """Makes classes of plugins that are not Python: their arguments describe them."""
 
     def is_guest(self, document: Any) -> bool:
-        """Whether arguments are of such a plugin."""
+        """Return True for arguments of such a plugin."""
         ...
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        """The class, its `name` being `name`; the same for the same. `path`: of the arguments. Raises ConfigError."""
+        """Return the class with this `name`; equal input gives the same one. `path`: for faults. Raises ConfigError."""
         ...
 
 
 def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) -> PointMap:
-    """The plugins from outside that some profile enables, with their points. Reads their arguments, to check them.
+    """Return the out-of-tree plugins that some profile enables, with their points; reads and checks their arguments.
 
     Raises ConfigError, with the path of the field, for what cannot be loaded. A name that is neither kube-scheduler's,
     nor `module:Class`, nor an entry point is left out: the check of the profiles says that it does not exist.
@@ -87,7 +87,7 @@ def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) ->
 
 
 def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = None) -> Mapping[str, Loaded]:
-    """Configured name -> class, of the plugins from outside that a profile enables; `where` starts the paths."""
+    """Return configured name -> class of the out-of-tree plugins that a profile enables; `where` starts the paths."""
     loaded: dict[str, Loaded] = {}
     owner: dict[str, Loaded] = {}  # a plugin's own name -> who has it
     for point, name in _enabled(profile):
@@ -104,19 +104,19 @@ def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = Non
 
 
 def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Statuses, events and metrics could not tell the two apart."""
+    """Return the fault of two plugins of one name: statuses, events and metrics could not tell them apart."""
     names = f'"{one.configured}" and "{other.configured}"'
     return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
 
 
 def _other_points(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Guests of one name in two profiles are one plugin with two sets of arguments."""
+    """Return the fault of guests of one name with different points in two profiles."""
     points = f"{', '.join(sorted(other.points))}, as in another profile, got {', '.join(sorted(one.points))}"
     return ConfigError(f'{path}: "{one.configured}": expected the extension points {points}')
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
-    """(point, plugin name) of all that is enabled. No index: under multiPoint the defaults are in the list by now."""
+    """Yield (point, plugin name) of all that is enabled. Paths have no index: multiPoint holds the defaults by now."""
     sets = {MULTI_POINT: profile.plugins.multi_point}
     sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
     for point, plugins in sets.items():
@@ -146,12 +146,12 @@ def _load_guest(name: str, profile: Profile, where: str, guests: GuestClasses | 
 
 
 def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:
-    """The class as a plugin configured under `name`. Raises ConfigError if it is none."""
+    """Return the class as a plugin configured under `name`. Raises ConfigError if it is none."""
     return Loaded(name, kind, _checked(kind, where))
 
 
 def _entry_point(name: str, path: str) -> str | None:
-    """What an installed package offers under this name, as `module:Class`."""
+    """Return what an installed package offers under this name, as `module:Class`, or None."""
     from importlib.metadata import entry_points  # 9 ms, and most profiles name no plugin by an entry point
 
     entries = entry_points(group=ENTRY_POINTS, name=name)
@@ -188,7 +188,7 @@ def _attribute(module: Any, attribute: str, where: str) -> type[Any]:
 
 
 def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
-    """Refuse a class that is no plugin; the type of its arguments, if it has one."""
+    """Refuse a class that is no plugin, and return the type of its arguments, if it has one."""
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{where}: expected a class attribute "name" that is a text, got {describe_attribute(name)}')
@@ -214,7 +214,7 @@ def describe_attribute(value: object) -> str:
 
 
 def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
-    """The plugin's `Args`, or without such a class the document as it stands ({} if there is none).
+    """Return the plugin's `Args`, or without such a class the document as it stands ({} if there is none).
 
     apiVersion and kind, which kube-scheduler's own arguments carry, are left out.
     """
@@ -255,7 +255,7 @@ def _decode_custom(kind: type[Any], value: Any) -> Any:
 
 
 def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
-    """The plugin, made and fenced. Raises ConfigError if its constructor fails."""
+    """Return the plugin, made and fenced. Raises ConfigError if its constructor fails."""
     where = f'profile "{profile.scheduler_name}"'
     args = decode_args(loaded, profile, where)
     where = f'{where}: initializing plugin "{loaded.configured}"'

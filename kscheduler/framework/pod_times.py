@@ -1,4 +1,4 @@
-"""When things happened to a pod, as the pod itself says: what a scheduler knows that has just begun to lead.
+"""Times from a pod's own conditions: the knowledge of a scheduler that has just begun to lead.
 
 The API writes whole seconds and cuts the rest off. Where that leaves a doubt the later moment is taken.
 """
@@ -17,7 +17,7 @@ BINDINGS_KNOWN_S = 1800.0  # so far back it is known when pods were bound: twice
 
 
 def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """When the pod came to its node, in seconds of the scheduler's clock; -inf: longer ago than anybody asks.
+    """Return when the pod came to its node, in seconds of the scheduler's clock; -inf for long ago.
 
     A pod that this scheduler is placing comes now. For one that was created with its node the creation counts.
     """
@@ -36,7 +36,7 @@ def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
 
 
 def rejected_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """When the pod was first found to fit nowhere, in seconds of the scheduler's clock; now, if it does not say."""
+    """Return when the pod was first rejected, in seconds of the scheduler's clock; now without a condition."""
     now = telemetry.now()
     condition = _scheduled(pod.pod)
     if condition is None or condition.status != "False" or not condition.last_transition_time:
@@ -46,7 +46,7 @@ def rejected_at(pod: PodInfo, telemetry: Telemetry) -> float:
 
 
 def rejection(pod: PodInfo) -> str:
-    """What the pod says of why it fitted nowhere the last time; "" if nothing."""
+    """Return the pod's own reason why it fitted nowhere the last time; "" without any."""
     condition = _scheduled(pod.pod)
     return condition.message if condition is not None and condition.status == "False" else ""
 

@@ -1,4 +1,4 @@
-"""One profile: its plugins at each extension point, and how they are run before and after the search.
+"""One profile: runs its plugins at each extension point, before and after the search.
 
 The search itself (PreFilter to selection) is in `algorithm`. Nothing here reads a clock but the stopwatch it is
 given; PreBind and Bind are awaited, since they write to the outside.
@@ -121,11 +121,11 @@ class Framework:
 
     @property
     def sort_key(self) -> Callable[[int, float], tuple[float, ...]]:
-        """(priority, timestamp) -> sort key, as the profile's one QueueSort plugin has it."""
+        """(priority, timestamp) -> sort key, from the profile's one QueueSort plugin."""
         return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """None, or the status of the first plugin that holds the pod back."""
+        """Return None, or the status of the first plugin that gates the pod."""
         for plugin in self._pre_enqueue:
             try:
                 status = plugin.pre_enqueue(pod)
@@ -137,7 +137,7 @@ class Framework:
         return None
 
     def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent | Registration]]:
-        """Plugin name -> cluster events that may help a pod it rejected: all, if it can reject and does not say."""
+        """Return plugin name -> events that may help a pod it rejected: all, if it can reject and names none."""
         events: dict[str, Sequence[ClusterEvent | Registration]] = {}
         for name, plugin in self._all.items():
             if isinstance(plugin, EnqueueExtensions):
@@ -150,11 +150,11 @@ class Framework:
 
     @property
     def hands_over(self) -> bool:
-        """May a pod have to be decided by another profile's plugins?"""
+        """True if a pod may have to be decided by another profile's plugins."""
         return bool(self._handing_over)
 
     def decider_of(self, pod: PodInfo) -> str:
-        """The scheduler name of the profile whose plugins are to decide about the pod; as a rule its own."""
+        """Return the scheduler name of the profile whose plugins decide about the pod; usually its own."""
         for plugin in self._handing_over:
             try:
                 name = plugin.hand_over(pod)
@@ -169,31 +169,31 @@ class Framework:
         return self._algorithm.schedule_pod(state, pod)
 
     def looks_at_all(self) -> bool:
-        """Does a search look at all nodes, as many as there are now?"""
+        """Return True if a search looks at all nodes, given their current number."""
         return self._algorithm.looks_at_all()
 
     def pass_over(self, searches: int) -> None:
-        """So many searches of all nodes were made by the compiled lane."""
+        """Note searches of all nodes that the compiled lane made."""
         self._algorithm.pass_over(searches)
 
     @property
     def in_two_parts(self) -> Algorithm:
-        """For searches in which others than plugins have a say: `nominated_fits`, `shortlist`, `schedule_ruled`."""
+        """The search in two parts, for extenders: `nominated_fits`, `shortlist`, `schedule_ruled`."""
         return self._algorithm
 
     def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
-        """A look back at the search that has just run; see `Algorithm`."""
+        """Return a review of the search that has just run; see `Algorithm`."""
         return self._algorithm.review(state, pod)
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> NodeWhatIf:
-        """The node, to be imagined otherwise; for PostFilter plugins. Raises KeyError without such a node."""
+        """Return the node as a what-if, for PostFilter plugins. Raises KeyError without such a node."""
         node = self._table.get(node_name)
         if node is None:
             raise KeyError(f"node {node_name}")
         return NodeWhatIf(self._node_filters, state, pod, node)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """What what-ifs go by, for PostFilter plugins that can do without them; None if some filter cannot tell."""
+        """Return each filter's requirements as data, so that preemption can dry-run nodes; None if one has none."""
         return self._node_filters.demands(state, pod)
 
     # --- after the decision ---
@@ -220,7 +220,7 @@ class Framework:
         return faults
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
-        """The rejection, if any; else the plugins that want to wait, each with its timeout in seconds."""
+        """Return the rejection, if any; else the plugins that want to wait, each with its timeout in seconds."""
         waits: dict[str, float] = {}  # plugin name -> seconds
         for plugin in self._permit:
             try:
@@ -237,7 +237,7 @@ class Framework:
         return None, waits
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. To be asked before PreBind."""
+        """Return None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. Call it before PreBind."""
         if not self._pre_bind:
             return SKIP
         answer: Status | None = SKIP
@@ -260,7 +260,7 @@ class Framework:
         return answer
 
     async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """One plugin after the other, without those that had nothing to do."""
+        """Run one plugin after the other, without those that have nothing to do."""
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
@@ -274,7 +274,7 @@ class Framework:
         return None
 
     def only_binds(self, pod: PodInfo) -> bool:
-        """Once its room is held, is there nothing to do for the pod but to write the default binding?"""
+        """Return True if no plugin has anything to do after assume but to write the default binding."""
         return self._may_only_bind and not any(plugin.concerns(pod) for plugin in self._selective)
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

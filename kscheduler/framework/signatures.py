@@ -1,8 +1,8 @@
-"""Pods that the plugins of a profile cannot tell apart, and how a pod is known to be one of them.
+"""Signatures of pods: pods with one signature cannot be told apart by the plugins of their profile.
 
-A signature is what PreFilter, Filter, PreScore and Score look at in a pod, as kube-scheduler's SignPlugin has it: pods
+A signature is what PreFilter, Filter, PreScore and Score read in a pod, as kube-scheduler's SignPlugin has it: pods
 with one signature are decided alike on one cluster. Signatures are interned, so that they compare by identity; and
-since most pods are copies of some template, the plugins are asked once for all pods that are written alike.
+since most pods are copies of some template, the plugins are asked once for all pods whose JSON is equal.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _encode = msgspec.json.Encoder().encode
 
 @runtime_checkable
 class FarSightedPlugin(Protocol):
-    """A plugin that signs more of pods than the scheduler itself knows of them."""
+    """A plugin that signs more of pods than the scheduler itself reads of them."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Equal for pods that it signs alike. Raises nothing."""
+        """Return bytes that are equal for pods it signs alike. Raises nothing."""
         ...
 
 
 @final
 class SpecSignature:
-    """What plugins see in a pod's spec: many pods share it that differ in labels or owners."""
+    """What plugins read in a pod's spec: shared by many pods that differ in labels or owners."""
 
     __slots__ = ("fragments", "profile")
 
@@ -55,7 +55,7 @@ class SpecSignature:
 
 @final
 class Signature:
-    """One look of pods of one profile. `spec` is None for pods that have to be decided one by one."""
+    """The signature of pods of one profile. `spec` is None for pods that have to be decided one by one."""
 
     __slots__ = ("fragments", "profile", "signer", "spec")
 
@@ -72,7 +72,7 @@ class Signature:
 
 
 class Signer:
-    """Signs pods for all profiles. `plugins`: profile -> whom to ask, or None if some plugin there signs nothing."""
+    """Signs pods for all profiles. `plugins`: profile -> signing plugins, or None if a plugin there signs nothing."""
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
         self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
@@ -88,7 +88,7 @@ class Signer:
         self._bytes = 0  # of all these, about
 
     def sign(self, pod: PodInfo) -> Signature:
-        """The pod's signature, which it keeps. Raises KeyError for a pod of no profile."""
+        """Return the pod's signature, which it keeps. Raises KeyError for a pod of no profile."""
         signed = pod.signature
         if isinstance(signed, Signature) and signed.signer is self:
             return signed
@@ -148,7 +148,7 @@ class Signer:
         return found
 
     def _make_room(self, needed: int) -> None:
-        """Signatures that pods hold stay good; new pods of that look get another one."""
+        """Drop kept signatures if needed. Those that pods hold stay valid; new pods get another one."""
         if self._bytes + needed > MAX_BYTES:
             for kept in (self._by_look, self._by_spec, self._signatures, self._specs):
                 kept.clear()
@@ -157,13 +157,13 @@ class Signer:
 
 
 def split(plugins: Sequence[P]) -> tuple[list[P], list[P]]:
-    """Those that look at a pod's spec alone, and the others."""
+    """Return the plugins that read a pod's spec alone, and the others."""
     others = [plugin for plugin in plugins if getattr(plugin, "signs_metadata", True)]
     return [plugin for plugin in plugins if plugin not in others], others
 
 
 class _Look(NamedTuple):
-    """All that plugins may sign, written down."""
+    """The JSON of all that plugins may sign."""
 
     whole: bytes
     spec: bytes
@@ -184,7 +184,7 @@ def _look(pod: Pod) -> _Look | None:
 
 
 def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable, ...] | None:
-    """What each of them signs; None if one of them cannot."""
+    """Return what each plugin signs; None if one of them cannot."""
     found = []
     for plugin in plugins:
         fragment = _fragment(plugin, pod)
@@ -195,7 +195,7 @@ def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable
 
 
 def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
-    """A plugin that fails here is asked again where it can be told: in the pod's own cycle."""
+    """Return what a plugin signs; None if it fails: the pod's own cycle reports that."""
     try:
         fragment = plugin.sign_pod(pod)
         hash(fragment)

@@ -1,4 +1,4 @@
-"""What a plugin answers. "Does not fit" is a value: a code, the plugin's name, and reasons a user can read.
+"""The answer of a plugin. "Does not fit" is a value: a code, the plugin's name, and reasons a user can read.
 
 Codes, order and messages are kube-scheduler's. `None` in place of a Status means Success: the common answer costs
 no object.
@@ -53,7 +53,7 @@ class Status:
         return self.code in REJECTED
 
     def of(self, plugin: str) -> Status:
-        """The same status, signed by a plugin; one that is signed already keeps its name."""
+        """Return the status signed by a plugin; one that is signed already keeps its name."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
@@ -73,7 +73,7 @@ SKIP = Status(Code.SKIP)
 
 
 def code_of(status: Status | None) -> Code:
-    """The code of a plugin's answer; TypeError for an answer that is no status."""
+    """Return the code of a plugin's answer. Raises TypeError for an answer that is no status."""
     if status is None:
         return Code.SUCCESS
     try:

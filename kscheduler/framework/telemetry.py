@@ -1,7 +1,7 @@
-"""What plugins know of live metrics: columns of values by node, and which policy a pod is under.
+"""Live metrics as plugins read them: columns of values by node, and the policy of a pod.
 
-Somebody at the edge asks sources, keeps time and follows policy objects; see `kscheduler.telemetry`. Plugins only read,
-and nothing here waits. Values and policies stand still while a pod is decided.
+`kscheduler.telemetry` polls sources, keeps time and follows policy objects. Plugins only read,
+and nothing here waits. Values and policies stay constant while a pod is decided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PolicyRef:
 
 
 class SampleSteps(NamedTuple):
-    """How a node's newest value came about, whether it is still fresh or not."""
+    """The newest value of a node with the steps of its processing, fresh or not."""
 
     read: float  # as the source said
     clamped: float
@@ -38,52 +38,52 @@ class SampleSteps(NamedTuple):
 
 class Telemetry(Protocol):
     def now(self) -> float:
-        """Seconds of the scheduler's clock, for telling how long a pod has waited."""
+        """Return seconds of the scheduler's clock, to compute how long a pod has waited."""
         ...
 
     def moment_of(self, text: str) -> float:
-        """A time as the API writes it (RFC 3339), in seconds of the scheduler's clock; NaN if it is none."""
+        """Return a time as the API writes it (RFC 3339), in seconds of the scheduler's clock; NaN if it is none."""
         ...
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """The policy in force for the pod, if any. Raises LookupError, with the name, if what it names is not there."""
+        """Return the pod's policy, None without one. Raises LookupError with the name of a missing policy."""
         ...
 
     @property
     def policies_version(self) -> int:
-        """Grows when a policy came, changed or went, or plan B of a source began or ended."""
+        """A number that grows when a policy changes, or plan B of a source begins or ends."""
         ...
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
-        """Values no older than that. Raises KeyError for an unknown metric.
+        """Return the column of values up to that age. Raises KeyError for an unknown metric.
 
-        The same column for the same question, until `policies_version` grows: ask again then.
+        Equal questions get the same column, until `policies_version` grows: ask again then.
         """
         ...
 
     def sample_of(self, metric: str, row: int) -> SampleSteps | None:
-        """For people: the newest sample of the node in that row; None if there is none."""
+        """Return the newest sample of the node in that row, to explain it; None if there is none."""
         ...
 
     def failures(self, metric: str) -> int:
-        """How often in a row its source has failed."""
+        """Return the number of consecutive failures of the metric's source."""
         ...
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """From now on call this after values or policies have changed."""
+        """Call `changed` from now on after values or policies have changed."""
         ...
 
     def tell(self, pod: PodInfo, reason: str, note: str) -> None:
-        """An Event about the pod."""
+        """Record an Event about the pod."""
         ...
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        """`what`: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP; for the metrics."""
+        """Count `what`, for metrics: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
         ...
 
 
 class NoTelemetry:
-    """Where nothing is measured: no policies, no metrics."""
+    """No policies and no metrics."""
 
     policies_version = 0
 

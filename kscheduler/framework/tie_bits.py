@@ -1,4 +1,4 @@
-"""The random numbers that choose among equal nodes: one for each pod that fits on more than one, in order of pods.
+"""The random numbers for choosing among equal nodes: one for each pod that fits on more than one, in order of pods.
 
 Both lanes take them from here, so that a seed gives the same choices, however many pods are decided in one call.
 """
@@ -15,7 +15,7 @@ AHEAD = 1_024  # drawn at a time
 
 @final
 class TieBits:
-    """32 bits a draw, from a generator of its own: who else draws, and when, makes no difference."""
+    """32 bits a draw, from a generator of its own, which no other draws affect."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = random.Random(rng.getrandbits(64))
@@ -28,7 +28,7 @@ class TieBits:
         return bits
 
     def ahead(self, count: int) -> array[int]:
-        """The next `count` draws, to look at; they stay until they are used."""
+        """Return the next `count` draws, to look at; they stay until they are used."""
         end = self._next + count
         if end > len(self._drawn):
             self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))

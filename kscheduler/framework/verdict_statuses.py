@@ -1,4 +1,4 @@
-"""Why each node was rejected, read off the verdicts when somebody asks: a cluster has many nodes and few reasons."""
+"""The status of each rejected node, computed from the verdicts on demand: a cluster has many nodes and few reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class VerdictStatuses(Mapping[str, Status]):
-    """Node name -> status, of the nodes that were looked at and do not fit. Good until the next cycle."""
+    """Node name -> status, of the examined nodes that do not fit. Valid until the next cycle."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class VerdictStatuses(Mapping[str, Status]):
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """`alone`: row -> status that stands before its verdict; `explain` gives the status of a code and detail."""
+        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail."""
         self._table = table
         self._verdicts = verdicts
         self._alone = alone
@@ -40,7 +40,7 @@ class VerdictStatuses(Mapping[str, Status]):
         return sum(1 for _ in self)
 
     def nodes_with(self, code: Code) -> list[NodeInfo]:
-        """The nodes with a status of this code."""
+        """Return the nodes with a status of this code."""
         # A look at every reason first, so that there is little left to do for every node.
         verdicts, histogram = self._verdicts, self._verdicts.histogram()
         for row in self._alone:
@@ -59,7 +59,7 @@ class VerdictStatuses(Mapping[str, Status]):
         ]
 
     def count_of(self, code: Code) -> int:
-        """How many nodes have a status of this code: a look at every reason, but not at every node."""
+        """Return the number of nodes with a status of this code: reads every reason, but not every node."""
         histogram = self._verdicts.histogram()
         found = 0
         for row, status in self._alone.items():

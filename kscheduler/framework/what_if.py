@@ -1,4 +1,4 @@
-"""What if pods came to a node, or left it: would the pod fit then? Preemption asks this of every node it considers."""
+"""Imagines pods added to or removed from a node, and asks whether a pod would fit then. Used by preemption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class NodeWhatIf:
-    """One node with pods of its own, and the plugins' memory of the cycle as they would have it then."""
+    """One node with imagined pods, and a copy of the plugins' cycle state that follows them."""
 
     def __init__(self, filters: NodeFilters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
         self._filters = filters
@@ -22,7 +22,7 @@ class NodeWhatIf:
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """Pod uid -> pod, of those on the node now."""
+        """The pods on the imagined node, by uid."""
         return self._node.pods
 
     def remove(self, pod: PodInfo) -> Status | None:
