@@ -18,7 +18,7 @@ BYTES_OF_A_CLASS = 2_048
 
 
 class Source(enum.IntEnum):
-    """A part of the cluster on which an answer may depend, beside the pod. All depend on NODES; amounts always count."""
+    """A part of the cluster, beside the pod, on which an answer may depend. All answers depend on NODES."""
 
     NODES = 0  # which nodes there are, their labels, taints and cordons
     IMAGES = 1  # what is where

@@ -67,7 +67,7 @@ class ImageLocality:
         return True
 
     def _present(self, pod: Pod) -> Iterator[ImageState]:
-        """The pod's images that some node has; one named twice counts twice."""
+        """Yield the pod's images that some node has; one named twice counts twice."""
         for name in _image_names(pod):
             state = self._table.images.get(normalized_image_name(name))
             if state is not None:
@@ -78,7 +78,7 @@ class ImageLocality:
 
 
 class RowScores:
-    """The scores of all rows, for pods whose images some nodes have; kept while those images stay where they are."""
+    """The scores of all rows, for pods whose images some nodes have; kept until the nodes of those images change."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -88,7 +88,7 @@ class RowScores:
         self._bytes = 0
 
     def scores(self, images: Sequence[tuple[ImageState, int]], nodes: int, highest: int) -> bytes:
-        """`images`: each with its version."""
+        """Return the scores. `images`: each with its version."""
         key = (tuple(images), nodes, highest, self._table.columns.rows)
         found = self._kept.get(key)
         if found is None:
@@ -120,7 +120,7 @@ def _worth(image: ImageState, nodes: int) -> int:
 
 
 def normalized_image_name(name: str) -> str:
-    """With the tag that is meant when none is given; a digest contains a colon and is left alone."""
+    """Return the name with the default tag if it has none; a digest contains a colon and is left alone."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

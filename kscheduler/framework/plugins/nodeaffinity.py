@@ -1,7 +1,7 @@
 """NodeAffinity: a pod's node selector and required terms decide, its preferred terms score.
 
-Terms that read the hostname label or the node's name differ from node to node and are judged node by node; all
-others once for each node profile. Score: the summed weight of the preferred terms that match, normalised.
+Terms that read the hostname label or the node's name differ from node to node and are matched node by node; all
+others once for each node class. Score: the summed weight of the preferred terms that match, normalised.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _Preferred = tuple[tuple[int, NodeTerm], ...]
 
 @dataclass(frozen=True, slots=True)
 class AddedAffinity:
-    """What the profile demands of nodes beside what its pods do: `addedAffinity` of the plugin's arguments."""
+    """The profile's demands on nodes in addition to the pods': `addedAffinity` of the plugin's arguments."""
 
     required: RequiredNodeAffinity | None = None
     preferred: _Preferred = ()
 
 
 def compile_added_affinity(affinity: api.NodeAffinity | None) -> AddedAffinity:
-    """Raises DecodeError, with the field below addedAffinity, for what cannot be matched against nodes."""
+    """Compile the affinity. Raises DecodeError, with the field below addedAffinity, for invalid terms."""
     if affinity is None:
         return AddedAffinity()
     required = affinity.required_during_scheduling_ignored_during_execution
@@ -117,11 +117,11 @@ class NodeAffinity:
             filter_profiles(table.columns, verdicts, self._obstacles(required), code)
 
     def _obstacles(self, required: RequiredNodeAffinity | None) -> bytearray:
-        """By profile."""
+        """Return the obstacles by node class."""
         return self._verdicts.answers(required, lambda profile: self._obstacle(required, profile.labels, ""))
 
     def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
-        """0, or who keeps the pod off the node; the profile is asked first."""
+        """Return 0, or the obstacle of the node; the node class is asked first."""
         added = self._added.required
         if added is not None and not added.matches(labels, name):
             return _ENFORCED
@@ -165,7 +165,7 @@ class NodeAffinity:
             score_profiles(table.columns, verdicts, scores, self._preference(preferred))
 
     def _preference(self, preferred: _Preferred) -> array[int]:
-        """By profile."""
+        """Return the preferences by node class."""
         return self._weights.answers(
             preferred, lambda profile: sum(weight for weight, term in preferred if term.matches(profile.labels, ""))
         )
@@ -178,7 +178,7 @@ class NodeAffinity:
     # --- the compiled lane ---
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """None also for terms that cannot be read: the pod's own cycle tells what is wrong with them."""
+        """Sign the pod; None also for unreadable terms, which the pod's own cycle reports."""
         try:
             required, preferred = compile_required_node_affinity(pod.pod), compile_preferred_terms(pod.pod)
         except DecodeError:
@@ -207,7 +207,7 @@ class NodeAffinity:
         return (Registration(of_nodes, self.is_schedulable_after_node_change, by_affinity),)
 
     def is_schedulable_after_node_change(self, waiting: api.Pod, old: object, new: object) -> bool:
-        """A new node that the pod may go to, or one that it may go to only now."""
+        """Hint yes for a new node that the pod may go to, or one that it may go to only now."""
         if not isinstance(new, api.Node):
             return True
         required = compile_required_node_affinity(waiting)
@@ -229,7 +229,7 @@ def _required_of(pod: PodInfo) -> RequiredNodeAffinity | None:
 
 
 def _narrowings(key: Hashable) -> Sequence[Options]:
-    """A node must have every label of the node selector, and what one of the terms asks for."""
+    """Return tokens: a node must have every label of the node selector, and what one of the terms asks for."""
     if not isinstance(key, RequiredNodeAffinity):
         raise TypeError(f"expected a RequiredNodeAffinity, got {key!r}")
     options: list[Sequence[Token]] = [[label] for label in key.selector]
@@ -241,7 +241,7 @@ def _narrowings(key: Hashable) -> Sequence[Options]:
 
 
 def _term_narrowing(term: NodeTerm) -> list[Token] | None:
-    """Labels, or names, of which each node that the term matches has one; None if it does not say."""
+    """Return labels, or names, of which each node that the term matches has one; None without such a list."""
     if term.node_names is not None:
         return [(NODE_NAME_FIELD, name) for name in term.node_names]
     if not term.expressions and not term.names:
@@ -260,11 +260,11 @@ def _labels_brought(old: object, new: object) -> Iterable[Token] | None:
 
 
 def _prefers_nodes(pod: api.Pod) -> bool:
-    """Are there preferred terms, be it some that can add nothing? Then the plugin scores, as kube-scheduler's does."""
+    """Return True with preferred terms, even useless ones: then the plugin scores, as kube-scheduler's does."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     return bool(affinity and affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _tells_nodes_apart(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
-    """Does it read what nodes of one profile do not share: the name, or the hostname label?"""
+    """Return True if the term reads what nodes of one class do not share: the name, or the hostname label."""
     return term is not None and (term.reads_node_name or HOSTNAME in term.label_keys)

@@ -72,14 +72,14 @@ class NodeDeclaredFeatures:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """A new node, or one that declares other features; also fewer, as in kube-scheduler."""
+    """Hint yes for a new node, or one that declares other features; also fewer, as in kube-scheduler."""
     if not isinstance(old, Node) or not isinstance(new, Node):
         return True
     return (old.status.declared_features or []) != (new.status.declared_features or [])
 
 
 def is_schedulable_after_pod_update(waiting: Pod, old: object, new: object) -> bool:
-    """The pod itself needs other features now."""
+    """Hint yes if the pod itself needs other features now."""
     if not isinstance(old, Pod) or not isinstance(new, Pod):
         return True
     return new.metadata.uid == waiting.metadata.uid and needed_features(old.spec) != needed_features(new.spec)
@@ -93,7 +93,7 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
 
 
 def _restarts_all_containers(spec: PodSpec) -> bool:
-    """Has a container that, when it ends in a certain way, restarts the whole pod in place?"""
+    """Return True if a container restarts the whole pod in place when it ends in a certain way."""
     return any(
         rule.action == RESTART_ALL_CONTAINERS
         for container in (*spec.containers, *(spec.init_containers or ()))

@@ -47,7 +47,7 @@ class NodePorts:
         return unschedulable(REASON)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
-        """No clash on the node, which is a domain of its own."""
+        """Demand no clash of ports on the node, which is a domain of its own."""
 
         def weigh(other: PodInfo) -> int:
             return sum(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports)
@@ -75,7 +75,7 @@ class NodePorts:
 
 
 def is_schedulable_after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """A pod left its node, and with it a port that the waiting pod wants."""
+    """Hint yes if a pod with a port that the waiting pod wants has left its node."""
     if not isinstance(old, Pod):
         return True
     wanted = host_ports(waiting)

@@ -69,14 +69,14 @@ class NodeUnschedulable:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """A new node that is not cordoned, or one that is no longer."""
+    """Hint yes for a new node that is not cordoned, or one that is no longer."""
     if not isinstance(new, Node):
         return True
     return not new.spec.unschedulable and (not isinstance(old, Node) or old.spec.unschedulable)
 
 
 def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
-    """The pod itself tolerates cordons now; it did not when it was rejected."""
+    """Hint yes if the pod itself tolerates cordons now; it did not when it was rejected."""
     if not isinstance(new, Pod):
         return True
     return new.metadata.uid == waiting.metadata.uid and _tolerates(new)

@@ -1,4 +1,4 @@
-"""Plugin name -> how it is made from a profile; and a profile's plugins, made."""
+"""Makes a profile's plugins from its configuration, by name."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _fit(profile: Profile, handle: Handle) -> Plugin:
 
 
 def _strategy(configured: ScoringStrategy) -> Strategy:
-    """Validation has seen to it that the type is known, and has a shape if it needs one."""
+    """Return the configured strategy; validation has checked its type, and its shape if it needs one."""
     if configured.type == "MostAllocated":
         return MostAllocated()
     if configured.type == "RequestedToCapacityRatio":
@@ -157,19 +157,19 @@ IN_TREE: Mapping[str, Factory] = {
 
 
 def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | None = None) -> PointMap:
-    """Names of the plugins that exist here, with the points kube-scheduler's plugins of these names extend.
+    """Return the names of the existing plugins, with the points that kube-scheduler's plugins of these names extend.
 
-    With a configuration, also the plugins from outside that its profiles enable.
+    With a configuration, also the out-of-tree plugins that its profiles enable.
     """
     in_tree = {name: KNOWN_PLUGINS[name] for name in IN_TREE}
     return in_tree if config is None else {**in_tree, **find_plugins(config, guests)}
 
 
 def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) -> dict[str, list[tuple[Plugin, int]]]:
-    """Extension point -> the profile's plugins in order, with weights. Raises ConfigError for a profile that is wrong.
+    """Return extension point -> the profile's plugins in order, with weights. Raises ConfigError.
 
     A plugin runs at a point when the profile has it there and it has something to do there: kube-scheduler's
-    PreScore of a plugin may only prepare what ours keeps at hand.
+    PreScore of a plugin may only prepare what ours keeps in memory.
     """
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}

@@ -28,5 +28,5 @@ class SchedulingGates:
 
 
 def is_schedulable_after_gates_eliminated(waiting: Pod, old: object, new: object) -> bool:
-    """The gates were the pod's own."""
+    """Hint yes if the gates were the pod's own."""
     return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid

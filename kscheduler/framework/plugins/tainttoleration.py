@@ -102,7 +102,7 @@ class TaintToleration:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """A new node whose taints the pod tolerates, or one that it tolerates only now."""
+    """Hint yes for a new node whose taints the pod tolerates, or one that it tolerates only now."""
     if not isinstance(new, Node):
         return True
     tolerations = waiting.spec.tolerations or ()
@@ -112,18 +112,18 @@ def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> 
 
 
 def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
-    """The new toleration is the pod's own."""
+    """Hint yes if the new toleration is the pod's own."""
     return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid
 
 
 def _keys_tolerated(tolerations: Hashable) -> Sequence[Options]:
-    """A toleration without a key bears with any taint, so that nothing narrows it."""
+    """Return tokens; a toleration without a key tolerates any taint, so that nothing narrows it."""
     keys = [toleration.key for toleration in tolerations if isinstance(toleration, Toleration)]  # type: ignore[attr-defined]
     return ([] if "" in keys else [keys],)
 
 
 def _keys_to_tolerate(old: object, new: object) -> Sequence[str] | None:
-    """One taint that whoever the node is to take must tolerate; None if there is none to tolerate."""
+    """Return the key of one taint that every pod on the node must tolerate; None for an untainted node."""
     if not isinstance(new, Node):
         return None
     return next(([taint.key] for taint in new.spec.taints or () if taint.effect in KEEP_OFF), None)

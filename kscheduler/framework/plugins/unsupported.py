@@ -1,7 +1,7 @@
-"""Unsupported: a pod whose hard constraints no plugin here can judge yet is refused, rather than placed wrongly.
+"""Unsupported: refuses a pod whose hard constraints no plugin here can judge yet, rather than place it wrongly.
 
 It stands in for kube-scheduler's default plugins that this program does not have so far, and shrinks as they come.
-What is only a preference (ScheduleAnyway) does not make a pod unplaceable and is ignored.
+A mere preference (ScheduleAnyway) does not make a pod unplaceable and is ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Unsupported:
 
 
 def _unsupported(pod: Pod) -> Iterator[str]:
-    """The fields that bind the pod to a place in a way nobody here understands."""
+    """Yield the fields that restrict the pod in a way no plugin here understands."""
     spec = pod.spec
     if spec.resource_claims:
         yield "resource claims"

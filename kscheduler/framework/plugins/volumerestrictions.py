@@ -1,8 +1,8 @@
-"""VolumeRestrictions: a disk that only one pod may write is not mounted twice, nor a ReadWriteOncePod claim used twice.
+"""VolumeRestrictions: a disk for one writer is not mounted twice, nor a ReadWriteOncePod claim used twice.
 
 Two rules. Disks that pods name themselves (GCE, EBS, iSCSI, RBD) must not clash with those of the pods on the node.
 A claim with the access mode ReadWriteOncePod must be used by no other pod anywhere; while it is, no node will do, but
-removing its user helps. What follows from a claim that is missing, and from its volume, is for other plugins.
+removing its user helps. Other plugins handle missing claims and their volumes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class VolumeRestrictions:
         return None
 
     def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
-        """Count the claims of a pod that comes or goes in thought.
+        """Count the claims of a pod that comes or goes in a what-if.
 
         By name, whatever the namespace, as kube-scheduler has it.
         """
@@ -133,7 +133,7 @@ class VolumeRestrictions:
 
 
 def _claim_names(pod: Pod) -> list[str]:
-    """With repetitions; without claims made for this pod alone."""
+    """Return the names with repetitions, without claims made for this pod alone."""
     volumes = pod.spec.volumes or ()
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
@@ -142,7 +142,7 @@ def _claim_names(pod: Pod) -> list[str]:
 
 
 def _after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Did the pod that has gone hold a disk or a claim that this one wants? Access modes are not looked at."""
+    """Hint yes if the deleted pod held a disk or a claim that this one wants, whatever the access modes."""
     if not isinstance(old, Pod):
         return True
     if old.metadata.namespace != waiting.metadata.namespace:
@@ -157,7 +157,7 @@ def _after_claim_added(waiting: Pod, old: object, new: object) -> bool:
 
 
 class _WaitingFor(NamedTuple):
-    """What the hints read of a waiting pod."""
+    """The properties of a waiting pod that the hints read."""
 
     namespace: str
     claims: frozenset[str]
@@ -170,7 +170,7 @@ def _waiting_for(pod: PodInfo) -> Hashable:
 
 
 def _options(key: Hashable) -> Sequence[Options]:
-    """An event helps only if it brings one of the pod's disks or claims."""
+    """Return tokens: an event helps only if it brings one of the pod's disks or claims."""
     if not isinstance(key, _WaitingFor):
         return [[]]
     return [[[*{mount.disk for mount in key.mounts}, *((key.namespace, name) for name in key.claims)]]]

@@ -2,7 +2,7 @@
 
 Only volumes that are bound to a claim count, and only on nodes that have a zone or region label at all: a cluster of
 one zone need not label its nodes. A volume's label may name several zones, joined by "__". Everything read of a node
-is in its profile, so each set of demands is judged once for a profile.
+belongs to its node class, so each set of demands is checked once per class.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class VolumeZone:
         return None, None
 
     def _volume_of(self, namespace: str, claim_name: str) -> PersistentVolume | Status | None:
-        """The volume bound to a claim; None if it will be found when the pod is placed."""
+        """Return the volume bound to a claim; None if it will be found when the pod is placed."""
         if not claim_name:
             return unresolvable("PersistentVolumeClaim had no name")
         claim = self._volumes.reported_claim(namespace, claim_name)
@@ -79,7 +79,7 @@ class VolumeZone:
         return volume or unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> Status | None:
-        """None if the claim waits for its pod to be placed, else what is wrong with it."""
+        """Return None if the claim waits for its pod to be placed, else what is wrong with it."""
         class_name = class_of(claim)
         if not class_name:
             return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
@@ -129,14 +129,14 @@ class VolumeZone:
 
 
 def _is_met(demands: Sequence[_Demand], labels: Mapping[str, str]) -> bool:
-    """A node without any zone or region label meets everything; a beta label is also looked for under its new name."""
+    """Return True for a node without any zone or region label; a beta label is also looked for under its new name."""
     if not any(label in labels for label in _LABELS):
         return True
     return all(labels.get(label, labels.get(_SUCCESSORS.get(label, label))) in values for label, values in demands)
 
 
 def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
-    """Labels with an empty name among their values say nothing."""
+    """Yield the demands; labels with an empty name among their values demand nothing."""
     labels = volume.metadata.labels or {}
     for label in _LABELS:
         if label in labels:
@@ -146,7 +146,7 @@ def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
 
 
 def _claim_names(pod: Pod) -> list[str]:
-    """Without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
+    """Return the names without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
     volumes = pod.spec.volumes or ()
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
@@ -155,7 +155,7 @@ def _claim_names(pod: Pod) -> list[str]:
 
 
 def _after_class_added(waiting: Pod, old: object, new: object) -> bool:
-    """The binding mode never changes, so only a class that makes its claims wait can help."""
+    """Hint yes for a class that makes its claims wait: the binding mode never changes, so only it can help."""
     return not isinstance(new, StorageClass) or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
@@ -164,7 +164,7 @@ def _after_claim(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _after_volume(waiting: Pod, old: object, new: object) -> bool:
-    """Any new volume, or one that is now somewhere else."""
+    """Hint yes for any new volume, or one that is now somewhere else."""
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return True
     return list(_demands_of(old)) != list(_demands_of(new))

@@ -1,4 +1,4 @@
-"""Nodes where the pod would fit if some pods left, and which of them costs least."""
+"""Candidates of preemption: nodes where the pod would fit if some pods left, and the choice of the cheapest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Findings:
-    """What dry runs have found out."""
+    """The results of dry runs."""
 
     wanted: int  # candidates to be found
     statuses: dict[str, Status] = field(default_factory=dict)  # node name -> why making room does not help there
@@ -31,16 +31,16 @@ class Findings:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those without violations first."""
+        """Return the candidates, those without violated budgets first."""
         return self._peaceful + self._violating
 
     @property
     def is_enough(self) -> bool:
-        """Are there as many as wanted, and at least one without violations?"""
+        """Return True with as many candidates as wanted, at least one of them without violations."""
         return bool(self._peaceful) and len(self._peaceful) + len(self._violating) >= self.wanted
 
     def add(self, node_name: str, found: Candidate | Status) -> None:
-        """What a dry run said about a node. More candidates of a kind than wanted are of no use."""
+        """Add the result of one node's dry run; candidates of a kind beyond those wanted are dropped."""
         if isinstance(found, Status):
             self.statuses[node_name] = found
             return
@@ -50,7 +50,7 @@ class Findings:
 
 
 def cheapest(candidates: Sequence[Candidate], now: float) -> Candidate:
-    """kube-scheduler's choice: each rule decides among those that the ones before it leave equal; then the first.
+    """Return kube-scheduler's choice: each rule decides among nodes equal by the rules before; then the first.
 
     Fewest violated budgets; lowest priority of the most important victim; lowest sum of priorities; fewest victims;
     the node whose most important victims have run for the shortest time.

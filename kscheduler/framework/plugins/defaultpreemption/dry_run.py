@@ -1,4 +1,4 @@
-"""Which pods would have to leave a node so that a pod fits: found out without touching anything.
+"""Finds the pods that would have to leave a node so that a pod fits, without touching anything.
 
 The rule, for one node: (1) all pods of lower priority leave; (2) if the pod does not fit then, the node is no help;
 (3) the pods come back one by one where the pod still fits, first those whose end would violate a disruption budget,
@@ -29,7 +29,7 @@ class DryRun(Protocol):
 
 
 class WhatIfDryRun:
-    """By asking all filters again after each step: right for any plugins, and the measure of faster forms."""
+    """A dry run that asks all filters again after each step: right for any plugins; faster forms must agree with it."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -44,7 +44,7 @@ class WhatIfDryRun:
         return findings
 
     def try_node(self, state: CycleState, pod: PodInfo, node: NodeInfo, now: float) -> Candidate | Status:
-        """What it takes to make room on one node, or why that is impossible."""
+        """Return the node as a candidate with its victims, or why it is none."""
         lower = [other for other in node.pods.values() if other.priority < pod.priority]
         if not lower:
             return NO_VICTIMS
@@ -71,7 +71,7 @@ class WhatIfDryRun:
 def candidate_of(
     node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
 ) -> Candidate | Status:
-    """The node with its victims; a fault if there are none, since the pod did not fit before. Both are in order."""
+    """Return the node with its victims, both lists in order; a fault without any, since the pod did not fit before."""
     if not violating and not others:
         return error_status(f'expected at least one victim pod on node "{node_name}"')
     victims = by_importance((*violating, *others), now) if violating and others else (*violating, *others)
@@ -79,7 +79,7 @@ def candidate_of(
 
 
 def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
-    """Let pods come back where possible; those that could not, or a fault."""
+    """Let pods come back where possible; return those that could not, or a fault."""
     victims: list[PodInfo] = []
     for pod in pods:
         fault = what_if.add(pod)
@@ -94,7 +94,7 @@ def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
 
 
 def _each(step: Callable[[PodInfo], Status | None], pods: Sequence[PodInfo]) -> Status | None:
-    """Take the step with each pod; the first fault, if any."""
+    """Take the step with each pod; return the first fault, if any."""
     for pod in pods:
         fault = step(pod)
         if fault is not None:

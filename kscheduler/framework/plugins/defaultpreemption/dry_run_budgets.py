@@ -1,4 +1,4 @@
-"""Which pods' ends would violate a budget, told for many nodes: what a budget covers is asked once a kind of pods."""
+"""The pods whose ends would violate a budget, for many nodes: a budget's selector is matched once per kind of pod."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kscheduler.snapshot.disruption_budgets import Budget, DisruptionBudgets
 
 
 class Protection:
-    """Good for one search."""
+    """The budgets during one search."""
 
     def __init__(self, budgets: DisruptionBudgets, kinds: Kinds) -> None:
         self._budgets = budgets
@@ -15,9 +15,9 @@ class Protection:
         self._covering: dict[int, tuple[Budget, ...]] = {}  # kind of pods -> the budgets for such pods
 
     def violating(self, here: NodePods, first: int) -> bytes:
-        """For each pod of a node 1 if its end would violate a budget, where all from the `first` on have to end.
+        """Return a byte per pod of a node: 1 if its end would violate a budget, when all from `first` on end.
 
-        As `protection.split` has it: they use up the budgets one after the other.
+        As in `protection.split` they use up the budgets one after the other.
         """
         marks = bytearray(len(here.pods))
         if not len(self._budgets):

@@ -1,7 +1,7 @@
-"""Dry runs on many nodes at once, by the kernels. What they find is what `WhatIfDryRun` would, node by node.
+"""Dry runs on many nodes at once, by kernels. They find what `WhatIfDryRun` would, node by node.
 
-Where the kernels cannot tell, what-ifs are asked: everywhere if one of the profile's filters does not say what it
-goes by, and on a node to which a pod is nominated that is there already, or that the filters do not expect.
+Where the kernels cannot decide, what-ifs do: everywhere if one of the profile's filters has no demands,
+and on a node to which a pod is nominated that is there already, or that the filters do not expect.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CompiledDryRun:
 
 
 class _Kernels:
-    """One pod's dry runs."""
+    """The dry runs for one pod."""
 
     def __init__(
         self, handle: Handle, kept: KeptPods, nominated_by_node: KeptNominated, rules: Rules, pod: PodInfo
@@ -73,7 +73,7 @@ class _Kernels:
         self._nominated: dict[str, NodePods | None] = {}
 
     def _expect(self, nodes: Sequence[NodeInfo]) -> None:
-        """Find out who is expected on the nodes that are tried next."""
+        """Find the nominated pods of the nodes that are tried next."""
         self._nominated.clear()
         if not self._handle.nominations:
             return
@@ -86,7 +86,7 @@ class _Kernels:
             self._nominated[node.name] = None if is_muddled else nominated
 
     def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
-        """What `WhatIfDryRun.try_node` would say of each; None where that has to be asked."""
+        """Return the result of `WhatIfDryRun.try_node` for each node; None where that has to be called."""
         self._expect(nodes)
         trials = list(zip(nodes, self._kept.of_each(nodes, self.now), strict=True))
         # 1. Everybody of lower priority leaves. Does it help at all?
@@ -127,7 +127,7 @@ class _Kernels:
     def _laid_out(
         self, trials: Sequence[_Trial]
     ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
-        """Rows, residents, nominated_by_node, weights and what counts where, as the kernels take them."""
+        """Return rows, residents, nominated pods by node, weights and what counts where, as the kernels take them."""
         return (
             [node.row for node, _ in trials],
             [here.residents for _, here in trials],

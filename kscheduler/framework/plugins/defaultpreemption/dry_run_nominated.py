@@ -1,4 +1,4 @@
-"""The pods that are expected on nodes, and that a preemptor must leave their room, kept from dry run to dry run."""
+"""The nominated pods to which a preemptor must leave room, kept from dry run to dry run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class KeptNominated:
         self._nominated.pop(node_name, None)
 
     def begin(self) -> None:
-        """Before each search, and after the residents' own."""
+        """Call before each search, and after the residents' own `begin`."""
         if self._kinds is not self._kept.kinds:
             self._nominated.clear()
             self._kinds = self._kept.kinds
 
     def on(self, node: NodeInfo, preemptor: PodInfo, now: float) -> NodePods | None:
-        """None: nobody is expected there to whom the preemptor must leave room."""
+        """Return the nominated pods to which the preemptor must leave room; None without any."""
         name, priority, uid = node.name, preemptor.priority, preemptor.uid
         pods = [other for other in self._nominations.on(name) if other.priority >= priority and other.uid != uid]
         if not pods:

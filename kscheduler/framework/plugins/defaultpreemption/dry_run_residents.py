@@ -1,6 +1,6 @@
 """The pods of each node in order of importance, with their requests: kept from one dry run to the next.
 
-Most nodes have the pods they had before; those that changed are noticed when they are asked for, and only then.
+Most nodes have the pods they had before; changed ones are noticed when they are asked for, and only then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_REQUESTS = 16_384
 
 @dataclass(slots=True)
 class NodePods:
-    """As they were when they were looked at; not to be changed."""
+    """The pods of one node at one moment; not to be changed."""
 
     pods: list[PodInfo]  # the most important first
     kinds: list[int]  # of each; all 0 unless somebody asked for kinds
@@ -36,7 +36,7 @@ class NodePods:
     holds_after: float
 
     def first_below(self, priority: int) -> int:
-        """The position of the first pod of a lower priority than this."""
+        """Return the index of the first pod of a lower priority than this."""
         return bisect.bisect_right(self.pods, -priority, key=lambda pod: -pod.priority)
 
 
@@ -69,7 +69,7 @@ class KeptPods:
         self.kinds = Kinds()
 
     def begin(self, *, tells_kinds: bool) -> None:
-        """Before each search. Kinds cost time, so they are told apart from when somebody first asks for them."""
+        """Call before each search. Kinds are determined from the first search that needs them: they cost time."""
         is_late = tells_kinds and not self._tells_kinds
         if len(self.kinds) > self._most_kinds:
             in_use = len(frozenset().union(*(found.distinct_kinds for found in self._kept.values())))
@@ -80,7 +80,7 @@ class KeptPods:
         self._tells_kinds = self._tells_kinds or tells_kinds
 
     def of_each(self, nodes: Sequence[NodeInfo], now: float) -> list[NodePods]:
-        """The pods of these nodes; in one go, since there are many."""
+        """Return the pods of these nodes; in one call, since there are many."""
         kept = [self._kept.get(node.row) for node in nodes]
         return [
             found
@@ -94,7 +94,7 @@ class KeptPods:
         return found
 
     def _request_of(self, pod: PodInfo) -> PodRequest:
-        """The table's answer; pods that state the same share one object, by which it is found again."""
+        """Return the pod's request; pods with equal requests share one object, by which it is found again."""
         resources = pod.resources
         found = self._requests.get(id(resources))
         if found is None or found[0] is not resources:
@@ -118,7 +118,7 @@ class KeptPods:
 
 
 def _holds_after(starts: list[float], now: float) -> float:
-    """From when on pods have the order that they have now."""
+    """Return the time from which on pods have their current order."""
     if -math.inf not in starts:
         return -math.inf
     latest = max(starts)

@@ -1,4 +1,4 @@
-"""A profile's filters as conditions that the kernels can follow, for one pod in one cycle."""
+"""A profile's filters as conditions for the kernels, for one pod in one cycle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Told = Sequence[tuple[DemandingFilterPlugin, Demands]]
 
 @dataclass(slots=True)
 class Rules:
-    """A filter's place is its position among those that have a say, from 1."""
+    """The conditions. A filter's place is its position among the active filters, from 1."""
 
     conditions: Conditions
     verdicts: Verdicts  # of the filters that judge by the node alone
@@ -39,7 +39,7 @@ class Rules:
     _statuses: dict[tuple[int, int], Status]  # (place, detail) -> status
 
     def status(self, place: int, detail: int) -> Status:
-        """What the filter at a place says."""
+        """Return the status that the filter at a place gives."""
         found = self._statuses.get((place, detail))
         if found is None:
             plugin, _ = self._told[place - 1]
@@ -47,19 +47,19 @@ class Rules:
         return found
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
-        """Do the tallies count all that these pods, which are on no node, would count for?"""
+        """Return True if the tallies count everything that these pods, which are on no node, would count for."""
         questions = [demands.know for _, demands in self._told if demands.know is not everybody]
         return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
-        """For each node, and each tally, 1 if pods that come to the node, or leave it, count."""
+        """Return a byte for each node and each tally: 1 if pods that come to the node, or leave it, count."""
         if all(tally.moves_count is anywhere for tally in self.tallies):
             return b"\1" * (len(nodes) * len(self.tallies))
         return bytes([tally.moves_count(node) for node in nodes for tally in self.tallies])
 
 
 class Weights:
-    """What each tally counts the pods of a kind for, worked out when a kind is first met."""
+    """The tallies for which the pods of a kind count, computed when a kind is first met."""
 
     def __init__(self, tallies: Sequence[Tally], kinds: Kinds) -> None:
         self._tallies = tallies
@@ -68,7 +68,7 @@ class Weights:
         self.values: array[int] = array("q")  # kind by kind, tally by tally; 0 for kinds that have not been met
 
     def learn(self, kinds: Iterable[Collection[int]]) -> None:
-        """Before pods of these kinds are weighed."""
+        """Compute the weights of these kinds; call it before pods of them are weighed."""
         wanted = len(self._tallies) * len(self._kinds)
         if len(self.values) < wanted:
             self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))
@@ -87,7 +87,7 @@ class Weights:
 def rules_of(
     profile: ProfileHandle, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts
 ) -> Rules | None:
-    """None if what-ifs have to be asked: a filter does not say what it goes by, or it is more than rules can hold."""
+    """Return the rules; None if what-ifs are needed: a filter has no demands, or more than rules can hold."""
     try:
         told = profile.demands(state, pod)
         if told is None or not _can_be_held(told):
@@ -104,7 +104,7 @@ def rules_of(
 
 
 def _can_be_held(told: _Told) -> bool:
-    """There is one place for a request, and one for needs."""
+    """Return True if the demands fit: there is one place for a request, and one for needs."""
     requests = sum(demands.request is not None for _, demands in told)
     return requests <= 1 and sum(bool(demands.needs) for _, demands in told) <= 1
 

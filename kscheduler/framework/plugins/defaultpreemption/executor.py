@@ -1,4 +1,4 @@
-"""Carries out a preemption beside the scheduling cycles, and knows for whom one is under way.
+"""Carries out a preemption beside the scheduling cycles, and knows which preemptors have one under way.
 
 A pod does not enter a cycle while its victims are being ended: it would choose further ones. The last victim's
 deletion is what wakes it, so all others are ended before that one; and once the watch shows that the last one is
@@ -44,25 +44,25 @@ class Executor:
         self._endings = handle.endings  # of all profiles
 
     def is_running(self, uid: str) -> bool:
-        """Are victims of this preemptor still to be ended, or are they still to be seen going?"""
+        """Return True while victims of this preemptor are still to be ended, or to be seen going."""
         if uid not in self.running:
             return False
         last = self.running[uid]
         return last is None or not self._is_going(last)
 
     def holds(self, uid: str) -> bool:
-        """Is it too early to try the pod? Remembered: what woke it may not come again."""
+        """Return True if it is too early to try the pod, and remember that: its wake-up may not come again."""
         is_held = self.is_running(uid)
         (self._held.add if is_held else self._held.discard)(uid)
         return is_held
 
     def has_ended(self, victim: Pod) -> bool:
-        """Was its deletion accepted a moment ago? Then it is going, whatever the watch shows as yet."""
+        """Return True if the victim's deletion was accepted a moment ago, whatever the watch shows as yet."""
         accepted = self._endings.accepted.get(victim.metadata.uid)
         return accepted is not None and self._is_recent(accepted)
 
     def _is_recent(self, accepted: float) -> bool:
-        """Before or after: a clock that was set back must not make it last for hours."""
+        """Return True near that time, before or after: a clock that was set back must not make it last for hours."""
         return abs(self._evictions.wall() - accepted) < ACCEPTED_S
 
     def _is_going(self, victim: Pod) -> bool:
@@ -74,7 +74,7 @@ class Executor:
         return current is None or current.metadata.uid != victim.metadata.uid
 
     def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
-        """End the victims, soon. Those that are ending already only have to be waited for."""
+        """Begin to end the victims. Those that are ending already only have to be waited for."""
         self._forget_accepted()
         staying = [victim.pod for victim in candidate.victims if victim.pod.metadata.deletion_timestamp is None]
         victims = [pod for pod in staying if not self.has_ended(pod)]
@@ -123,7 +123,7 @@ class Executor:
             self._evictions.try_again(preemptor.uid)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
-        """Take back the nominations to the node of pods of lower priority; False if that failed, which is no end."""
+        """Clear nominations of pods of lower priority to the node; False if that failed, which is tolerable."""
         succeeded = True
         for pod in self._handle.nominations.on(node_name):
             if pod.priority >= preemptor.priority:
@@ -139,7 +139,7 @@ class Executor:
         return succeeded
 
     async def _end(self, victim: Pod, preemptor: PodInfo, node_name: str) -> tuple[_End, bool]:
-        """End one victim, unless another preemptor does: how it ended, and whether that was another's doing."""
+        """End one victim, unless another preemptor does. Returns the outcome, and whether another one ended it."""
         uid, endings = victim.metadata.uid, self._endings
         while endings.is_under_way(uid):
             await self._evictions.until(lambda: not endings.is_under_way(uid), ACCEPTED_S)
@@ -183,7 +183,7 @@ class Executor:
 
 
 def is_ending_for_preemption(pod: Pod) -> bool:
-    """Is the pod on its way out because a scheduler preempted it?"""
+    """Return True if the pod is ending because a scheduler preempted it."""
     if pod.metadata.deletion_timestamp is None:
         return False
     condition = _target_condition(pod)

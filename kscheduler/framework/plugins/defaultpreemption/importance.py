@@ -1,4 +1,4 @@
-"""Which pod is more important than another: the one of higher priority, then the one that has run for longer."""
+"""The order of importance of pods: higher priority first, then the one that has run for longer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _KEPT_TIMES = 16_384
 
 
 def started_s(pod: PodInfo, now: float) -> float:
-    """When the pod was started, in Unix seconds; one that has not been yet starts now."""
+    """Return when the pod was started, in Unix seconds; now for one that was not started yet."""
     text = pod.pod.status.start_time
     return now if text is None else _unix_s(text, now)
 
 
 def by_importance(pods: Iterable[PodInfo], now: float) -> list[PodInfo]:
-    """The most important first; equals keep their order."""
+    """Return the pods, the most important first; equals keep their order."""
     return sorted(pods, key=lambda pod: (-pod.priority, started_s(pod, now)))
 
 
 def earliest_start(victims: Sequence[PodInfo], now: float) -> float:
-    """When the first of the victims of the highest priority was started."""
+    """Return when the first of the victims of the highest priority was started."""
     highest = max(victim.priority for victim in victims)
     return min(started_s(victim, now) for victim in victims if victim.priority == highest)
 
@@ -35,7 +35,7 @@ def _unix_s(text: str, now: float) -> float:
 
 @functools.lru_cache(maxsize=_KEPT_TIMES)
 def _parse(text: str) -> float | None:
-    """None for what is no time: a pod that does not say when it started."""
+    """Return a time; None for what is no time, as in a pod without a start time."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except ValueError:

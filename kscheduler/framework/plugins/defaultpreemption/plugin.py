@@ -42,14 +42,14 @@ _NOT_TRIED = unresolvable(NOT_HELPFUL)
 
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """A pod that may preempt, and where."""
+    """A pod that may preempt, and the nodes to try."""
 
     pod: PodInfo
     candidates: Sequence[Candidate]
 
 
 class DefaultPreemption:
-    """`dry_run` finds victims; by default the kernels do, and what-ifs where they cannot tell."""
+    """`dry_run` finds victims; by default kernels do, and what-ifs where they cannot."""
 
     name = NAME
 
@@ -66,7 +66,7 @@ class DefaultPreemption:
         return UNDER_WAY if is_held else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """A pod that is held here was also rejected by others, and it is for them to say what wakes it."""
+        """Register an event that wakes no pod: the plugins that rejected a held pod say what wakes it."""
         return (Registration(ClusterEvent(EventResource.POD, Action.DELETE), _never),)
 
     # --- the cycle ---
@@ -79,7 +79,7 @@ class DefaultPreemption:
         return _worded(self._carry_out(found) if isinstance(found, _Chance) else found)
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """The same, with a say for extenders before the choice."""
+        """Propose victims as `post_filter` chooses them, and let extenders choose among the nodes."""
         self._handle.evictions.attempted()
         found = self._look_for_victims(state, pod, statuses)
         if not isinstance(found, _Chance):
@@ -118,7 +118,7 @@ class DefaultPreemption:
         return PostFilterResult(best.node_name), None
 
     def _carry_out_anew(self, pod: PodInfo, kept: Proposal, nominated_by_node: Mapping[str, frozenset[str]]) -> _Answer:
-        """Pods may have come or gone meanwhile: then the victims of a node are too many, or do not suffice."""
+        """Try the chosen node again, because pods may have come or gone since, and carry the preemption out."""
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
             return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
@@ -133,7 +133,7 @@ class DefaultPreemption:
         return self._carry_out(_Chance(pod, candidates))
 
     def _nominated_here(self, node_name: str) -> frozenset[str]:
-        """Uids of the pods on the node."""
+        """Return the uids of the pods nominated to the node."""
         node = self._handle.table.get(node_name)
         return frozenset() if node is None else frozenset(node.pods)
 
@@ -152,16 +152,16 @@ class DefaultPreemption:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
     def _nominated_node(self, pod: PodInfo) -> str:
-        """Its nomination as we know it: the pod's status says so a little later."""
+        """Return the pod's nominated node as the nominator knows it, before its status does."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
     def _is_least(self, pod: PodInfo) -> bool:
-        """Is there no pod of lower priority anywhere? So it is for most pods that fit nowhere, and there are many."""
+        """Return True if no pod on any node has a lower priority, as for most pods that fit nowhere."""
         lowest = self._handle.table.priorities.lowest
         return lowest is None or lowest >= pod.priority
 
     def _nobody_to_hit(self, statuses: Mapping[str, Status]) -> str:
-        """What dry runs on all nodes would come to."""
+        """Return the message that dry runs on all nodes would come to."""
         if isinstance(statuses, VerdictStatuses):
             tried = statuses.count_of(Code.UNSCHEDULABLE)
         else:
@@ -180,7 +180,7 @@ class DefaultPreemption:
         return self._dry_run.search(state, pod, nodes[start:] + nodes[:start], self._candidates_wanted(len(nodes)))
 
     def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
-        """Nodes that reject the pod for a reason which the leaving of pods may remove."""
+        """Return the nodes that reject the pod for a reason which leaving pods may remove."""
         if isinstance(statuses, VerdictStatuses):
             return statuses.nodes_with(Code.UNSCHEDULABLE)
         table = self._handle.table
@@ -219,13 +219,13 @@ def _never(pod: Pod, old: object, new: object) -> bool:
 
 
 def _code_at(node_name: str, statuses: Mapping[str, Status]) -> Code:
-    """A node that nobody looked at cannot be helped, as in kube-scheduler."""
+    """Return the code of a node's status; a node that was not examined cannot be helped, as in kube-scheduler."""
     status = statuses.get(node_name)
     return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
 
 
 def _joined(faults: Sequence[Status]) -> str:
-    """Several errors as Go aggregates them: each text once."""
+    """Join errors as Go aggregates them: each text once."""
     texts = list(dict.fromkeys(fault.message for fault in faults))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -1,4 +1,4 @@
-"""Which victims their PodDisruptionBudgets would not give up. Budgets are respected where possible, not always."""
+"""The victims that violate PodDisruptionBudgets. Budgets are respected where possible, not always."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def split(victims: Sequence[PodInfo], budgets: DisruptionBudgets) -> tuple[list[PodInfo], list[PodInfo]]:
-    """(those whose end would violate a budget, the others), each in the order given.
+    """Return (those whose end would violate a budget, the others), each in the order given.
 
-    The victims use up the budgets one after the other, so those that come first are the ones covered.
+    The victims use up the budgets one after the other, so the first ones are covered.
     """
     if not len(budgets):
         return [], list(victims)
@@ -24,7 +24,7 @@ def split(victims: Sequence[PodInfo], budgets: DisruptionBudgets) -> tuple[list[
 
 
 def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, int]) -> bool:
-    """Charge the victim to every budget that covers it; whether any of them does not allow it."""
+    """Charge the victim to every budget that covers it; return True if one of them does not allow it."""
     overdrawn = False
     for budget in budgets.within(victim.pod.metadata.namespace):
         if budget.covers(victim.pod):

@@ -1,1 +1,1 @@
-"""InterPodAffinity: where pods go by what other pods are there, or want."""
+"""InterPodAffinity: places pods near, or away from, other pods."""

@@ -1,7 +1,7 @@
-"""The plugin's definition: what it counts, by walking over all nodes and their pods.
+"""The plugin's definition: its counts by walking over all nodes and their pods.
 
-Decisions are made by `by_table`, from counts kept at hand; this is what tests hold them against, and what scores a
-single node. Counts and scores go by topology pair: the key of a node label, and its value.
+Decisions are made by `by_table`, from kept counters; tests compare them with this, and single
+nodes are scored by it. Counts and scores go by topology pair: the key of a node label, and its value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TopologyPair = tuple[str, str]  # (label key, value)
 
 @dataclass(slots=True)
 class FilterWalk:
-    """How many pods, or their terms, stand against or for a pod in each topology pair; pairs of 0 are absent."""
+    """The number of pods, or terms, for or against a pod in each topology pair; pairs of 0 are absent."""
 
     affinity: dict[TopologyPair, int] = field(default_factory=dict)  # pods that all required affinity terms mean
     anti_affinity: dict[TopologyPair, int] = field(default_factory=dict)  # pods that required anti-affinity means
@@ -47,7 +47,7 @@ class FilterWalk:
                 _add(self.anti_affinity, term.topology_key, node.labels, 1)
 
     def satisfies_affinity(self, pod: PodInfo, own: OwnTerms, labels: Mapping[str, str]) -> bool:
-        """Has a node with these labels the topology, and in it the pods, that the pod's affinity requires?"""
+        """Return True if a node with these labels has the topology, and in it the pods, that the affinity requires."""
         if any(term.topology_key not in labels for term in own.affinity):
             return False
         if all((term.topology_key, labels[term.topology_key]) in self.affinity for term in own.affinity):
@@ -66,9 +66,9 @@ class FilterWalk:
 def score_by_pair(
     pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces, hard_weight: int
 ) -> dict[TopologyPair, int]:
-    """What each topology pair is worth to the pod; empty if nothing at all speaks for or against a place.
+    """Return the score of each topology pair for the pod; empty if no term applies.
 
-    `hard_weight`: worth of an existing pod's required affinity term that means the pod.
+    `hard_weight`: the weight of an existing pod's required affinity term that means the pod.
     """
     scores: dict[TopologyPair, int] = {}
     for node in nodes:
@@ -91,7 +91,7 @@ def score_of(labels: Mapping[str, str], scores: Mapping[TopologyPair, int]) -> i
 
 
 def means_incoming(term: AffinityTerm, pod: PodInfo, namespaces: Namespaces) -> bool:
-    """Does an existing pod's term mean the pod to be placed?
+    """Return True if an existing pod's term means the pod to be placed.
 
     Unlike for the pod's own terms, a namespace that was never reported counts as one without labels here.
     """

@@ -1,7 +1,7 @@
-"""The plugin's table form: the same answers as `by_node`, from counters kept at hand, for all rows in one call.
+"""The plugin's table form: the same answers as `by_node`, from kept counters, for all rows in one call.
 
-Each question about pods is a counter with one number a row, kept up to date as pods come and go: how many pods does
-one of the pod's own terms mean, and how many terms of one topology key, held by pods there, mean the pod? Kernels sum
+Each counter has one number a row, updated as pods come and go: how many pods one
+of the pod's own terms means, or how many terms of one topology key, held by pods there, mean the pod. Kernels sum
 these by topology domain. Python works through distinct terms and topology keys only, not through nodes or pods.
 """
 
@@ -41,14 +41,14 @@ MAX_KEYS = 64
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """A question's answer, and the topology to sum it by. Good for one decision."""
+    """A counter's numbers, and the topology to sum them by. Valid for one decision."""
 
     topology_key: str
     counter: RowCounter
     column: DomainColumn
 
     def count_anything(self) -> bool:
-        """Is there something counted, on a node that is in a domain? Terms for and against a place can sum to 0."""
+        """Return True if anything is counted on a node in a domain, even if terms for and against sum to 0."""
         if not self.column.size:
             return False
         # The first row answers, unless the cluster's pods are on nodes that lack the topology key.
@@ -58,7 +58,7 @@ class DomainCounts:
 
 @dataclass(frozen=True, slots=True)
 class FilterInput:
-    """What the filter judges nodes by."""
+    """The counts that the filter uses."""
 
     affinity: Sequence[DomainCounts]
     is_first: bool  # no pod that the affinity means is anywhere, and the pod itself would be one
@@ -82,7 +82,7 @@ class ScoreInput:
 
 
 class Sums:
-    """Runs the kernels over questions, with the buffers they need."""
+    """Runs the kernels over counts, with the buffers they need."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
@@ -90,12 +90,12 @@ class Sums:
         self._sums = DomainSums()
 
     def require(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
-        """Keep the nodes in domains where something is counted."""
+        """Reject the nodes outside of domains where something is counted."""
         self._sum(counts)
         filter_outside(verdicts, self._sums, counts.column.ids, code, detail)
 
     def forbid(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
-        """Put out the nodes in domains where something is counted."""
+        """Reject the nodes in domains where something is counted."""
         if counts.counter.total:
             self._sum(counts)
             filter_inside(verdicts, self._sums, counts.column.ids, code, detail)
@@ -105,7 +105,7 @@ class Sums:
         add_domain_sums(verdicts, scores, self._sums, counts.column.ids, weight)
 
     def keep(self, counts: DomainCounts) -> SummedDomains:
-        """The counts by domain, to be kept."""
+        """Return the counts by domain, to be kept."""
         sums = DomainSums()
         self._sum_to(sums, counts)
         return SummedDomains(sums, counts.column)
@@ -119,7 +119,7 @@ class Sums:
 
 
 class AffinityIndex:
-    """The table's counters, asked what this plugin wants to know."""
+    """This plugin's view of the table's counters."""
 
     def __init__(self, table: NodeTable, namespaces: Namespaces) -> None:
         self._table = table
@@ -142,12 +142,12 @@ class AffinityIndex:
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
 
     def shunning_keys(self) -> Collection[str]:
-        """Topology keys of the required anti-affinity of pods on nodes."""
+        """Return the topology keys of the required anti-affinity of pods on nodes."""
         self._learn_keys()
         return self._forbidding.keys()
 
     def reject(self, verdicts: Verdicts, found: FilterInput, code: int, details: tuple[int, int, int]) -> None:
-        """`details`: for nodes without the required affinity, in reach of anti-affinity, and of others' anti-affinity.
+        """Reject nodes. `details`: without the required affinity, by own anti-affinity, and by others'.
 
         The first reason stands, so that the order is that of the per-node form.
         """
@@ -163,7 +163,7 @@ class AffinityIndex:
             self._sums.forbid(verdicts, counts, code, shunning)
 
     def sum_up(self, found: FilterInput) -> tuple[Summed, Summed, Summed]:
-        """The same counts by domain, to be kept: for single nodes and what-ifs."""
+        """Return the counts by domain, to be kept: for single nodes and what-ifs."""
         return self._kept(found.affinity), self._kept(found.anti_affinity), self._kept(found.existing)
 
     def _kept(self, questions: Sequence[DomainCounts]) -> Summed:
@@ -186,7 +186,7 @@ class AffinityIndex:
         return [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
 
     def _counts(self, terms: tuple[AffinityTerm, ...], topology_key: str) -> DomainCounts:
-        """The pods that all of these terms mean, by one topology."""
+        """Return the counts of pods that all of these terms mean, by one topology."""
 
         def weigh(pods: LabelClass) -> int:
             return int(all(term.matches(pods.namespace, pods.labels, None) for term in terms))
@@ -200,23 +200,23 @@ class AffinityIndex:
     # --- terms of existing pods that mean the pod ---
 
     def incoming(self, pod: PodInfo) -> Incoming:
-        """Good until a term appears that reads other labels."""
+        """Return the pod's view on others' terms, valid until a term appears that reads other labels."""
         return Incoming(pod, self._namespaces, self._table.counters.label_keys_of_terms)
 
     def forbidding(self, incoming: Incoming) -> list[DomainCounts]:
-        """Required anti-affinity of others that means the pod, wherever those others are: one item a topology key."""
+        """Return others' required anti-affinity that means the pod, on all nodes: one item a topology key."""
         self._learn_keys()
         found = [self._forbids(incoming, key) for key in self._forbidding]
         return [counts for counts in found if counts.counter.groups]
 
     def wanting(self, incoming: Incoming, hard_weight: int) -> list[DomainCounts]:
-        """The same for what others would like; the counts are weighed already."""
+        """Return others' preferences that mean the pod, on all nodes; the counts are weighed already."""
         self._learn_keys()
         found = [self._wants(incoming, key, hard_weight) for key in self._scoring]
         return [counts for counts in found if counts.counter.groups]
 
     def _existing(self, pod: PodInfo) -> Iterator[DomainCounts]:
-        """Required anti-affinity of others, one item for each topology key in which it rules out a node."""
+        """Yield others' required anti-affinity, one item for each topology key in which it rules out a node."""
         self._learn_keys()
         incoming = self.incoming(pod)
         for key in self._forbidding:
@@ -225,7 +225,7 @@ class AffinityIndex:
                 yield counts
 
     def _wishes(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
-        """What others would like, one item for each topology key; the counts are weighed already."""
+        """Yield others' preferences, one item for each topology key; the counts are weighed already."""
         self._learn_keys()
         incoming = self.incoming(pod)
         for key in self._scoring:
@@ -254,7 +254,7 @@ class AffinityIndex:
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _learn_keys(self) -> None:
-        """Look at the terms that have appeared since."""
+        """Read the terms that have appeared since the last call."""
         holders = self._table.counters.by_terms
         new: Iterable[TermHolders] = holders.since(self._seen)
         if len(self._forbidding) + len(self._scoring) > self._most_keys:
@@ -271,9 +271,9 @@ class AffinityIndex:
 
 
 class Incoming:
-    """What decides which terms of other pods mean a pod. `label_keys`: the labels that such terms read.
+    """The properties that decide which terms of other pods mean a pod. `label_keys`: the labels that such terms read.
 
-    Pods of one `look` are alike to them, such as those of a stateful set, each of which has a label of its own.
+    Pods with one `look` are equal for them, such as those of a stateful set, each of which has a label of its own.
     """
 
     __slots__ = ("_labels", "_namespace", "_namespace_labels", "look")
@@ -288,7 +288,7 @@ class Incoming:
         self.look = (self._namespace, read, frozenset(self._namespace_labels.items()))
 
     def narrow(self) -> list[list[Token]]:
-        """Where terms are found that may mean the pod."""
+        """Return tokens by which terms are found that may mean the pod."""
         return [pod_tokens(self._namespace, self._labels)]
 
     def is_meant_by(self, term: AffinityTerm) -> bool:

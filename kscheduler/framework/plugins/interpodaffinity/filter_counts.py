@@ -1,4 +1,4 @@
-"""What the filter counts by topology pair: as the table's counters have it, and as it would be if pods moved."""
+"""The filter's counts by topology pair: from the table's counters, and as they would be if pods moved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class PairCounts:
-    """One kind of count. What was summed is shared with all what-ifs, the changes are not."""
+    """One kind of count. The sums are shared with all what-ifs, the changes are not."""
 
     __slots__ = ("_changes", "_summed")
 
@@ -45,7 +45,7 @@ class PairCounts:
             self._changes[pair] = self._changes.get(pair, 0) + by
 
     def any_on(self, labels: Mapping[str, str]) -> bool:
-        """Is anything counted in a domain that a node with these labels is in?"""
+        """Return True if anything is counted in a domain of a node with these labels."""
         keys = {key for key, _ in self._summed} | {key for key, _ in self._changes}
         return any(self.of((key, labels[key])) > 0 for key in keys if key in labels)
 
@@ -59,15 +59,15 @@ class PairCounts:
 
 
 class FilterCounts:
-    """One pod's. Summed when first needed: most cycles never ask."""
+    """The counts for one pod. Summed when first needed: most cycles never ask."""
 
     __slots__ = ("_counts", "_namespaces", "_own", "_pod", "_sum")
 
     def __init__(
         self, pod: PodInfo, own: OwnTerms, namespaces: Namespaces, sum_up: Callable[[], tuple[Summed, Summed, Summed]]
     ) -> None:
-        """`sum_up` gives, as pods are now: pods that the required affinity means, and that the required anti-affinity
-        means, both term by term; and terms of others' required anti-affinity that mean the pod.
+        """`sum_up` returns the current counts: pods that the required affinity means, and that the required
+        anti-affinity means, both term by term; and terms of others' required anti-affinity that mean the pod.
         """
         self._pod = pod
         self._own = own
@@ -82,12 +82,12 @@ class FilterCounts:
         return other
 
     def demands(self, details: tuple[int, int, int]) -> Demands:
-        """All of it in numbers, as pods are now; `details` say why not."""
+        """Return all counts as demands; `details` are the numbers of the reasons."""
         affinity, anti_affinity, existing = (counts.summed for counts in self._summed())
         return demands(self._pod, self._own, self._namespaces, (affinity, anti_affinity, existing), details)
 
     def move(self, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """Another pod comes to the node (1) or leaves it (-1)."""
+        """Follow another pod that comes to the node (1) or leaves it (-1)."""
         affinity, anti_affinity, existing = self._summed()
         for key in self._keys_held_against_it(other):
             existing.add(key, node.labels, by)
@@ -104,7 +104,7 @@ class FilterCounts:
                 yield term.topology_key
 
     def satisfies_affinity(self, labels: Mapping[str, str]) -> bool:
-        """Has a node with these labels the topology, and in it the pods, that the pod's affinity requires?"""
+        """Return True if a node with these labels has the topology, and in it the pods, that the affinity requires."""
         terms: tuple[AffinityTerm, ...] = self._own.affinity
         if not all(term.topology_key in labels for term in terms):
             return False

@@ -1,9 +1,9 @@
-"""Which changes of pods and nodes may help a pod that this plugin has rejected.
+"""Queueing hints: the changes of pods and nodes that may help a pod that this plugin has rejected.
 
-A pod can wait for pods it requires, for pods it shuns or that shun it to go, for nodes, and for labels that move a
-node to another domain. kube-scheduler's hints miss some of that: nodes for a pod that only others shun, one of
-several terms of anti-affinity, namespace selectors, and the last pod of a series that went; such pods wait there
-until they are tried again anyway, after minutes.
+A pod can wait for pods that it requires, for pods to leave that exclude it or that it excludes, for nodes, and for
+labels that move a node to another domain. kube-scheduler's hints miss some of that: nodes for a pod that only others
+exclude, one of several terms of anti-affinity, namespace selectors, and the last pod of a series that went; such pods
+wait there until they are tried again anyway, after minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_KEPT = 10_000  # waiting pods whose compiled terms are remembered: each even
 
 
 class Kind(NamedTuple):
-    """Pods that the same changes of pods help."""
+    """The properties of pods that the same changes of pods help."""
 
     namespace: str
     labels: frozenset[tuple[str, str]]
@@ -44,7 +44,7 @@ class Hints:
         self.for_nodes = Grouping(_topology_keys)
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """`old` is None for a pod that has come to a node, `new` for one that has gone; else its labels changed."""
+        """Hint for a pod that came to a node (`old` None), left one (`new` None), or changed its labels."""
         before, after = _as_pod(old), _as_pod(new)
         changed = after or before
         if changed is None or changed.metadata.uid == waiting.metadata.uid:
@@ -59,7 +59,7 @@ class Hints:
         return before is not None and after is None and self._shuns(before, waiting)
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """`old` is None for a new node; else its labels or taints changed."""
+        """Hint for a new node (`old` None), or one whose labels or taints changed."""
         if not isinstance(new, Node):
             return True
         terms = self._terms(waiting)
@@ -95,13 +95,13 @@ class Hints:
 
 
 def _may_join(own: OwnTerms, waiting: Pod, before: Pod | None, after: Pod | None) -> bool:
-    """Is there a pod now that the affinity requires, or is the pod now the first of its series?"""
+    """Return True if a pod that the affinity requires has come, or the waiting pod is now the first of its series."""
     is_meant, was_meant = _all_mean(own.affinity, after), _all_mean(own.affinity, before)
     return is_meant > was_meant or (was_meant > is_meant and _all_mean(own.affinity, waiting))
 
 
 def _is_left_alone(own: OwnTerms, before: Pod | None, after: Pod | None) -> bool:
-    """Is there one pod less that the anti-affinity shuns?"""
+    """Return True if there is one pod less that the anti-affinity excludes."""
     return any(_means(term, before) and not _means(term, after) for term in own.anti_affinity)
 
 
@@ -159,7 +159,7 @@ def _brought(old: object, new: object) -> Iterable[Hashable] | None:
 
 
 def _shunned(token: Token) -> Hashable:
-    """Under these stand pods with their own labels and namespace, for the terms of others that mean them."""
+    """Return the index key of a waiting pod as the target of other pods' anti-affinity: its labels and namespace."""
     return "shunned", *token
 
 

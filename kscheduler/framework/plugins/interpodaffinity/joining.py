@@ -1,6 +1,6 @@
 """A pod's affinity, and that of others to it, as terms of the compiled core: the table's counters by domain.
 
-Made once for pods with the same terms and look, and again as kinds of pods or terms appear, or nodes change.
+Made once for pods with the same terms and labels, and again as kinds of pods or terms appear, or nodes change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Joining:
-    """For all pods of a profile."""
+    """The terms of all pods of a profile."""
 
     def __init__(self, table: NodeTable, index: AffinityIndex) -> None:
         self._table = table
@@ -29,7 +29,7 @@ class Joining:
 
 
 class Asked:
-    """What decides about pods that are alike."""
+    """The properties that decide about pods with one key."""
 
     __slots__ = ("filters", "hard_weight", "incoming", "is_meant", "key", "may_be_first", "own", "weight")
 
@@ -44,7 +44,7 @@ class Asked:
         weight: int | None,
         hard_weight: int,
     ) -> None:
-        """`is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): what the plugin is to do."""
+        """`is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): the plugin's points."""
         self.own = own
         self.incoming = incoming
         self.is_meant = is_meant
@@ -82,7 +82,7 @@ class _Asking:
         return terms
 
     def _tally(self, counts: DomainCounts) -> DomainTally:
-        """On all nodes."""
+        """Return the tally over all nodes."""
 
         def build(tally: DomainTally) -> None:
             mask = RowMask()

@@ -1,4 +1,4 @@
-"""From raw scores, which may be negative, to 0..100 between the lowest and the highest."""
+"""Normalises raw scores, which may be negative, to 0..100 between the lowest and the highest."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ def _named(term: AffinityTerm, namespaces: Namespaces) -> AffinityTerm:
 
 
 def means(term: AffinityTerm, pod: PodInfo) -> bool:
-    """Does one of the pod's own terms mean this other pod?"""
+    """Return True if one of the pod's own terms means this other pod."""
     metadata = pod.pod.metadata
     return term.matches(metadata.namespace, metadata.labels or {}, None)
 
 
 def all_mean(terms: tuple[AffinityTerm, ...], pod: PodInfo) -> bool:
-    """For required affinity another pod counts only if every term means it."""
+    """Return True if every term means the other pod, as required affinity demands."""
     return bool(terms) and all(means(term, pod) for term in terms)

@@ -1,4 +1,4 @@
-"""The filter's counts as demands on what each domain counts, for dry runs that imagine pods elsewhere.
+"""The filter's counts as demands on each domain's count, for dry runs of preemption.
 
 One tally for each topology key of a kind, since terms with the same key are counted together.
 """
@@ -47,7 +47,7 @@ def demands(
         )
 
     def know(other: PodInfo) -> bool:
-        """A pod that comes may be the first whose anti-affinity is about a topology."""
+        """Return False for a pod that may be the first whose anti-affinity is about a topology."""
         keys = {term.topology_key for term in other.affinity.required_anti_affinity}
         return keys <= {key for key, _ in existing} or not any(
             means_incoming(term, pod, namespaces) for term in other.affinity.required_anti_affinity

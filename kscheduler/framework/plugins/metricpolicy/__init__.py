@@ -1,1 +1,1 @@
-"""MetricPolicy: filter and score nodes by live metrics, as policies say, and never wait for longer than they say."""
+"""MetricPolicy: filters and scores nodes by live metrics, as policies say, with bounded waiting."""

@@ -51,7 +51,7 @@ OVERDUE = "MetricPolicyDeadline"
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """What a pod is judged by in its cycle."""
+    """The policy of a pod in its cycle, with the rules that apply."""
 
     policy: PolicyRef
     spec: PolicySpec
@@ -112,7 +112,7 @@ class MetricPolicy:
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """SUCCESS without a nomination: the pod waits for something that may help, so nobody is evicted for it."""
+        """Return SUCCESS without a nomination if waiting may help the pod: then no pod is evicted for it."""
         cycle = state.get(_CYCLE, _Cycle)
         if cycle is None:
             return None, unschedulable()
@@ -126,7 +126,7 @@ class MetricPolicy:
         return None, Status(Code.SUCCESS) if may_help else unschedulable()
 
     def _rows_of_ours(self, statuses: Mapping[str, Status]) -> list[int]:
-        """Nodes that were left out here, by row."""
+        """Return the rows of the nodes that this plugin rejected."""
         if isinstance(statuses, VerdictStatuses):  # a look at every node takes as long as all the rest
             nodes = statuses.nodes_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             return [node.row for node in nodes if statuses[node.name].plugin == NAME]
@@ -152,7 +152,7 @@ class MetricPolicy:
         return False
 
     def _await_deadline(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
-        """Will the pod have a place when it need not wait for metrics any more?"""
+        """Return True if the pod will fit once it need not wait for metrics any more."""
         wait = self._waits.begin(pod.uid, cycle.policy, self._telemetry.now())
         if wait.is_overdue or not cycle.spec.decision_deadline.seconds:
             return False
@@ -166,7 +166,7 @@ class MetricPolicy:
         return any(kernel.mark(row) == 0 for row in rows)
 
     def _let_wait(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> None:
-        """Until its deadline at most."""
+        """Try the pod again at its deadline at the latest."""
         now = self._telemetry.now()
         wait = self._waits.begin(pod.uid, policy, now)
         deadline_s = spec.decision_deadline.seconds
@@ -174,7 +174,7 @@ class MetricPolicy:
             self._retry(pod, max(wait.since + deadline_s - now, 0.0))
 
     def _progress(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> tuple[int, bool]:
-        """Relaxation steps that the pod has taken; and need it wait for metrics no more?"""
+        """Return the relaxation steps that the pod has taken, and whether its time to wait for metrics is over."""
         wait = self._waits.recall(pod, policy, self._telemetry)
         if wait is None:
             return 0, False
@@ -188,7 +188,7 @@ class MetricPolicy:
         return min(wait.step, len(spec.relaxation)), wait.is_overdue
 
     def _set_apart(self, pod: PodInfo) -> None:
-        """From now on it is judged otherwise than pods that look like it: it has to be signed anew."""
+        """Sign the pod again: from now on it is judged otherwise than pods with equal specs."""
         pod.signature = None
 
     # --- plan B ---
@@ -234,14 +234,14 @@ class MetricPolicy:
         return self._sets.follow()
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Annotations are in no look of a pod; and one that has come far in its policy looks like no other."""
+        """Return what signatures depend on beyond the pod's JSON: annotations, and progress in a policy."""
         if self._waits.is_apart(pod.uid):
             return pod.uid.encode()
         annotations = pod.pod.metadata.annotations
         return (annotations.get(POLICY_KEY) or "").encode() if annotations else b""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """What says which policy it is under."""
+        """Return the properties that determine the pod's policy."""
         if self._waits.is_apart(pod.uid):
             return None
         meta = pod.pod.metadata
@@ -276,7 +276,7 @@ class MetricPolicy:
 
 
 def _may_change(policy: PolicySpec) -> bool:
-    """May a pod that waits be judged otherwise later, on the same values?"""
+    """Return True if a waiting pod may be judged otherwise later, on the same values."""
     return bool(policy.relaxation) or policy.decision_deadline.seconds > 0
 
 

@@ -1,7 +1,7 @@
-"""Which pods came to nodes and left them lately, and when: what was in use at an earlier moment follows from it.
+"""The pods that recently came to nodes or left them, with times: earlier usage follows from it.
 
 Every replica keeps it from its start, whether it leads or not. So a new leader knows which pods its predecessor placed
-after the samples that it goes by. Of pods that were there before the replica was, their conditions say when they came;
+after the samples that it uses. Of pods that were there before the replica was, conditions tell when they came;
 those that had left by then are not known: until the next sample their nodes look fuller than they are.
 """
 
@@ -31,7 +31,7 @@ class Move(NamedTuple):
 
 
 class PodMoves:
-    """Listens to the table."""
+    """The moves, as a watcher of the table."""
 
     def __init__(self, table: NodeTable, telemetry: Telemetry) -> None:
         self._table = table
@@ -57,6 +57,6 @@ class PodMoves:
         self._moves.append(Move(self._telemetry.now(), node, self._table.request_of(pod), -1))
 
     def since(self, moment: float) -> list[Move]:
-        """Those of nodes that are still there, in the order of their times."""
+        """Return the moves since then on nodes that still exist, in the order of their times."""
         found = [move for move in self._moves if move.at >= moment and self._table.find(move.node.row) is move.node]
         return sorted(found, key=lambda move: move.at)

@@ -1,7 +1,7 @@
-"""How long pods that a policy has rejected wait already, and how far they have come in it. Time is an argument.
+"""The waiting time and the progress of pods that a policy has rejected. Callers pass the time.
 
-Of a pod that was rejected by this replica's predecessor its condition says since when: it waits no longer than it would
-have without a change of leader.
+For a pod that was rejected by this replica's predecessor its condition says since when: it waits no longer than it
+would have without a change of leader.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OF_VALUES = "fresh value of metric "
 
 @dataclass(slots=True)
 class PodWait:
-    """Of a pod under one policy, since its first rejection."""
+    """One pod's wait under one policy, since its first rejection."""
 
     policy: PolicyRef
     since: float
@@ -37,7 +37,7 @@ class PodWaits:
         self._waits: dict[str, PodWait] = {}  # pod uid -> its wait, in the order in which they began
 
     def recall(self, pod: PodInfo, policy: PolicyRef, telemetry: Telemetry) -> PodWait | None:
-        """The same, also of a pod of which this replica knows nothing but what its condition says."""
+        """Return the pod's wait, also from its condition if this replica knows nothing else."""
         if pod.uid not in self._waits:
             message = rejection(pod)
             if OF_RULE not in message and OF_VALUES not in message:
@@ -46,12 +46,12 @@ class PodWaits:
         return self.get(pod.uid, policy)
 
     def get(self, uid: str, policy: PolicyRef) -> PodWait | None:
-        """None if it has not been rejected under this policy."""
+        """Return the pod's wait; None if it has not been rejected under this policy."""
         found = self._waits.get(uid)
         return found if found is not None and found.policy == policy else None
 
     def begin(self, uid: str, policy: PolicyRef, now: float) -> PodWait:
-        """It is rejected now; perhaps not for the first time."""
+        """Record a rejection, and return the wait since the first one."""
         found = self.get(uid, policy)
         if found is None:
             self._waits.pop(uid, None)
@@ -61,7 +61,7 @@ class PodWaits:
         return found
 
     def is_apart(self, uid: str) -> bool:
-        """Is the pod judged otherwise than those that look like it?"""
+        """Return True if the pod is judged otherwise than pods with equal specs."""
         return bool(self._waits) and (found := self._waits.get(uid)) is not None and found.is_apart
 
     def __len__(self) -> int:

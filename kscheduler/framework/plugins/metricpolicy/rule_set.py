@@ -1,4 +1,4 @@
-"""Compiled rules with the live values they go by, for all pods of one policy that have come equally far in it."""
+"""Compiled rules with their live values, for all pods of one policy with equal progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class RuleSet:
-    """`kernel` is as good as the last `feed`; amounts in use it follows by itself."""
+    """`kernel` holds the values of the last `feed`; it follows amounts in use by itself."""
 
     def __init__(self, policy: PolicyRef, spec: PolicySpec, rules: Rules, table: NodeTable) -> None:
         self.policy = policy
@@ -35,16 +35,16 @@ class RuleSet:
 
     @property
     def values(self) -> set[Values]:
-        """The columns that are read."""
+        """Return the columns that are read."""
         return {each.of if isinstance(each, Baseline) else each for each in self.rules.inputs}
 
     @property
     def resources(self) -> set[int]:
-        """Those whose use is to be known, of now and of when values were sampled."""
+        """Return the resources whose usage is needed, now and when values were sampled."""
         return {each.resource for each in self.rules.inputs if isinstance(each, Baseline)}
 
     def feed(self, columns: Mapping[Values, MetricColumn | None], history: UseHistory) -> None:
-        """Go by what the columns say now; None: a metric that nobody knows, and no node has."""
+        """Take over the columns' current values; None stands for an unknown metric, which no node has."""
         rules = self.rules
         self._inputs = [self._read(each, columns, history) for each in rules.inputs]
         self._ranges = [given if isinstance(given, tuple) else _ends(columns[given]) for given in rules.ranges]
@@ -54,7 +54,7 @@ class RuleSet:
         self.lacking = frozenset(fallback for each, fallback in rules.fallbacks if self.kernel.absent(numbers[each]))
 
     def outside(self, columns: Mapping[Values, MetricColumn | None]) -> dict[str, str]:
-        """Metrics of which all values lie past a range that a rule states, and how: to it all nodes are alike."""
+        """Return metrics whose values all lie beyond a rule's range, and how: all nodes are alike to that rule."""
         found: dict[str, str] = {}
         for goal, given in zip(self.rules.goals, self.rules.ranges, strict=True):
             read = self.rules.inputs[goal.value]
@@ -81,7 +81,7 @@ class RuleSet:
     # --- one node ---
 
     def mark_of(self, node: NodeInfo) -> int:
-        """Of the node as it is given: it may be one that exists in a what-if alone."""
+        """Return the mark of the node as it is given: it may exist in a what-if alone."""
         rules = self.rules
         return mark_of(rules.groups, rules.goals, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
@@ -90,7 +90,7 @@ class RuleSet:
         return points_of(goals, self._ranges, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
     def values_of(self, node: NodeInfo, sample_of: Callable[[str, int], SampleSteps | None]) -> list[NodeValue]:
-        """What rules compare on the node, each input once for each way of counting pods since."""
+        """Return what rules compare on the node, each input once for each way of counting pods since."""
         rules = self.rules
         loads: dict[tuple[int, Load | None], None] = {}
         for test in (test for group in rules.groups for test in group):
@@ -114,7 +114,7 @@ class RuleSet:
         return NodeValue(metric, used, steps.read, steps.clamped, steps.smoothed, self_load, steps.age_s)
 
     def status(self, detail: int) -> Status:
-        """Removing pods from the node would not change what was measured there."""
+        """Return an unresolvable status: removing pods from the node would not change what was measured there."""
         return unresolvable(self.rules.reasons[detail])
 
     def _input(self, number: int, row: int) -> float:

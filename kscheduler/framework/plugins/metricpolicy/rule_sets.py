@@ -1,6 +1,6 @@
-"""All rule sets in use, brought up to date before decisions; and when what was compiled from them is void.
+"""All rule sets in use, updated before decisions; and the version of what was compiled from them.
 
-Values are looked at when a column says that it is another one than before: an answer came, values grew too old, or a
+Values are read again when a column's version changes: an answer came, values grew too old, or a
 node came or went. Policies may have changed when their version did, as may the columns to read.
 """
 
@@ -39,7 +39,7 @@ class RuleSets:
         telemetry.watch(self._changed)
 
     def follow(self) -> int:
-        """To be called before decisions are made. Returns the version."""
+        """Update everything; call it before decisions are made. Returns the version."""
         policies = self._telemetry.policies_version, len(self._table.resources.names)
         if policies != self._policies:
             self._policies = policies
@@ -52,7 +52,7 @@ class RuleSets:
         return self.version
 
     def find(self, policy: PolicyRef, spec: PolicySpec, step: int = 0, *, is_overdue: bool = False) -> RuleSet:
-        """The rules of a policy for pods that have come so far in it, good until the next `follow`."""
+        """Return the rules of a policy for pods with this progress, valid until the next `follow`."""
         key = (policy, step, is_overdue)
         found = self._sets.get(key)
         if found is None or not _is_of(found, spec):
@@ -64,15 +64,15 @@ class RuleSets:
         return found
 
     def _turn(self) -> None:
-        """Begin anew; what is asked for again is taken over, and what is not is given up at the next turn."""
+        """Begin a new generation: rule sets that are asked for again are taken over, the others dropped later."""
         self._before = self._sets or self._before
         self._sets, self._columns, self._versions = {}, {}, {}
         self.version += 1
 
     def known(self, policy: PolicyRef, spec: PolicySpec) -> RuleSet | None:
-        """The same for pods at the beginning; None if no such pod was decided yet.
+        """Return the rules for pods without progress; None if no such pod was decided yet.
 
-        Until then nothing is known of what was in use on nodes. Lanes that look ahead would begin to know it earlier.
+        Until then earlier usage on nodes is unknown. Lanes that look ahead would begin to follow it earlier.
         """
         key = (policy, 0, False)
         found = self._sets.get(key)
@@ -105,7 +105,7 @@ class RuleSets:
             return None
 
     def _feed(self) -> None:
-        """All sets that read a column which has changed."""
+        """Update all sets that read a changed column."""
         changed = {
             key for key, column in self._columns.items() if column is not None and column.version != self._versions[key]
         }
@@ -126,7 +126,7 @@ class RuleSets:
         self._tell_outside(fed)
 
     def _tell_outside(self, fed: RuleSet) -> None:
-        """Log once that a range fits no value, which most often is a matter of units; and again after it has fitted."""
+        """Log once that a range fits no value, usually a mistake in units; and again after it has fitted."""
         outside = fed.outside(self._columns)
         for metric, how in outside.items():
             if (fed.policy, metric) not in self._outside:
@@ -149,12 +149,12 @@ def _is_of(rules: RuleSet, spec: PolicySpec) -> bool:
 
 
 def _goes_on(rules: RuleSet, spec: PolicySpec) -> bool:
-    """Is it what would be made anew?"""
+    """Return True if compiling the policy again would give equal rules."""
     return _is_of(rules, spec) and not rules.rules.lacks_resource
 
 
 def metrics_of(spec: PolicySpec) -> set[str]:
-    """All metrics that the rules of a policy read."""
+    """Return all metrics that the rules of a policy read."""
     names = {rule.metric for rule in spec.score}
     names |= {rule.deviation.metric for rule in spec.score if rule.deviation is not None}
     return names.union(*(_metrics_of_filter(rule) for rule in spec.filter))

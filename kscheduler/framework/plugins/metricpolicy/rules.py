@@ -1,15 +1,15 @@
-"""From a policy to what the kernel judges nodes by: groups of tests, goals, the inputs they read, and words for users.
+"""Compiles a policy for the kernel: groups of tests, goals, the inputs they read, and messages for users.
 
 A policy is compiled for a pod that has taken so many of its relaxation steps, and whose time to wait for metrics may be
 over. Where a rule has no value on a node, its fallback decides:
 
 - Neutral: a filter rule holds, and a score rule gives its neutral score.
 - LastGood: the latest value counts, however old; if there never was one, as Neutral.
-- Exclude: the node is left out.
-- Requeue: the node is left out; and while no node has a value, pods go back to the queue without a look at nodes.
+- Exclude: the node is rejected.
+- Requeue: the node is rejected; and while no node has a value, pods go back to the queue without a look at nodes.
 
 Relaxation steps add up. A step gives rules on a metric another bound, or leaves groups of filter rules out that name a
-metric; score rules on that metric then leave no node out either. When a pod's time is over Exclude and Requeue mean
+metric; score rules on that metric then reject no node either. When a pod's time is over Exclude and Requeue mean
 Neutral, for all its rules.
 """
 
@@ -62,7 +62,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An input: what was in use of a resource (column, or PODS) when those values were sampled."""
+    """An input: the usage of a resource (column, or PODS) when those values were sampled."""
 
     resource: int
     of: Values
@@ -73,7 +73,7 @@ Input = Values | Baseline
 
 @dataclass(slots=True)
 class Rules:
-    """What a policy comes to."""
+    """The compiled form of a policy."""
 
     groups: list[list[MetricTest]] = field(default_factory=list)
     goals: list[MetricGoal] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Rules:
 
     @property
     def filters_by_load(self) -> bool:
-        """Do pods that come and go change which nodes are out?"""
+        """True if pods that come and go change which nodes are rejected."""
         return any(test.load is not None for group in self.groups for test in group)
 
 
@@ -174,7 +174,7 @@ class _Compiler:
         return "Neutral" if self._is_overdue and fallback in EXCLUDING else fallback
 
     def _values(self, metric: str, freshness: Freshness, fallback: str) -> tuple[Values, bool]:
-        """What is read, and whether nodes without it are out."""
+        """Return the values to read, and whether nodes without one are rejected."""
         values = Values(metric, freshness, last_good=fallback == "LastGood")
         self._rules.fallbacks.append((values, fallback))
         if fallback == "Requeue":
@@ -197,7 +197,7 @@ class _Compiler:
 
 
 def _flat(rule: FilterRule) -> Iterator[FilterRule]:
-    """The rules of which one must hold."""
+    """Yield the rules of which one must hold."""
     if not rule.any_of:
         yield rule
     for one in rule.any_of:

@@ -1,10 +1,10 @@
-"""What was in use on nodes lately, by resource: for telling which pods a sample of a metric knows of already.
+"""Recent usage of nodes by resource, to tell which pods a sample of a metric includes already.
 
-A copy of the columns is kept each second in which something was decided, so a burst is seen in steps of a second. What
-came to a node between two copies counts as having come with the last decision before the later one; a sample of that
-very moment does not know of it. Where copies become too many, of older ones every other is given up.
+A copy of the columns is kept each second in which a decision was made, so a burst is seen in steps of a second. A pod
+that came to a node between two copies counts as having come with the last decision before the later one; a sample of
+that very moment does not include it. When there are too many copies, every other one of the older half is dropped.
 
-What was in use before a resource was followed is worked out from the pods that came and left since. So it makes no
+Usage before a resource was followed is computed from the pods that came and left since. So it makes no
 difference to a decision whether this replica placed them or the one that led before it.
 """
 
@@ -40,11 +40,11 @@ class UseHistory:
         self._seen = 0  # changes of nodes
 
     def __len__(self) -> int:
-        """Copies of each resource."""
+        """The number of copies of each resource."""
         return len(self._times)
 
     def follow(self, resources: Iterable[int], now: float) -> None:
-        """Know what is, and was, in use of these. What was kept of others is given up."""
+        """Follow the usage of these resources; what was kept of others is dropped."""
         wanted = set(resources)
         added = wanted - self._copies.keys()
         self._copies = {resource: self._copies[resource] for resource in wanted - added}
@@ -64,14 +64,14 @@ class UseHistory:
             self._copies[resource] = self._earlier(resource, self._moves.since(now - BINDINGS_KNOWN_S))
 
     def note(self, now: float, *, decides: bool) -> None:
-        """To be called before decisions are made (`decides`), and now and then."""
+        """Copy the columns if it is time; call it before decisions are made (`decides`), and now and then."""
         if self._copies and self._table.columns.generation != self._copied and self._is_time(now):
             self._copy(max(self._times[-1], min(self._decided_at, now)))
         if decides:
             self._decided_at = now
 
     def baseline(self, resource: int, column: MetricColumn) -> array[float]:
-        """By row: what was in use of a followed resource when the column's values were sampled, on their mean."""
+        """Return, by row, the usage of a followed resource when the column's values were sampled, on their mean."""
         self._forget_others()
         now = copy_use(self._table.columns, resource)
         return mean_use(self._times, self._copies[resource], column.sampled, column.window_s, now)
@@ -79,7 +79,7 @@ class UseHistory:
     # --- inside ---
 
     def _earlier(self, resource: int, moves: list[Move]) -> list[array[float]]:
-        """A copy for each time: what is in use now, without what came later and with what has left since."""
+        """Return a copy for each time: the current usage without later pods and with those that have left since."""
         copy = copy_use(self._table.columns, resource)
         copies = [copy]
         for number in range(len(self._times) - 2, -1, -1):
@@ -94,7 +94,7 @@ class UseHistory:
         return copies
 
     def _is_time(self, now: float) -> bool:
-        """A node that is new has no history yet."""
+        """Return True if a copy is due; also for a new node, which has no history yet."""
         return now >= self._times[-1] + SPACING_S or self._table.node_changes.count != self._seen
 
     def _copy(self, time: float) -> None:
@@ -111,7 +111,7 @@ class UseHistory:
         return max(FEWEST_COPIES, min(MOST_COPIES, MOST_BYTES // bytes_of_a_copy))
 
     def _thin(self) -> None:
-        """Of the older half every other one goes; the oldest stays, for it stands for all time before."""
+        """Drop every other copy of the older half; the oldest stays, for it represents all time before."""
         gone = range(1, len(self._times) // 2, 2)
         for number in reversed(gone):
             del self._times[number]
@@ -119,7 +119,7 @@ class UseHistory:
                 del copies[number]
 
     def _forget_others(self) -> None:
-        """What was in use on a node that is gone says nothing about the node that has its row now."""
+        """Drop the usage of nodes that are gone: it says nothing about a new node in the same row."""
         changes = self._table.node_changes
         if changes.count == self._seen:
             return
@@ -143,7 +143,7 @@ def _amount(move: Move, resource: int) -> int:
 
 
 def _moments(moves: Sequence[Move], most: int, now: float) -> array[float]:
-    """When to have copies from: before the first move, and after each second in which some were, with its last."""
+    """Return the times of copies to make: before the first move, and after each second with moves."""
     if not moves:
         return array("d", [now])
     ends: list[float] = []

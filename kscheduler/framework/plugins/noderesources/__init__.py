@@ -1,1 +1,1 @@
-"""Plugins that look at what nodes have and what pods ask for."""
+"""Plugins for the requests of pods and the allocatable resources of nodes."""

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources are then used to a like degree.
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources are then used to a similar degree.
 
 1.36's formula: f_r = min(used/allocatable, 1); std over the resources (half the difference for two, population
 deviation for more); s = int((1 − std)·100); score = 50 + (50 + s_with − s_without)/2, truncated. About 75 is neutral.
@@ -81,7 +81,7 @@ def _fraction(used: int, capacity: int) -> float:
 
 
 def _balance(fractions: Sequence[float]) -> int:
-    """100 when all fractions are equal, less the further they lie apart."""
+    """Return 100 when all fractions are equal, less the further they differ."""
     if len(fractions) == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)
     elif len(fractions) > 2:

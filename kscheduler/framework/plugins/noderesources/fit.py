@@ -44,7 +44,7 @@ DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
 
 
 class Fit:
-    """`ignored`: extended resources that this plugin leaves to somebody else; `ignored_groups`: their domains."""
+    """`ignored`: extended resources that this plugin ignores; `ignored_groups`: their domains."""
 
     name = NAME
     signs_metadata = False
@@ -79,7 +79,7 @@ class Fit:
         return PodRequest(kept, request.non_zero_cpu, request.non_zero_memory)
 
     def _is_ignored(self, name: str) -> bool:
-        """Only extended resources can be ignored, whatever the arguments name."""
+        """Return True for an ignored resource: only extended ones can be, whatever the arguments name."""
         if not self._ignored and not self._ignored_groups:
             return False
         group = name.partition("/")[0]
@@ -136,7 +136,7 @@ class Fit:
         return self._strategy.score(list(self._uses(node, request))), None
 
     def _uses(self, node: NodeInfo, request: PodRequest) -> Iterator[Use]:
-        """The resources that count on a node."""
+        """Yield the resources that count on a node."""
         for column, weight in self._weights:
             capacity = self._table.columns.allocatable(node.row, column)
             own = self._own_request(request, column)

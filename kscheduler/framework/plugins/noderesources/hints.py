@@ -1,4 +1,4 @@
-"""Which changes of pods and nodes may help a pod that lacked room; kube-scheduler's rules.
+"""Queueing hints for pods that lacked room; kube-scheduler's rules.
 
 Pods that go, or ask for less than before of what the waiting pod asks for; new nodes that could take it were they
 empty; and nodes that could and got more of what it asks for, or of places for pods.
@@ -20,7 +20,7 @@ Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by 
 
 
 class Hints:
-    """`is_ignored`: resources that this plugin leaves to somebody else."""
+    """`is_ignored`: returns True for resources that this plugin ignores."""
 
     def __init__(self, is_ignored: Callable[[str], bool]) -> None:
         self._is_ignored = is_ignored
@@ -28,7 +28,7 @@ class Hints:
         self.for_nodes = Grouping(_request_of, lambda: RequestIndex(is_ignored))
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """`new` is None for a pod that has gone from its node; else it may have been scaled down."""
+        """Hint for a pod that has gone from its node (`new` None), or may have been scaled down."""
         if not isinstance(old, Pod) or not isinstance(new, Pod):
             return True
         if new.metadata.uid == waiting.metadata.uid:
@@ -39,7 +39,7 @@ class Hints:
         return any(before.get(name, 0) > after.get(name, 0) for name, _ in _request(waiting))
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """`old` is None for a new node; else what it offers has changed."""
+        """Hint for a new node (`old` None), or one whose allocatable has changed."""
         if not isinstance(new, Node):
             return True
         request, offer = _request(waiting), node_allocatable(new)
@@ -56,10 +56,10 @@ class Hints:
 
 
 class RequestIndex:
-    """The requests that a node could take, without asking each: in order of amount, for each resource.
+    """A hint index over requests: finds those a node could take, in order of amount, for each resource.
 
-    Requests are kept apart by the resources they ask for, so that a node that got more of one resource brings up only
-    those that ask for it. Of a request's resources the one that leaves fewest candidates is looked at.
+    Requests are grouped by the resources they ask for, so that a node that got more of one resource brings up only
+    those that ask for it. Of a request's resources the one that leaves fewest candidates is used.
     """
 
     def __init__(self, is_ignored: Callable[[str], bool]) -> None:
@@ -109,7 +109,7 @@ class _Entry:
 
 
 class _Order:
-    """Entries by the amount of one resource, ascending; dead ones stay until they are more than the others."""
+    """Entries by the amount of one resource, ascending; dead ones stay until they outnumber the others."""
 
     __slots__ = ("amounts", "dead", "entries")
 
@@ -161,7 +161,7 @@ class _Ordered:
         return list(self._entries)
 
     def up_to(self, amounts: Mapping[str, int]) -> Iterable[Request]:
-        """At least those that ask for no more than this, read slowly."""
+        """Yield at least the requests that ask for no more than this; may be read slowly."""
         fewest, narrowest = math.inf, None
         for name, order in self._orders.items():
             number = bisect_right(order.amounts, amounts.get(name, 0))

@@ -1,7 +1,7 @@
-"""How NodeResourcesFit rates a node by what is used of its resources with the pod there: three strategies.
+"""The three scoring strategies of NodeResourcesFit, by the usage of a node's resources with the pod there.
 
 Each has the formula for one node, on (used, allocatable, weight) of the resources that count there, and the kernel
-that answers for all nodes. Divisions are of non-negative numbers, so Python's floor equals Go's truncation.
+that computes all nodes. Divisions are of non-negative numbers, so Python's floor equals Go's truncation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shape = Sequence[tuple[int, int]]  # (utilization 0..100 ascending, score 0..10)
 
 
 class Use(NamedTuple):
-    """One resource of a node: what is used with the pod there, out of what, and what it weighs."""
+    """One resource of a node: the amount used with the pod there, the allocatable amount, and the weight."""
 
     used: int
     allocatable: int
@@ -37,17 +37,17 @@ class Use(NamedTuple):
 
 class Strategy(Protocol):
     def score(self, uses: Sequence[Use]) -> int:
-        """0..100 for one node; 0 if no resource counts."""
+        """Return 0..100 for one node; 0 if no resource counts."""
         ...
 
     def score_table(
         self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
     ) -> None:
-        """The same for every feasible row."""
+        """Score every feasible row."""
         ...
 
     def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
-        """The same for all pods of a class."""
+        """Set the score for all pods of a class."""
         ...
 
 
@@ -82,7 +82,7 @@ class MostAllocated:
 
 
 class RequestedToCapacityRatio:
-    """The utilization of each resource on a broken line, then their weighted mean, rounded half up.
+    """Each resource's utilization on a broken line, then the weighted mean, rounded half up.
 
     A resource that scores 0 takes no part in the mean: kube-scheduler's rule.
     """
@@ -98,7 +98,7 @@ class RequestedToCapacityRatio:
         return (2 * total + weights) // (2 * weights) if weights else 0
 
     def _on_line(self, utilization: int) -> int:
-        """The score at a utilization, in 0..100; flat outside the ends of the line."""
+        """Return the score at a utilization in 0..100; flat outside the ends of the line."""
         left, left_score = self._shape[0]
         for right, right_score in self._shape:
             if utilization <= right:
@@ -126,6 +126,6 @@ def _between(left: int, left_score: int, right: int, right_score: int, utilizati
 
 
 def _mean(scores: Sequence[tuple[int, int]]) -> int:
-    """The mean of (score, weight), cut to an integer."""
+    """Return the mean of (score, weight), cut to an integer."""
     weights = sum(weight for _, weight in scores)
     return sum(score * weight for score, weight in scores) // weights if weights else 0

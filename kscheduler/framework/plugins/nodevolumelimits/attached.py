@@ -1,7 +1,7 @@
-"""How many volumes each node has of each driver, against its limits.
+"""The number of volumes of each driver on each node, and their limits.
 
-`NodeVolumes` says it of one node. `AttachedVolumes` keeps it for all rows of the table that have limits: a row is
-read again only after something it was read from has changed, and is found by how many more volumes it can take.
+`NodeVolumes` counts one node. `AttachedVolumes` keeps the counts of all rows of the table that have limits: a row is
+read again only after something it depends on has changed, and is found by how many more volumes it can take.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class NodeVolumes:
     fault: Status | None = None
 
     def takes(self, new: Counted) -> bool:
-        """Is there room for the volumes that are not in use here anyway?"""
+        """Return True if there is room for those volumes that are not in use here anyway."""
         wanted = Counter(driver for name, driver in new.items() if name not in self.used)
         return all(count <= self.free.get(driver, count) for driver, count in wanted.items())
 
 
 def read_node(counting: Counting, volumes: Volumes, name: str, pods: Iterable[PodInfo]) -> NodeVolumes | None:
-    """A node with these pods; None if it has no limits."""
+    """Count a node with these pods; None if it has no limits."""
     limits = limits_of(volumes.csi_node(name))
     if not limits:
         return None
@@ -53,7 +53,7 @@ def read_node(counting: Counting, volumes: Volumes, name: str, pods: Iterable[Po
 
 
 def limits_of(csi_node: CSINode | None) -> dict[str, int]:
-    """Driver -> how many volumes it can attach to the node; no entry: any number."""
+    """Return driver -> how many volumes it can attach to the node; no entry: any number."""
     if csi_node is None:
         return {}
     return {
@@ -110,7 +110,7 @@ class _RowsOf(Generic[_K]):
 
 
 class AttachedVolumes:
-    """Call `refresh` before reading."""
+    """The counts of all rows. Call `refresh` before reading."""
 
     def __init__(self, table: NodeTable, volumes: Volumes) -> None:
         self._table = table
@@ -140,7 +140,7 @@ class AttachedVolumes:
         return self._rows.get(row)
 
     def rows_without_room(self, new: Counted) -> list[int]:
-        """The rows that cannot take the volumes, ascending; the faulty ones are not among them."""
+        """Return the rows that cannot take the volumes, ascending, without the faulty ones."""
         rows: set[int] = set()
         for driver, count in Counter(new.values()).items():
             for free, at in self._by_free.get(driver, {}).items():
@@ -199,7 +199,7 @@ class AttachedVolumes:
     # --- self-test ---
 
     def check(self) -> None:
-        """Assert that every row says what reading it afresh says. Raises InternalError at the first difference."""
+        """Assert that every kept row equals a new count. Raises InternalError at the first difference."""
         self.refresh()
         fresh = AttachedVolumes(self._table, self._volumes)
         fresh.refresh()

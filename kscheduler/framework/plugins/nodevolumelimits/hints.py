@@ -1,4 +1,4 @@
-"""Which changes may help a pod that this plugin has rejected."""
+"""Queueing hints for pods that this plugin has rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
-    """Did a limit rise? A driver without one counts as limited to 0, as kube-scheduler has it."""
+    """Hint yes if a limit rose. A driver without one counts as limited to 0, as in kube-scheduler."""
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return True
     before = limits_of(old)
@@ -23,7 +23,7 @@ def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
 
 
 def after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Only pods that had a place are reported; of those that were assumed there, the object does not say so."""
+    """Hint yes if the deleted pod had volumes that may count; only pods that had a place are reported."""
     return not isinstance(old, Pod) or any(map(may_count, old.spec.volumes or ()))
 
 
@@ -32,7 +32,7 @@ def after_claim_added(waiting: Pod, old: object, new: object) -> bool:
 
 
 def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Claims may need what has become free, in-tree volumes only what their own driver has given up."""
+    """Hint yes for the pod's drivers: claims may need any, in-tree volumes only their own."""
     if not isinstance(old, VolumeAttachment):
         return True
     drivers = _drivers(waiting)
@@ -40,13 +40,13 @@ def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _claims(pod: Pod) -> frozenset[str]:
-    """namespace/name of the pod's claims."""
+    """Return namespace/name of the pod's claims."""
     names = (claim_name_of(pod, volume)[0] for volume in pod.spec.volumes or ())
     return frozenset(f"{pod.metadata.namespace}/{name}" for name in names if name)
 
 
 def _drivers(pod: Pod) -> frozenset[str] | None:
-    """The drivers whose attachments the pod may wait for; None: any. Claims of the pod's own do not count."""
+    """Return the drivers whose attachments the pod may wait for; None: any. Ephemeral claims do not count."""
     drivers = set()
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:

@@ -1,4 +1,4 @@
-"""In-tree volumes as the volumes of the CSI drivers that have taken their place: driver and handle.
+"""In-tree volumes as the volumes of the CSI drivers that have replaced them: driver and handle.
 
 Names and handles are those of the CSI translation library of Kubernetes 1.36. Seven in-tree kinds have a successor;
 five of them are counted, on nodes that have a CSINode: `MIGRATED`.
@@ -21,7 +21,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 
 class NotTranslatable(Exception):
-    """The message is kube-scheduler's."""
+    """An in-tree volume that its CSI driver cannot have; the message is kube-scheduler's."""
 
 
 class CSIVolume(NamedTuple):
@@ -33,7 +33,7 @@ class CSIVolume(NamedTuple):
 class InTree:
     """An in-tree kind: `source` is its field, of pods' volumes and of persistent volumes alike.
 
-    The two functions give the handle and raise NotTranslatable.
+    The two functions return the handle and raise NotTranslatable.
     """
 
     source: str
@@ -44,7 +44,7 @@ class InTree:
 
 
 def is_migratable(volume: Volume) -> bool:
-    """Is a pod's volume of an in-tree kind that a CSI driver has succeeded?"""
+    """Return True for a pod's volume of an in-tree kind that a CSI driver has replaced."""
     return any(getattr(volume, kind.source) is not None for kind in IN_TREE)
 
 
@@ -54,13 +54,13 @@ def kind_of(item: Volume | PersistentVolume) -> InTree | None:
 
 
 def translate_inline(volume: Volume) -> CSIVolume | None:
-    """A volume that a pod spells out; None if it is of no in-tree kind. Raises NotTranslatable."""
+    """Translate a volume of a pod's spec; None if it is of no in-tree kind. Raises NotTranslatable."""
     kind = kind_of(volume)
     return None if kind is None else CSIVolume(kind.driver, kind.inline_handle(volume))
 
 
 def translate_volume(volume: PersistentVolume) -> CSIVolume | None:
-    """None if it is of no in-tree kind. Raises NotTranslatable."""
+    """Translate a PersistentVolume; None if it is of no in-tree kind. Raises NotTranslatable."""
     kind = kind_of(volume)
     return None if kind is None else CSIVolume(kind.driver, kind.volume_handle(volume))
 
@@ -69,7 +69,7 @@ def translate_volume(volume: PersistentVolume) -> CSIVolume | None:
 
 
 def _ebs(source: AWSElasticBlockStore | None) -> str:
-    """`vol-1`, from `aws://zone/vol-1` or as it stands."""
+    """Return `vol-1`, from `aws://zone/vol-1` or as it stands."""
     written = "" if source is None else source.volume_id
     if not written.startswith("aws://"):
         return written
@@ -104,7 +104,7 @@ def _gce_inline(volume: Volume) -> str:
 
 
 def _gce_volume(volume: PersistentVolume) -> str:
-    """Several zones make a regional disk."""
+    """Return the handle; several zones make a regional disk."""
     labels, disk = volume.metadata.labels or {}, volume.spec.gce_persistent_disk
     name = disk.pd_name if disk else ""
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split("__")
@@ -118,7 +118,7 @@ def _gce_handle(scope: str, place: str, name: str) -> str:
 
 
 def _gce_region(zones: list[str]) -> str:
-    """`us-east1` for us-east1-a and us-east1-b."""
+    """Return `us-east1` for us-east1-a and us-east1-b."""
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -131,7 +131,7 @@ def _gce_region(zones: list[str]) -> str:
 
 
 def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVolume], str]]:
-    """For kinds whose volume id is the handle."""
+    """Return both functions of a kind whose volume id is the handle."""
     return (
         lambda volume: str(getattr(volume, source).volume_id),
         lambda volume: str(getattr(volume.spec, source).volume_id),
@@ -139,7 +139,7 @@ def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVo
 
 
 def _not_counted(volume: Volume | PersistentVolume) -> str:
-    """Nobody asks for the handles of these kinds; only for their driver."""
+    """Return "": the handles of these kinds are never used, only their driver."""
     return ""
 
 

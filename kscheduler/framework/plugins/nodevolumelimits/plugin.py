@@ -83,7 +83,7 @@ class NodeVolumeLimits:
                 raise CycleFault(running("Filter", self, there.fault))
 
     def _refuse(self, state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
-        """The pod's volumes alone decide: reject the rows, or end the cycle with the error, if there are any rows.
+        """Reject the rows because of the pod's volumes alone, or end the cycle with the error, if there are any rows.
 
         There is one refusal at most in a cycle: the first claim that is missing is the same with and without a CSINode.
         """

@@ -1,7 +1,7 @@
-"""What a pod, or the profile in its stead, demands of how pods are spread; compiled once and looked up often.
+"""The constraints on the spreading of a pod, its own or the profile's; compiled once and looked up often.
 
-A pod that states no constraint gets the profile's, with the selector of whatever owns the pod: those whose owners
-nobody knows get none. What the apiserver would have refused raises DecodeError with the path of the field.
+A pod that states no constraint gets the profile's, with the selector of its owner: a pod whose owner
+is unknown gets none. What the apiserver would have refused raises DecodeError with the path of the field.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEPT = 4_096  # distinct constraints, with namespace and the labels they read
 
 @dataclass(frozen=True, slots=True)
 class CountedPods:
-    """Which pods a constraint counts: of its pod's namespace, matching, and not terminating."""
+    """The pods that a constraint counts: of its pod's namespace, matching, and not terminating."""
 
     namespace: str
     selector: CompiledLabelSelector
@@ -54,11 +54,11 @@ class CountedPods:
         return int(not pods.is_terminating and self.counts(pods.namespace, pods.labels))
 
     def narrow(self) -> list[list[Token]]:
-        """Where to look for such pods: each has at least one token of every list."""
+        """Return tokens for look-ups: each counted pod has at least one token of every list."""
         return [[namespace_token(self.namespace)], *self.selector.narrowings()]
 
     def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """A selector without requirements counts no pod, although it matches all."""
+        """Return True for a counted pod. A selector without requirements counts no pod, although it matches all."""
         return bool(self.selector.requirements) and namespace == self.namespace and self.selector.matches(labels)
 
 
@@ -72,7 +72,7 @@ class Constraint:
     honors_taints: bool = False  # leave out nodes with taints that the pod does not tolerate
 
     def own(self, pod: PodInfo) -> int:
-        """1 if the pod itself counts once it is there; one that a selector without requirements matches does, too."""
+        """Return 1 if the pod itself counts once it is there, also with a selector without requirements."""
         return int(self.pods.selector.matches(pod.pod.metadata.labels or {}))
 
 
@@ -89,7 +89,7 @@ NO_CONSTRAINTS = Constraints()
 
 
 class Compiler:
-    """A profile's way to a pod's constraints. `defaults` must be valid; `selector_of` says what owns a pod."""
+    """Compiles the constraints of a profile's pods. `defaults` must be valid; `selector_of` is by owner."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Compiler:
         self._selector_of = selector_of
 
     def compile(self, pod: Pod) -> Constraints:
-        """Raises DecodeError for a constraint that makes no sense."""
+        """Return the pod's constraints. Raises DecodeError for an invalid one."""
         stated = pod.spec.topology_spread_constraints
         if stated:
             return _compile_stated(_Stated(stated, pod.metadata.namespace, pod.metadata.labels or {}))
@@ -117,7 +117,7 @@ class Compiler:
         )
 
     def sign(self, pod: Pod) -> Hashable:
-        """What `compile` reads of a pod."""
+        """Return all that `compile` reads of a pod."""
         metadata, stated = pod.metadata, pod.spec.topology_spread_constraints
         if not stated and not self._defaults:
             return ()
@@ -167,7 +167,7 @@ def _compile_stated(stated: _Stated) -> Constraints:
 def _with_label_keys(
     selector: CompiledLabelSelector, keys: Sequence[str], labels: Mapping[str, str]
 ) -> CompiledLabelSelector:
-    """Only pods that have the same values of these labels; a label that the pod itself lacks is passed over."""
+    """Restrict the selector to pods with the same values of these labels; labels that the pod lacks are skipped."""
     if selector.requirements is None:
         return selector  # matches nothing, and still does
     same = (Requirement(key, Operator.IN, frozenset({labels[key]})) for key in keys if key in labels)

@@ -1,4 +1,4 @@
-"""Pods by domain for a pod's hard constraints: as the table's counters have them, and as they would be if pods moved.
+"""Pods by domain for a pod's hard constraints: from the table's counters, and as they would be if pods moved.
 
 A pod that moves counts by kube-scheduler's rule for such pods, which is not quite that for pods at rest: a
 terminating one counts as well, and so does any pod if the selector has no requirements.
@@ -18,14 +18,14 @@ from kscheduler.snapshot.summed_domains import SummedDomains
 
 
 class HardCounts:
-    """One pod's, on the nodes its constraints look at. Counted when first needed: most cycles never ask."""
+    """The counts for one pod, on the nodes its constraints look at. Made when first needed: most cycles never ask."""
 
     __slots__ = ("_constraints", "_count", "_counted", "inclusion")
 
     def __init__(
         self, constraints: tuple[Constraint, ...], inclusion: Inclusion, count: Callable[[], Sequence[SummedDomains]]
     ) -> None:
-        """`count` gives what each constraint counts, as pods are now."""
+        """`count` returns each constraint's current counts."""
         self._constraints = constraints
         self.inclusion = inclusion
         self._count = count
@@ -33,25 +33,25 @@ class HardCounts:
         self._counted: list[tuple[SummedDomains, dict[str, int]]] | None = None
 
     def clone(self) -> HardCounts:
-        """What was counted is shared, the changes are not."""
+        """Return a copy that shares the counts, but not the changes."""
         other = HardCounts(self._constraints, self.inclusion, self._count)
         other._counted = [(summed, dict(changes)) for summed, changes in self._summed()]
         return other
 
     @property
     def at_rest(self) -> list[SummedDomains]:
-        """What each constraint counts, as pods are now."""
+        """Return each constraint's current counts."""
         return [summed for summed, _ in self._summed()]
 
     def is_too_many(self, position: int, domain: str, own: int) -> bool:
-        """Would the pod, counting for `own`, make the domain too full for the constraint at `position`?"""
+        """Return True if the pod, counting for `own`, would make the domain too full for the constraint."""
         constraint = self._constraints[position]
         summed, changes = self._summed()[position]
         least = _least(summed, changes) if summed.present >= constraint.min_domains else 0
         return summed.of(domain) + changes.get(domain, 0) + own - least > constraint.max_skew
 
     def move(self, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """Another pod comes to the node (1) or leaves it (-1)."""
+        """Follow another pod that comes to the node (1) or leaves it (-1)."""
         if other.pod.metadata.namespace != pod.pod.metadata.namespace:
             return
         if not has_all_keys(node.labels, self._constraints):
@@ -69,7 +69,7 @@ class HardCounts:
 
 
 def _least(summed: SummedDomains, changes: dict[str, int]) -> int:
-    """The lowest count, after the changes; they are in few domains, mostly in one."""
+    """Return the lowest count after the changes, which are in few domains, mostly in one."""
     if not any(changes.values()):
         return summed.minimum
     before = {domain: summed.of(domain) for domain in changes}

@@ -1,7 +1,7 @@
-"""Which changes of pods and nodes may help a pod that spreading has rejected; kube-scheduler's rules.
+"""Queueing hints for pods that spreading has rejected; kube-scheduler's rules.
 
 Pods that a hard constraint's selector matches, in the pod's own namespace, change how full domains are; nodes that
-have all topology keys change which domains there are. All else leaves the pod where it is.
+have all topology keys change which domains there are. No other change can help.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Kind(NamedTuple):
-    """Pods that the same changes of pods help."""
+    """The properties of pods that the same changes of pods help."""
 
     namespace: str
     stated: tuple[Constraint, ...] | None  # the hard constraints; None if it states none
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 
 class Hints:
-    """True wakes the pod, also where its constraints or the object cannot be read."""
+    """Hints return True, which wakes the pod, also where its constraints or the object cannot be read."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -50,7 +50,7 @@ class Hints:
         return None if hard is None else frozenset(constraint.topology_key for constraint in hard)
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """`old` is None for a pod that has come to a node, `new` for one that has gone; else the pod has changed."""
+        """Hint for a pod that came to a node (`old` None), has gone (`new` None), or changed."""
         before, after = _pod(old), _pod(new)
         changed = after or before
         constraints = self._hard(waiting)
@@ -72,7 +72,7 @@ class Hints:
         return any(_matches(constraint, before) != _matches(constraint, after) for constraint in constraints)
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """`old` is None for a new node, `new` for one that is gone; else its labels or taints changed."""
+        """Hint for a new node (`old` None), one that is gone (`new` None), or changed labels or taints."""
         before, after = _node(old), _node(new)
         constraints = self._hard(waiting)
         if constraints is None or (before is None and after is None):
@@ -92,14 +92,14 @@ class Hints:
 
 
 def _look(pod: Pod) -> Hashable:
-    """What a pod's owners are told by; they may change while it waits, and so may the profile's constraints for it."""
+    """Return the properties that owners' selectors match; owners may change while the pod waits."""
     metadata = pod.metadata
     owners = tuple((owner.api_version, owner.kind, owner.name) for owner in metadata.owner_references or ())
     return metadata.namespace, frozenset((metadata.labels or {}).items()), owners
 
 
 def _narrowings(kind: Hashable) -> Sequence[Options]:
-    """Only pods that one of the constraints counts can help."""
+    """Return tokens: only pods that one of the constraints counts can help."""
     if not isinstance(kind, Kind):
         raise TypeError(f"expected the kind of a pod, got {kind!r}")
     if kind.stated is None:
@@ -114,7 +114,7 @@ def _brought(old: object, new: object) -> Iterable[Token] | None:
 
 
 def _is_involved(changed: Pod, waiting: Pod, *, is_gone: bool) -> bool:
-    """Does the constraint look at this pod at all?
+    """Return True if the constraint can count this pod at all.
 
     It must be on a node, or about to be; one that went may have been assumed there, without its object saying so.
     """

@@ -1,7 +1,7 @@
-"""Which nodes a constraint looks at: its pod's node affinity and tolerations may leave some out.
+"""The nodes that a constraint looks at: its pod's node affinity and tolerations may leave some out.
 
-Asked once for each node profile; a node affinity that reads hostnames or node names is asked of each node, and the
-answers are kept until a node appears, leaves or changes.
+Determined once for each node class; a node affinity that reads hostnames or node names is matched with each node, and
+the results are kept until a node appears, leaves or changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Policies = tuple[bool, bool]  # honours the node affinity, honours the taints
 
 
 class Inclusion:
-    """One pod's demands on nodes."""
+    """One pod's conditions on nodes."""
 
     __slots__ = ("_required", "_tolerations")
 
@@ -50,7 +50,7 @@ class Inclusion:
 
 
 class IncludedRows:
-    """The same for all rows: a mask for each way of looking, narrowed down from the rows with all keys."""
+    """The included rows: a mask for each combination of policies, reduced from the rows with all keys."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -70,7 +70,7 @@ class IncludedRows:
             self.all.drop_without_domain(self._table.topology.column(key).ids)
 
     def of(self, constraint: Constraint, inclusion: Inclusion) -> RowMask:
-        """The rows a constraint looks at; good until the next pod."""
+        """Return the rows a constraint looks at; valid until the next pod."""
         policies = (constraint.honors_affinity and inclusion.required is not None, constraint.honors_taints)
         if policies == (False, False):
             return self.all

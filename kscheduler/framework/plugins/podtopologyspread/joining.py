@@ -20,7 +20,7 @@ _EACH_ROW = "each row"
 
 
 class Joining:
-    """For all pods of a profile."""
+    """The terms of all pods of a profile."""
 
     def __init__(self, table: NodeTable, included: IncludedRows) -> None:
         self._table = table
@@ -28,7 +28,7 @@ class Joining:
         self._bench = JoinBench()
 
     def terms(self, pod: PodInfo, constraints: Constraints, *, filters: bool, weight: int | None) -> Joined | None:
-        """None if there is nothing to join. `weight` None: nothing is scored."""
+        """Return the terms; None if there is nothing to join. `weight` None: nothing is scored."""
         hard = constraints.hard if filters else ()
         soft = constraints.soft if weight is not None else ()
         if not hard and not soft:
@@ -89,7 +89,7 @@ class _Asking:
         return self._table.topology.column(topology_key).id_of("") != NO_DOMAIN
 
     def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
-        """What the constraint counts by domain, on the nodes it looks at: those with all these keys, at most."""
+        """Return the constraint's counts by domain, on the nodes it looks at: at most those with all these keys."""
         counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
         inclusion = self._inclusion
         way = (
@@ -107,7 +107,7 @@ class _Asking:
         return counter.tally(way, self._table.static_generation, build)
 
     def _tally_by_row(self, constraint: Constraint) -> DomainTally:
-        """Over hosts each node is its own domain, whatever its label says."""
+        """Return the counts over hosts, where each node is its own domain, whatever its label says."""
         counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
         def build(tally: DomainTally) -> None:

@@ -1,6 +1,6 @@
-"""PodTopologySpread: how many pods of a kind each domain of a topology has, as a condition and as a preference.
+"""PodTopologySpread: the number of similar pods in each domain of a topology, as a condition and as a preference.
 
-Hard: a node is out if its domain would have more than maxSkew pods over the domain with the fewest, or if it lacks
+Hard: a node is rejected if its domain would have more than maxSkew pods over the domain with the fewest, or if it lacks
 the topology key. Soft: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1), the fewer the better.
 Pods are counted by counters kept up to date as they come and go; a decision only joins them with domains.
 """
@@ -149,7 +149,7 @@ class PodTopologySpread:
         return None if constraints.soft else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        """As if all nodes were feasible: that is known to the per-table form only."""
+        """Score as if all nodes were feasible: only the per-table form knows which are."""
         return self._soft_score(state, pod).raw(node), None
 
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
@@ -226,12 +226,12 @@ class PodTopologySpread:
         return self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
     def _sum(self, sums: DomainSums, constraint: Constraint, column: DomainColumn, inclusion: Inclusion) -> int:
-        """Count a constraint's pods by domain, on the nodes it looks at; the number of domains these are in."""
+        """Count a constraint's pods by domain, on the nodes it looks at; return the number of these domains."""
         included = self._included.of(constraint, inclusion)
         return sum_by_domain(sums, self._counter(constraint).values, column.ids, column.size, included)
 
     def _count_hard(self, constraints: tuple[Constraint, ...], inclusion: Inclusion) -> list[SummedDomains]:
-        """The same for each hard constraint, to be kept."""
+        """Return the counts of each hard constraint, to be kept."""
         self._included.reset([constraint.topology_key for constraint in constraints])
         found = []
         for constraint in constraints:
@@ -241,7 +241,7 @@ class PodTopologySpread:
         return found
 
     def _add_by_row(self, constraint: Constraint, verdicts: Verdicts) -> None:
-        """Over hosts each node is its own domain, whatever its label says."""
+        """Count over hosts, where each node is its own domain, whatever its label says."""
         ids = self._table.topology.column(HOSTNAME).ids
         weight = normalizing_weight(len(self._scored))
         add_spread_by_row(verdicts, self._totals, self._counter(constraint).values, ids, weight, constraint.max_skew)

@@ -1,4 +1,4 @@
-"""The hard constraints as limits on what each domain counts, for dry runs that imagine pods elsewhere."""
+"""The hard constraints as limits on each domain's count, for dry runs of preemption."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def tally(
     inclusion: Inclusion,
     details: tuple[int, int],
 ) -> Tally:
-    """The constraint at `position`; `details`: for nodes without the topology key, and for too many pods."""
+    """Return the tally of the constraint at `position`; `details`: without the topology key, and with too many pods."""
     constraint = constraints[position]
     namespace, matches = pod.pod.metadata.namespace, constraint.pods.selector.matches
     missing, skewed = details
 
     def weigh(other: PodInfo) -> int:
-        """kube-scheduler's rule for pods that move; see `HardCounts`."""
+        """Return kube-scheduler's weight of a pod that moves; see `HardCounts`."""
         metadata = other.pod.metadata
         return int(metadata.namespace == namespace and matches(metadata.labels or {}))
 
@@ -43,9 +43,9 @@ def tally(
 
 
 def _limits(constraint: Constraint, summed: SummedDomains, own: int) -> array[int]:
-    """Domain -> how many pods it may count before the pod comes.
+    """Return domain -> how many pods it may count before the pod comes.
 
-    What a domain itself counts is never too many over itself, since no constraint has a maxSkew below 1: only the
+    A domain's own count is never too many over itself, since no constraint has a maxSkew below 1: only the
     other domains' lowest count matters, and that does not change while pods move within one domain.
     """
     allowance = constraint.max_skew - own

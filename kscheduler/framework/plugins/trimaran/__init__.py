@@ -1,5 +1,5 @@
-"""Trimaran's plugins, by their names, arguments and formulas, over the metrics that this program asks for itself.
+"""Trimaran's plugins, by their names, arguments and formulas, over the metrics that this program polls.
 
-They go by utilisations in percent of a node. One that is older than five minutes is not known, where Trimaran would go
-by the last one for ever: a node of which nothing is known has the lowest score.
+They use utilisations in percent of a node. A value older than five minutes counts as unknown, where Trimaran would use
+it for ever: a node without known values has the lowest score.
 """

@@ -1,7 +1,7 @@
-"""What pods that came to nodes lately will use: samples do not show it yet.
+"""The predicted usage of pods that came to nodes recently: samples do not show it yet.
 
 As in Trimaran a pod counts from the moment it came to its node until a sample is taken that is a minute younger: so
-long agents may take to report it. To Trimaran all pods that are there at its start are new; here their conditions say
+long agents may take to report it. For Trimaran all pods at its start are new; here their conditions say
 when they came, so that a restart makes no node look fuller.
 """
 
@@ -21,7 +21,7 @@ REPORTED_AFTER_S = 60.0
 
 
 class LatePods:
-    """Listens to the table. `use_of`: milli-cores of a pod."""
+    """A watcher of the table. `use_of` returns a pod's milli-cores."""
 
     def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], telemetry: Telemetry) -> None:
         self._use_of = use_of
@@ -49,7 +49,7 @@ class LatePods:
         self._forget(pod.uid)
 
     def sampled(self, at: float) -> None:
-        """The newest sample is of that time: those that came a minute before are in it."""
+        """Note the time of the newest sample: pods that came a minute before are in it."""
         while self._came and self._came[0][0] <= at - REPORTED_AFTER_S:
             came, uid = heappop(self._came)
             if uid in self._counted and self._counted[uid][0] == came:

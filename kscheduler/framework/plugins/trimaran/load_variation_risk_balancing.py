@@ -1,7 +1,7 @@
-"""LoadVariationRiskBalancing: prefer nodes whose real use, with the pod, is low and varies little.
+"""LoadVariationRiskBalancing: prefer nodes whose real usage, with the pod, is low and varies little.
 
-Trimaran's: risk = (mean + margin · deviation^(1/sensitivity)) / 2, each a share of what the node has to give and at
-most 1; the score is what is missing to the full risk, in percent, of CPU or of memory, whichever is riskier.
+Trimaran's: risk = (mean + margin · deviation^(1/sensitivity)) / 2, each a share of the node's capacity and at
+most 1; the score is 1 - risk, in percent, of CPU or of memory, whichever is riskier.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LoadVariationRiskBalancing:
         score_rated(verdicts, scores, self._rates(pod))
 
     def _rates(self, pod: PodInfo) -> bytes:
-        """By row; kept until values or nodes change."""
+        """Return scores by row; kept until values or nodes change."""
         now = (self._utilisation.follow(), self._table.node_changes.count)
         if now != self._kept_at:
             self._kept.clear()

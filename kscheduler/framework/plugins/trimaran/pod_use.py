@@ -1,4 +1,4 @@
-"""What Trimaran expects a pod to use."""
+"""Trimaran's prediction of a pod's usage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kscheduler.errors import DecodeError
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """For containers that say little: their request counts `multiplier` times; without one it is `default_milli`."""
+    """For containers without limits: `multiplier` times their request; without one `default_milli`."""
 
     default_milli: int
     multiplier: float
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def requested(pod: Pod) -> tuple[int, int]:
-    """(milli-cores, bytes): of all containers together, or of the largest init container, and the overhead."""
+    """Return (milli-cores, bytes) of all containers together, or of the largest init container, and the overhead."""
     cpu = sum(_of(container, "cpu") for container in pod.spec.containers)
     memory = sum(_of(container, "memory") for container in pod.spec.containers)
     for container in pod.spec.init_containers or ():
@@ -46,7 +46,7 @@ def _of(container: Container, resource: str) -> int:
 
 
 def _amount(amounts: Mapping[str, str | int | float] | None, resource: str) -> int | None:
-    """Milli-cores or bytes, not below zero; None if nothing is said, or nothing that can be read."""
+    """Return milli-cores or bytes, not below zero; None for an absent or unreadable amount."""
     written = (amounts or {}).get(resource)
     if written is None:
         return None
@@ -57,6 +57,6 @@ def _amount(amounts: Mapping[str, str | int | float] | None, resource: str) -> i
 
 
 def _rounded(value: float) -> int:
-    """Halves away from zero."""
+    """Round halves away from zero."""
     whole = math.trunc(value)
     return whole + (value - whole >= 0.5)

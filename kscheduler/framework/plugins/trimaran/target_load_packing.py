@@ -1,9 +1,9 @@
-"""TargetLoadPacking: fill nodes up to a target of real CPU utilisation, and keep clear of those past it.
+"""TargetLoadPacking: fill nodes up to a target of real CPU utilisation, and avoid those beyond it.
 
-Trimaran's: expected percentage = utilisation, and what pods that came lately and this pod are predicted to use, by the
+Trimaran's: expected percentage = utilisation, and the predicted usage of recent pods and this pod, by the
 node's capacity. Up to the target T the score rises from T to 100, past it falls from T to 0.
 
-Each decision changes what is expected of a node before any sample does, by more than the pod requests; so pods of a
+Each decision changes a node's expected usage before any sample does, by more than the pod requests; so pods of a
 profile with this plugin are decided one by one.
 """
 
@@ -60,14 +60,14 @@ class TargetLoadPacking:
         score_rated(verdicts, scores, rates)
 
     def _own(self, pod: PodInfo) -> int:
-        """The pod's predicted use, when all else is up to date."""
+        """Return the pod's predicted usage, after updating everything else."""
         self._utilisation.follow()
         self._late.sampled(self._utilisation.sampled_at(0))
         return self._prediction.cpu_milli(pod.pod)
 
 
 class _Capacities:
-    """Milli-cores by row: all that a node has, also what is reserved for its system."""
+    """Milli-cores by row: the node's capacity, including what is reserved for its system."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""The metrics that a plugin of Trimaran's reads, as columns that are there at any time."""
+"""The metrics that a plugin of Trimaran's reads, as columns that always exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRESHNESS = Freshness(max_age=Duration.of_seconds(300))
 
 
 class Utilisation:
-    """`metrics`: names; one that nobody knows has no values."""
+    """`metrics`: names; an unknown one has no values."""
 
     def __init__(self, telemetry: Telemetry, *metrics: str) -> None:
         self._telemetry = telemetry
@@ -25,7 +25,7 @@ class Utilisation:
         self._version = 0
 
     def follow(self) -> int:
-        """To be called before values are read. A number that grows when some may have changed."""
+        """Update the columns before values are read. Returns a number that grows when some may have changed."""
         if self._telemetry.policies_version != self._policies:
             self._policies = self._telemetry.policies_version
             self._columns = [self._column(metric) for metric in self._metrics]
@@ -37,7 +37,7 @@ class Utilisation:
         return self._version
 
     def values(self, number: int) -> array[float] | memoryview:
-        """Of the metric of that number, by row."""
+        """Return the values of the metric of that number, by row."""
         column = self._columns[number]
         return array("d") if column is None else column.values
 
@@ -46,7 +46,7 @@ class Utilisation:
         return float(values[row]) if row < len(values) else math.nan
 
     def sampled_at(self, number: int) -> float:
-        """When its newest value was sampled."""
+        """Return when the metric's newest value was sampled."""
         column = self._columns[number]
         return 0.0 if column is None else column.sampled_at
 

@@ -1,4 +1,4 @@
-"""What a decision takes: volumes and claims as they will be once it is written, assumed until the watch shows it."""
+"""The volumes and claims of a decision as they will be once it is written, assumed until the watch shows it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class StaticBinding:
 
 @dataclass(slots=True)
 class Assumption:
-    """What one pod's decision assumes, or has written already. Taking it back touches only what was not written:
-    the apiserver's answer has a version of its own, and the watch will bring it."""
+    """The objects that one pod's decision assumes, or has written already. Taking it back touches only unwritten ones:
+    the apiserver's answer has a version of its own, and the watch will bring it.
+    """
 
     bindings: list[StaticBinding] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
 
     def take_back(self, volumes: Volumes) -> None:
-        """Idempotent."""
+        """Take the unwritten assumptions back. Idempotent."""
         for binding in self.bindings:
             volumes.restore_volume(binding.volume)
         for claim in self.provisions:
@@ -67,7 +68,7 @@ def assume(
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """The volume with a full reference to the claim; the same object if it has that."""
+    """Return the volume with a full reference to the claim; the same object if it has that."""
     annotations, spec = volume.metadata.annotations or {}, volume.spec
     if not is_reserved_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
         annotations = {**annotations, BOUND_BY_CONTROLLER: "yes"}

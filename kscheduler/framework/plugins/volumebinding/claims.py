@@ -1,4 +1,4 @@
-"""The claims of a pod, sorted by what there is to do for them, or why the pod cannot be placed because of them."""
+"""The claims of a pod, sorted by what is left to do for them, or why the pod cannot be placed because of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """In the order of the pod's volumes; a claim that the pod names twice is there twice, as in kube-scheduler."""
+    """The claims in the order of the pod's volumes; one that the pod names twice is there twice (kube-scheduler)."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]  # unbound; the volume is chosen together with the node
@@ -38,7 +38,7 @@ def has_claims(pod: Pod) -> bool:
 
 
 def find_claims(pod: Pod, volumes: Volumes) -> PodClaims | Status:
-    """The pod's claims, or why the pod has to wait for one."""
+    """Return the pod's claims, or why the pod has to wait for one."""
     claims: list[PersistentVolumeClaim] = []
     for found in _claims_of(pod, volumes):
         if isinstance(found, Status):

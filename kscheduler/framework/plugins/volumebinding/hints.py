@@ -1,4 +1,4 @@
-"""Which changes of claims, classes, drivers and capacities may help a pod that this plugin has rejected.
+"""Queueing hints for pods that this plugin has rejected: claims, classes, drivers and capacities.
 
 As in kube-scheduler, but for a driver that stops publishing capacities: there only pods with an inline volume of the
 driver are woken, here also those with claims, which are the ones that may have waited for room.
@@ -26,7 +26,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def after_claim(waiting: Pod, old: object, new: object) -> bool:
-    """Only the pod's own claims matter, but nearly every change of those does."""
+    """Hint yes for nearly every change of the pod's own claims, and for no other."""
     if not isinstance(new, PersistentVolumeClaim):
         return True
     if new.metadata.namespace != waiting.metadata.namespace:
@@ -73,7 +73,7 @@ def _inline_drivers(pod: Pod) -> frozenset[str]:
 
 
 class ClaimIndex:
-    """Finds the pods that have a claim; pods that have the same claims are one group."""
+    """A hint index by claim; pods that have the same claims are one group."""
 
     def __init__(self) -> None:
         self._keys: dict[Hashable, None] = {}
@@ -98,7 +98,7 @@ class ClaimIndex:
 
 
 def _claims_of(pod: PodInfo) -> Hashable:
-    """namespace/name of the pod's claims."""
+    """Return namespace/name of the pod's claims."""
     names = (claim_name_of(pod.pod, volume)[0] for volume in pod.pod.spec.volumes or ())
     return frozenset(f"{pod.pod.metadata.namespace}/{name}" for name in names if name)
 

@@ -1,7 +1,7 @@
-"""Which existing volume a claim gets on a node: one that is reserved for it, else the smallest that will do.
+"""The choice of an existing volume for a claim on a node: one reserved for it, else the smallest that fits.
 
-Of equal ones the first by name. What a claim asks of any node is its VolumeRequest; the volume index keeps at
-hand which volumes meet it, so that a node only looks for the first one that it can reach.
+Of equal ones the first by name. A claim's conditions that do not depend on the node are its VolumeRequest; the volume
+index keeps the volumes that meet it, so that a node only looks for the first one that it can reach.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILESYSTEM = "Filesystem"
 
 @dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """What a claim asks of its volume, apart from the class. Claims of one request can have the same volumes."""
+    """A claim's conditions on its volume, apart from the class. Claims of one request can have the same volumes."""
 
     size_milli: int
     volume_mode: str
@@ -27,7 +27,7 @@ class VolumeRequest:
     selector: CompiledLabelSelector | None
 
     def is_met_by_reserved(self, volume: PersistentVolume) -> bool:
-        """Will a volume do that is reserved for the claim? Whoever reserved it has judged the rest."""
+        """Return True if a volume that is reserved for the claim fits; its reserver has checked the rest."""
         spec = volume.spec
         size = size_milli(volume)
         return (
@@ -39,7 +39,7 @@ class VolumeRequest:
         )
 
     def is_met_by_free(self, volume: PersistentVolume) -> bool:
-        """Will a volume do that is reserved for nobody?"""
+        """Return True if an unreserved volume fits."""
         if volume.spec.claim_ref is not None:
             return False
         if volume.status.phase != AVAILABLE:
@@ -52,7 +52,7 @@ class VolumeRequest:
 
 
 def request_of(claim: PersistentVolumeClaim) -> VolumeRequest:
-    """Raises DecodeError, with the claim and the field, for what cannot be read."""
+    """Return a claim's request. Raises DecodeError, with the claim and the field, for an unreadable one."""
     spec, selector = claim.spec, None
     if spec.selector is not None:
         selector = compile_label_selector(spec.selector, f"claim {claim.key}: spec.selector")
@@ -66,14 +66,14 @@ def request_of(claim: PersistentVolumeClaim) -> VolumeRequest:
 
 
 def requested_milli(claim: PersistentVolumeClaim) -> int:
-    """How much it asks for, in thousandths of a byte; 0 if it does not say. Raises DecodeError."""
+    """Return the requested size in thousandths of a byte; 0 if the claim states none. Raises DecodeError."""
     requests = claim.spec.resources.requests if claim.spec.resources else None
     amount = (requests or {}).get(STORAGE)
     return 0 if amount is None else parse_milli(amount, f"claim {claim.key}: spec.resources.requests.storage")
 
 
 def size_milli(volume: PersistentVolume) -> int | None:
-    """None if it cannot be read: nobody gets such a volume."""
+    """Return the volume's size; None if it cannot be read: no claim gets such a volume."""
     amount = (volume.spec.capacity or {}).get(STORAGE)
     try:
         return 0 if amount is None else parse_milli(amount, f"persistent volume {volume.key}: spec.capacity.storage")
@@ -82,7 +82,7 @@ def size_milli(volume: PersistentVolume) -> int | None:
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Does the volume name this claim? One reserved by a user may leave the uid open."""
+    """Return True if the volume names this claim. One reserved by a user may leave the uid open."""
     reference = volume.spec.claim_ref
     return (
         reference is not None

@@ -1,7 +1,7 @@
-"""In-tree volumes on nodes where a CSI driver has taken over: the same volume, under the driver's topology label.
+"""In-tree volumes on nodes where a CSI driver has replaced the plugin: the same volume, the driver's topology label.
 
-A node says in its CSINode which in-tree plugins are migrated there. On such a node the affinity of a volume of theirs
-speaks of the driver's zone label, which is the one the node then has.
+A node's CSINode lists the in-tree plugins that are migrated there. On such a node the affinity of a volume of theirs
+uses the driver's zone label, which is the one the node then has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NotTranslatable(Exception):
 
 
 def in_tree_plugin(volume: PersistentVolume) -> str:
-    """The in-tree plugin of a volume, if kube-scheduler knows of its migration; else ""."""
+    """Return the in-tree plugin of a volume, if kube-scheduler knows of its migration; else ""."""
     spec = volume.spec
     if spec.aws_elastic_block_store is not None:
         return "kubernetes.io/aws-ebs"
@@ -45,7 +45,7 @@ def is_migrated(plugin: str, csi_node: CSINode | None) -> bool:
 
 
 def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
-    """The volume's required affinity where its plugin is migrated. Raises NotTranslatable."""
+    """Return the volume's required affinity where its plugin is migrated. Raises NotTranslatable."""
     spec = volume.spec
     if spec.aws_elastic_block_store is not None:
         _check_ebs(spec.aws_elastic_block_store.volume_id)
@@ -68,7 +68,7 @@ def _check_ebs(volume_id: str) -> None:
 
 
 def _check_gce(volume: PersistentVolume) -> None:
-    """A disk in several zones is named by its region, which the zones must share."""
+    """Raise NotTranslatable unless the zones of a regional disk share the region that names it."""
     labels = volume.metadata.labels or {}
     zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE) or "").split(_BETWEEN_ZONES)
     if len(zones) < 2:
@@ -90,7 +90,7 @@ def _check_gce(volume: PersistentVolume) -> None:
 
 
 def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector | None:
-    """The affinity with the zone under the driver's label: renamed, or taken from the volume's own labels."""
+    """Return the affinity with the zone under the driver's label: renamed, or taken from the volume's own labels."""
     zone, region = _labels_in_use(volume)
     terms = _terms(volume)
     if _has_values(terms, zone):
@@ -105,7 +105,7 @@ def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector |
 
 
 def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
-    """(zone, region) as this volume spells them; what is current wins, and the affinity over the labels."""
+    """Return (zone, region) labels of this volume; current names win, and the affinity over the labels."""
     keys = {need.key for term in _terms(volume) for need in term.match_expressions or ()}
     for found in (keys, set(volume.metadata.labels or {})):
         if _ZONE in found:

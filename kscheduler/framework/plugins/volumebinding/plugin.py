@@ -1,7 +1,7 @@
 """VolumeBinding: place a pod where its volumes are, or can be; choose and bind the volumes of its unbound claims.
 
-Bound volumes must be in reach of the node. Unbound claims of classes that wait for their consumer get an existing
-volume that the node reaches, or one that can be made for it; that choice is assumed when the node is (Reserve), and
+The node must have access to bound volumes. Unbound claims of classes that wait for their consumer get an existing
+volume accessible from the node, or one that can be made for it; that choice is assumed when the node is (Reserve), and
 written and waited for before the pod is bound (PreBind). All other unbound claims keep the pod waiting.
 """
 
@@ -110,7 +110,7 @@ class VolumeBinding:
         return status_of(detail)
 
     def _by_profile(self, question: Question, table: NodeTable) -> bytearray:
-        """Profile id -> the obstacles for its nodes, but for single ones."""
+        """Return node class id -> the obstacles for its nodes, except single ones."""
         key = question.key
         if key is None:
             return bytearray(question.obstacles(profile.labels, "") for profile in table.profiles.since(0))
@@ -204,7 +204,7 @@ def _judge_one_by_one(
 
 
 def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
-    """The only rows that may do, if they are fewer than the profiles there would be to ask."""
+    """Return the only rows that may fit, if they are fewer than the node classes."""
     need = question.narrowest
     if need is None:
         return None
@@ -216,7 +216,7 @@ def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
 
 
 def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
-    """Rows whose node has the label with one of these values, in order."""
+    """Return rows whose node has the label with one of these values, in order."""
     if not values:
         return []
     column = table.topology.column(label)
@@ -231,7 +231,7 @@ def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[in
 def _put_out_others(
     table: NodeTable, verdicts: Verdicts, by_profile: bytearray, single: Collection[int], code: int
 ) -> None:
-    """Reject rows by their profile, but for single ones."""
+    """Reject rows by their node class, except single ones."""
     if by_profile.count(by_profile[0]) == len(by_profile):  # all profiles answer alike
         if by_profile[0]:
             verdicts.keep_only(sorted(single), code, by_profile[0])

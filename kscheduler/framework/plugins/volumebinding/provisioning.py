@@ -1,4 +1,4 @@
-"""Whether a volume can be made for a claim so that a node reaches it: by the class's topologies, and by free capacity.
+"""Whether a volume can be provisioned for a claim so that a node can access it: by topologies, and by free capacity.
 
 Capacity is looked at only for drivers that publish it. They may publish one object for each node, so objects are
 found by the labels their selectors ask for.
@@ -40,7 +40,7 @@ _MAX_KEPT = 1_000  # classes remembered
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What it takes to make the volume of one claim. Offers with the same `key` answer alike for every node."""
+    """The conditions for provisioning the volume of one claim. Equal `key`s mean equal answers for every node."""
 
     claim: PersistentVolumeClaim
     is_made: bool  # does the class make volumes at all?
@@ -59,7 +59,7 @@ class Offer:
         return any(HOSTNAME in term.label_keys for term in self.topologies or ())
 
     def obstacle(self, labels: Labels) -> int:
-        """0, or why there is no volume to be had for a node with these labels."""
+        """Return 0, or why no volume can be provisioned for a node with these labels."""
         if not self.is_made:
             return BIND_CONFLICT
         if self.topologies is not None and not any(term.matches(labels, "") for term in self.topologies):
@@ -70,7 +70,7 @@ class Offer:
 
 
 class Offers:
-    """Makes offers, and remembers what of them belongs to the class."""
+    """Makes offers, and remembers their parts that belong to the class."""
 
     def __init__(self, volumes: Volumes) -> None:
         self._volumes = volumes
@@ -79,7 +79,7 @@ class Offers:
         self._versions = itertools.count()
 
     def for_claim(self, claim: PersistentVolumeClaim) -> Offer:
-        """Raises DecodeError for a claim whose request cannot be read."""
+        """Return a claim's offer. Raises DecodeError for a claim whose request cannot be read."""
         storage_class = self._volumes.storage_class(class_of(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return Offer(claim, False, None, None, 0)
@@ -98,7 +98,7 @@ class Offers:
         return known[1]
 
     def _capacities_for(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Capacities | None:
-        """None unless the driver publishes capacities, and the claim says how much it needs."""
+        """Return the capacities; None unless the driver publishes some and the claim states its size."""
         requests = claim.spec.resources.requests if claim.spec.resources else None
         driver = self._volumes.csi_driver(storage_class.provisioner)
         if STORAGE not in (requests or {}) or driver is None or not driver.spec.storage_capacity:
@@ -123,7 +123,7 @@ class _Room:
 
 
 class Capacities:
-    """What is left of one class, as published: found by a label that a node must have to reach it."""
+    """The free capacity of one class, as published: found by a label that a node must have to access it."""
 
     def __init__(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> None:
         self._published = published
@@ -138,7 +138,7 @@ class Capacities:
         self._keys = frozenset(key for key, _ in self._by_label)
 
     def catch_up(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> bool:
-        """Take over what is left now; False, and nothing done, if the objects or their topologies are others.
+        """Take over the current amounts; False, with nothing done, if the objects or their topologies changed.
 
         Each volume that is made changes the amount of one of perhaps thousands of objects.
         """
@@ -180,7 +180,7 @@ class Capacities:
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that can be made, in bytes; None if nothing is said of it. Raises DecodeError."""
+    """Return the largest volume that can be made, in bytes; None if none is stated. Raises DecodeError."""
     if capacity.maximum_volume_size is not None:
         return parse_units(capacity.maximum_volume_size, f"capacity {capacity.key}: maximumVolumeSize")
     if capacity.capacity is not None:
@@ -199,7 +199,7 @@ def _room(capacity: CSIStorageCapacity) -> _Room | None:
 
 
 def _readable_limit(capacity: CSIStorageCapacity) -> int:
-    """Less than any volume needs, if nothing is said of it or it cannot be read."""
+    """Return the limit; less than any volume needs if it is not stated or cannot be read."""
     try:
         limit = volume_limit(capacity)
     except DecodeError:
@@ -208,7 +208,7 @@ def _readable_limit(capacity: CSIStorageCapacity) -> int:
 
 
 def _term(term: TopologySelectorTerm) -> NodeTerm:
-    """A term that is empty or malformed matches nothing."""
+    """Compile a term; an empty or malformed one matches nothing."""
     needs = [SelectorRequirement(need.key, "In", need.values) for need in term.match_label_expressions or ()]
     try:
         return compile_node_selector_term(NodeSelectorTerm(match_expressions=needs), "allowedTopologies")

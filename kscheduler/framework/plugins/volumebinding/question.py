@@ -1,7 +1,7 @@
-"""What a pod asks of a node because of its volumes, prepared once a cycle; and the answer for one node.
+"""A pod's conditions on nodes because of its volumes, prepared once a cycle; and the answer for one node.
 
-The answer is a Plan: what is in the way, or which volumes the claims would get there. It depends on the node's labels;
-on its name, if a provisioner is at work for a node already; and on what has been migrated there, for in-tree volumes.
+The answer is a Plan: the obstacles, or the volumes that the claims would get there. It depends on the node's labels;
+on its name, if a provisioner is at work for a node already; and on the migrated in-tree plugins there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
-    """For one node. The bindings and provisions mean something only if nothing is in the way."""
+    """The answer for one node. The bindings and provisions are valid only without obstacles."""
 
     obstacles: int
     bindings: Sequence[tuple[PersistentVolumeClaim, PersistentVolume]] = ()
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 class BoundVolume:
-    """A volume that is somebody's already, as nodes see it."""
+    """A bound volume, as nodes see it."""
 
     def __init__(self, volume: PersistentVolume, reaches: Reaches, volumes: Volumes) -> None:
         self.reach = reaches.of(volume)
@@ -58,7 +58,7 @@ class BoundVolume:
         return self._fault is not None or self._migrated is not self.reach
 
     def is_in_reach_of(self, labels: Labels, node_name: str) -> bool:
-        """Raises NotTranslatable."""
+        """Return True if a node with these labels can access the volume. Raises NotTranslatable."""
         if not self.depends_on_migration or not is_migrated(self._plugin, self._volumes.csi_node(node_name)):
             return self.reach.matches(labels)
         if self._fault is not None:
@@ -67,7 +67,7 @@ class BoundVolume:
 
 
 class Question:
-    """Raises DecodeError for a claim whose demands cannot be read."""
+    """The conditions of one pod. Raises DecodeError for a claim whose demands cannot be read."""
 
     def __init__(
         self, claims: PodClaims, volumes: Volumes, reaches: Reaches, volume_index: VolumeIndex, offers: Offers
@@ -86,7 +86,7 @@ class Question:
     # --- one node ---
 
     def obstacles(self, labels: Labels, node_name: str) -> int:
-        """Those of the plan. Raises NotTranslatable."""
+        """Return the obstacles of the plan. Raises NotTranslatable."""
         if self._started or len(self._choices) > 1:
             return self.plan(labels, node_name).obstacles
         # The common case, asked of very many nodes: at most one claim that is open.
@@ -97,7 +97,7 @@ class Question:
         return bound
 
     def plan(self, labels: Labels, node_name: str) -> Plan:
-        """Raises NotTranslatable."""
+        """Return the plan for a node. Raises NotTranslatable."""
         # 1. Volumes that are bound must be in reach.
         bound = self._bound_obstacle(labels, node_name)
         # 2. A volume that is being made for a node is of no use to others.
@@ -117,7 +117,7 @@ class Question:
         return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
 
     def _bound_obstacle(self, labels: Labels, node_name: str) -> int:
-        """Of the first volume that is not in reach, or not there."""
+        """Return the obstacle of the first bound volume that is missing or not accessible."""
         for volume in self._bound:
             if volume is None:
                 return VOLUME_MISSING
@@ -135,7 +135,7 @@ class Question:
 
     @property
     def single_nodes(self) -> frozenset[str] | None:
-        """Hostnames that get an answer of their own; all others get that of their profile. None: all have their own."""
+        """Return hostnames with an answer of their own; others get that of their node class. None: each has its own."""
         if any(volume is not None and volume.depends_on_migration for volume in self._bound):
             return None
         if any(offer.reads_hostname for offer in self._offer_of.values()):
@@ -149,15 +149,16 @@ class Question:
 
     @property
     def sure_hosts(self) -> Collection[str]:
-        """Hostnames, of those that get an answer of their own, that have nothing in the way."""
+        """Return the hostnames, of those with an answer of their own, without obstacles."""
         if self._bound or self._started or len(self._choices) != 1:
             return ()
         return self._choices[0].sure_hosts
 
     @property
     def narrowest(self) -> tuple[str, frozenset[str]] | None:
-        """(label, its values): a node without one of them conflicts with a bound volume, and that is all there is
-        to say of it. None if it is not so simple."""
+        """Return (label, its values): a node without one of them conflicts with a bound volume, and that is its
+        only obstacle. None if the conditions are not so simple.
+        """
         if self.claims.delayed or any(volume is None or volume.depends_on_migration for volume in self._bound):
             return None
         needs = [reach.needs for reach in self._bound_reaches() if reach.needs is not None]
@@ -165,7 +166,7 @@ class Question:
 
     @property
     def key(self) -> Hashable | None:
-        """Questions of one key have the same answer for a profile. None: this one is asked for itself."""
+        """Return a key: questions with equal keys have the same answer for a node class. None: no two are equal."""
         if any(not choice.is_empty for choice in self._choices):
             return None
         offers: list[Offer] = [self._offer_of[claim.key] for claim in self._started]
@@ -187,7 +188,7 @@ def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, reaches: Reach
 
 
 def _hosts(reach: Reach) -> frozenset[str] | None:
-    """The hostnames that this reach tells from others; None if it tells all apart."""
+    """Return the hostnames that this affinity tells from others; None if it tells all apart."""
     if reach.hosts is not None:
         return reach.hosts
     return None if reach.reads_hostname else frozenset()

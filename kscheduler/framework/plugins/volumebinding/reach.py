@@ -1,7 +1,7 @@
-"""Where a volume can be reached from: its node affinity, compiled once and asked of many nodes.
+"""The nodes that can access a volume: its node affinity, compiled once and matched with many nodes.
 
-Only labels are read. Kube-scheduler hands a volume's affinity a node without a name, and looks at no names then: what
-a term requires of the node's name always holds.
+Only labels are read. kube-scheduler matches a volume's affinity with a node without a name, and ignores names then: a
+term's condition on the node's name always holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
-    """The nodes a volume can be reached from. Equal affinities have the same Reach while `Reaches` remembers them."""
+    """The nodes that can access a volume. Equal affinities have the same Reach while `Reaches` remembers them."""
 
     affinity: RequiredNodeAffinity | None  # None: from everywhere
     reads_hostname: bool = field(init=False)
@@ -42,7 +42,7 @@ class Reach:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The hostnames of the only nodes that may match; None if others may."""
+        """Return the hostnames of the only nodes that may match; None if others may."""
         return self.needs[1] if self.needs is not None and self.needs[0] == HOSTNAME else None
 
     def matches(self, labels: Labels) -> bool:
@@ -53,7 +53,7 @@ EVERYWHERE = Reach(None)
 
 
 class Reaches:
-    """The reach of each volume, remembered while its affinity stays the same object."""
+    """The Reach of each volume, remembered while its affinity stays the same object."""
 
     def __init__(self) -> None:
         self._of_volume: dict[str, tuple[NodeSelector, Reach]] = {}  # volume -> its affinity, compiled
@@ -84,7 +84,7 @@ class Reaches:
 
 
 def _term(term: NodeSelectorTerm) -> NodeTerm:
-    """A malformed term matches nothing, as in kube-scheduler."""
+    """Compile a term; a malformed one matches nothing, as in kube-scheduler."""
     try:
         compiled = compile_node_selector_term(term, _PATH)
     except DecodeError:
@@ -103,7 +103,7 @@ def _asks_for_hosts_only(affinity: RequiredNodeAffinity) -> bool:
 
 
 def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:
-    """A label that every term asks for by value: the hostname, if all do that."""
+    """Return a label that every term asks for by value, with the values: the hostname, if all terms do that."""
     terms = [
         {need.key: need.values for need in term.expressions if need.operator is Operator.IN}
         for term in affinity.terms or ()

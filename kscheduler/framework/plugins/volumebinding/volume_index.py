@@ -1,6 +1,6 @@
-"""Volumes where claims look for them: by class, by what claims request for, by where they can be reached from.
+"""Volumes indexed for claims: by class, by request, and by the nodes that can access them.
 
-Kept up to date as volumes change: with thousands of volumes of one class, a decision changes one of them.
+Updated as volumes change: with thousands of volumes of one class, a decision changes one of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_STOCKS = 64  # requests remembered for one class; claims of a StatefulSet sh
 
 
 class Candidate(NamedTuple):
-    """Ordered as claims prefer them; names tell all apart."""
+    """A volume in the order in which claims prefer them; names tell all apart."""
 
     size: int
     name: str
@@ -50,7 +50,7 @@ class Stock:
             self.sure_hosts.update(reach.hosts or ())
 
     def take(self, name: str) -> None:
-        """The volume is not there any more, or not as it was."""
+        """Remove a volume that is gone or has changed."""
         placed = self._placed.pop(name, None)
         if placed is None:
             return
@@ -93,7 +93,7 @@ class ClassVolumes:
         self._stocks: OrderedDict[VolumeRequest, Stock] = OrderedDict()
 
     def put(self, volume: PersistentVolume) -> None:
-        """A volume that is not here."""
+        """Add a volume that is not here."""
         name, reference = volume.metadata.name, volume.spec.claim_ref
         self._volumes[name] = volume
         if reference is not None:
@@ -102,7 +102,7 @@ class ClassVolumes:
             stock.put(volume)
 
     def take(self, name: str) -> None:
-        """A volume that is here."""
+        """Remove a volume that is here."""
         reference = self._volumes.pop(name).spec.claim_ref
         if reference is not None:
             claim = f"{reference.namespace}/{reference.name}"
@@ -134,7 +134,7 @@ class ClassVolumes:
 
 
 class VolumeIndex:
-    """The volume_index of classes that a claim has asked for."""
+    """The volumes of the classes that a claim has asked for."""
 
     def __init__(self, volumes: Volumes, reaches: Reaches) -> None:
         self._volumes = volumes
@@ -154,7 +154,7 @@ class VolumeIndex:
             self._changed.clear()
 
     def of(self, class_name: str) -> ClassVolumes:
-        """Good for this decision."""
+        """Return the volumes of a class, valid for this decision."""
         self._catch_up()
         class_volumes = self._volume_index.get(class_name)
         if class_volumes is None:
@@ -196,7 +196,7 @@ class Choice:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The hostnames that make a difference; None if any hostname can."""
+        """Return the hostnames that make a difference; None if any hostname can."""
         found: set[str] = set(self._stock.by_host)
         for reach in (*(reach for _, reach in self._reserved), *self._stock.anywhere):
             if reach.hosts is not None:
@@ -207,11 +207,11 @@ class Choice:
 
     @property
     def sure_hosts(self) -> Collection[str]:
-        """Hostnames of nodes for which there is a volume."""
+        """Return hostnames of nodes for which there is a volume."""
         return () if self._reserved else self._stock.sure_hosts
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
-        """The volume for a node with these labels, leaving alone those that are taken."""
+        """Return the best volume for a node with these labels, except those that are taken."""
         for volume, reach in self._reserved:
             if volume.metadata.name not in taken:
                 # Reserved out of this node's reach: no other volume may stand in for it.

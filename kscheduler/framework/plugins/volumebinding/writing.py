@@ -1,4 +1,4 @@
-"""Write what was assumed to the apiserver, and wait until the volume controller and provisioners have done the rest."""
+"""Writes assumed volumes and claims to the apiserver, and waits for the volume controller and provisioners."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ POLL_S = 1.0  # kube-scheduler's interval; what is looked at is what the watches
 
 
 class NotBound(KSchedulerError):
-    """The volumes will not be bound as decided; the pod has to be decided anew."""
+    """The volumes will not be bound as decided; the pod has to be decided again."""
 
 
 async def write(handle: Handle, assumption: Assumption) -> None:
-    """Reserve the volumes for their claims, and ask for those that are to be made. Raises the APIError family."""
+    """Reserve the volumes for their claims, and request those to be provisioned. Raises the APIError family."""
     for binding in assumption.bindings:
         volume = binding.volume
         patch = _volume_patch(volume)
@@ -45,7 +45,7 @@ def _volume_patch(volume: PersistentVolume) -> dict[str, object]:
 
 
 class Progress:
-    """How far the binding of one pod's volumes has come, by what the watches brought; assumptions do not count."""
+    """The progress of binding one pod's volumes, by what the watches brought; assumptions do not count."""
 
     def __init__(self, handle: Handle, reaches: Reaches, pod: PodInfo, node_name: str, assumption: Assumption) -> None:
         self._handle = handle
@@ -56,7 +56,7 @@ class Progress:
         self._assumption = assumption
 
     async def finish(self, timeout_s: float) -> None:
-        """Return once all is bound. Raises NotBound, also when the time is up."""
+        """Return once all volumes are bound. Raises NotBound, also when the time is over."""
         for _ in range(int(timeout_s // POLL_S)):
             await self._handle.sleep(POLL_S)
             if self.is_bound():
@@ -64,7 +64,7 @@ class Progress:
         raise NotBound("context deadline exceeded")
 
     def is_bound(self) -> bool:
-        """Is everything bound? Raises NotBound if it will never be."""
+        """Return True if everything is bound. Raises NotBound if it will never be."""
         node = self._handle.table.get(self._node_name)
         if node is None:
             raise NotBound(f'failed to get node "{self._node_name}": node "{self._node_name}" not found')
@@ -111,7 +111,7 @@ class Progress:
         return found
 
     def _check_reach(self, volume: PersistentVolume, node: NodeInfo) -> None:
-        """The node may have lost the label, or the provisioner made the volume somewhere else."""
+        """Raise NotBound if the node lost the label, or the provisioner made the volume somewhere else."""
         try:
             is_in_reach = BoundVolume(volume, self._reaches, self._volumes).is_in_reach_of(node.labels, node.name)
         except NotTranslatable as error:
@@ -126,5 +126,5 @@ class Progress:
 def _is_older(
     found: PersistentVolume | PersistentVolumeClaim, written: PersistentVolume | PersistentVolumeClaim
 ) -> bool:
-    """Has the watch not brought yet what we wrote?"""
+    """Return True if the watch has not brought our write yet."""
     return int(found.metadata.resource_version or 0) < int(written.metadata.resource_version or 0)
