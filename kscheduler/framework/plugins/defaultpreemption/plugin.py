@@ -33,7 +33,7 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished").of(NAME)
 
 NO_CANDIDATE = "no candidate node for preemption"
-CROWDS_CHANGED = "pods came or went while extenders were asked"
+PODS_CHANGED = "pods came or went while extenders were asked"
 
 _Answer = tuple[PostFilterResult | None, Status | None]
 _CLEARED = PostFilterResult("")
@@ -84,11 +84,11 @@ class DefaultPreemption:
         found = self._look_for_victims(state, pod, statuses)
         if not isinstance(found, _Chance):
             return _worded(found)
-        nominated_by_node = {each.node_name: self._nominated_here(each.node_name) for each in found.candidates}
+        pods_by_node = {each.node_name: self._pods_on(each.node_name) for each in found.candidates}
         kept = yield tuple(NodeVictims(each.node_name, each.victims, each.violations) for each in found.candidates)
         if isinstance(kept, Status):
             return _worded((None, kept))
-        return _worded(self._carry_out_anew(found.pod, kept, nominated_by_node))
+        return _worded(self._carry_out_anew(found.pod, kept, pods_by_node))
 
     def _look_for_victims(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> _Chance | _Answer:
         # 1. The pod as it is now, and whether it may preempt.
@@ -117,23 +117,22 @@ class DefaultPreemption:
         self._executor.start(best, pod)
         return PostFilterResult(best.node_name), None
 
-    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, nominated_by_node: Mapping[str, frozenset[str]]) -> _Answer:
-        """Try the chosen node again, because pods may have come or gone since, and carry the preemption out."""
+    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
+        """Carry out what extenders kept of the proposal, on nodes whose pods are still the same."""
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
             return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
         candidates = [
             Candidate(each.node_name, each.pods, each.violations)
             for each in kept
-            if each.node_name not in nominated_by_node
-            or self._nominated_here(each.node_name) == nominated_by_node[each.node_name]
+            if each.node_name not in pods_by_node or self._pods_on(each.node_name) == pods_by_node[each.node_name]
         ]
         if not candidates:
-            return None, unschedulable(NO_CANDIDATE if not kept else CROWDS_CHANGED)
+            return None, unschedulable(NO_CANDIDATE if not kept else PODS_CHANGED)
         return self._carry_out(_Chance(pod, candidates))
 
-    def _nominated_here(self, node_name: str) -> frozenset[str]:
-        """Return the uids of the pods nominated to the node."""
+    def _pods_on(self, node_name: str) -> frozenset[str]:
+        """Return the uids of the pods on the node."""
         node = self._handle.table.get(node_name)
         return frozenset() if node is None else frozenset(node.pods)
 

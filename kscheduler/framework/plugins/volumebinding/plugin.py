@@ -204,7 +204,7 @@ def _judge_one_by_one(
 
 
 def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
-    """Return the only rows that may fit, if they are fewer than the node classes."""
+    """Return the only rows that may fit, if they are few; None if the node classes are to be asked."""
     need = question.narrowest
     if need is None:
         return None
