@@ -119,6 +119,7 @@ class MetricPolicy:
         if cycle.waits:
             return None, Status(Code.SUCCESS)
         rows = self._rows_of_ours(statuses) if _may_change(cycle.spec) else []
+        self._sign_again(pod)
         if not rows:
             return None, unschedulable()
         may_help = self._relax(pod, cycle, rows)
@@ -144,7 +145,6 @@ class MetricPolicy:
                 self._retry(pod, due - now)
                 return True
             wait.step = step
-            self._set_apart(pod)
             self._telemetry.count(f"relaxed:{step}", cycle.policy)
             self._telemetry.tell(pod, RELAXED, f"Metric policy {_title(cycle.policy)}: relaxation step {step} is taken")
             self._retry(pod, 0.0)
@@ -170,6 +170,7 @@ class MetricPolicy:
         now = self._telemetry.now()
         wait = self._waits.begin(pod.uid, policy, now)
         deadline_s = spec.decision_deadline.seconds
+        self._sign_again(pod)
         if deadline_s and not wait.is_overdue:
             self._retry(pod, max(wait.since + deadline_s - now, 0.0))
 
@@ -181,15 +182,30 @@ class MetricPolicy:
         deadline_s = spec.decision_deadline.seconds
         if deadline_s and not wait.is_overdue and self._telemetry.now() >= wait.since + deadline_s:
             wait.is_overdue = True
-            self._set_apart(pod)
+            self._sign_again(pod)
             self._telemetry.count("deadline", policy)
             note = f"Metric policy {_title(policy)}: waited for metrics for {spec.decision_deadline}, goes without now"
             self._telemetry.tell(pod, OVERDUE, note)
         return min(wait.step, len(spec.relaxation)), wait.is_overdue
 
-    def _set_apart(self, pod: PodInfo) -> None:
-        """Sign the pod again: from now on it is judged otherwise than pods with equal specs."""
+    def _sign_again(self, pod: PodInfo) -> None:
+        """Let the pod's next attempt sign it again: it may be judged otherwise then than pods with equal specs."""
         pod.signature = None
+
+    def _is_apart(self, pod: PodInfo) -> bool:
+        """Return True if the pod is judged otherwise than pods with equal specs: relaxed, or past its deadline."""
+        if self._waits.is_apart(pod.uid):
+            return True
+        if pod.uid not in self._waits and not pod.pod.status.conditions:  # it was never rejected
+            return False
+        try:
+            found = self._telemetry.policy_of(pod)
+        except LookupError:
+            return False
+        if found is None or not found[1].decision_deadline.seconds:
+            return False
+        wait = self._waits.recall(pod, found[0], self._telemetry)
+        return wait is not None and self._telemetry.now() >= wait.since + found[1].decision_deadline.seconds
 
     # --- plan B ---
 
@@ -235,14 +251,14 @@ class MetricPolicy:
 
     def look_beyond(self, pod: PodInfo) -> bytes:
         """Return what signatures depend on beyond the pod's JSON: annotations, and progress in a policy."""
-        if self._waits.is_apart(pod.uid):
+        if self._is_apart(pod):
             return pod.uid.encode()
         annotations = pod.pod.metadata.annotations
         return (annotations.get(POLICY_KEY) or "").encode() if annotations else b""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """Return the properties that determine the pod's policy."""
-        if self._waits.is_apart(pod.uid):
+        if self._is_apart(pod):
             return None
         meta = pod.pod.metadata
         labels, annotations = meta.labels or {}, meta.annotations or {}

@@ -64,5 +64,8 @@ class PodWaits:
         """Return True if the pod is judged otherwise than pods with equal specs."""
         return bool(self._waits) and (found := self._waits.get(uid)) is not None and found.is_apart
 
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._waits
+
     def __len__(self) -> int:
         return len(self._waits)

@@ -60,5 +60,5 @@ policies = st.builds(
     decision_deadline=st.sampled_from([Duration(0), Duration.of_seconds(3)]),
     plan_b=st.none() | st.just(PlanB(after_failures=2)),
 )
-node_number = st.integers(0, 4)
-by_node = st.dictionaries(node_number, values, min_size=1, max_size=5)
+number = st.integers(0, 4)
+by_node = st.dictionaries(number, values, min_size=1, max_size=5)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from kscheduler.api.objects import Pod
 from kscheduler.config import parse_config
+from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import FilterRule, PolicySpec, Range, ScoreRule, SelfLoad
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.testing import make_node, make_pod
-from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, node_number, policies
+from tests.framework.plugins.metricpolicy.strategies import by_node, metrics, number, policies
 from tests.framework.plugins.metricpolicy.telemetry import FakeTelemetry
 from tests.support.lanes import TwoLanes
 
@@ -39,8 +40,8 @@ steps = st.one_of(
     st.tuples(st.just("expire"), metrics),
     st.tuples(st.just("fail"), metrics, st.integers(0, 3)),
     st.tuples(st.just("policy"), st.sampled_from(POLICIES), policies),
-    st.tuples(st.just("node"), node_number, st.sampled_from(["2", "4"])),
-    st.tuples(st.just("gone"), node_number),
+    st.tuples(st.just("node"), number, st.sampled_from(["2", "4"])),
+    st.tuples(st.just("gone"), number),
     st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
     st.tuples(st.just("pods"), st.lists(pods, min_size=1, max_size=5)),
     st.tuples(st.just("remove")),
@@ -113,8 +114,8 @@ def test_both_lanes_decide_alike(first: list[PolicySpec], sequence: list[Any]) -
     world = World()
     for name, policy in zip(POLICIES, first, strict=True):
         world.policy(name, policy)
-    for number in range(3):
-        world.node(number, "4")
+    for index in range(3):
+        world.node(index, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.9})
     world.pods([("red", True, "100m", 3), ("blue", False, "100m", 2)])
     for step in sequence:
@@ -140,3 +141,18 @@ def test_pods_under_a_policy_are_decided_by_the_compiled_lane() -> None:
     world.pods([("red", True, "100m", 3)])
     assert world.lanes.decided_by_lane == 14
     assert "n2" not in world.lanes.placed.values()
+
+
+def test_a_pod_past_its_deadline_goes_by_the_fallbacks_though_values_have_come() -> None:
+    world = World()
+    rule = FilterRule(metric="power", operator="LessThan", value="500m", fallback="Requeue")
+    world.policy("blue", PolicySpec(filter=(rule,), decision_deadline=Duration.of_seconds(3)))
+    world.node(0, "2")
+    world.node(1, "4")
+    world.pods([("blue", True, "100m", 2)])
+    assert len(world.waiting) == 2
+    world.values("power", {0: 0.1})
+    world.time(4.0)
+    world.pods([])
+    assert not world.waiting
+    assert "n1" in world.lanes.placed.values()  # which has no value: the rule is neutral by now
