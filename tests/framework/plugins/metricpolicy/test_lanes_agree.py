@@ -132,8 +132,8 @@ def test_pods_under_a_policy_are_decided_by_the_compiled_lane() -> None:
             filter=(FilterRule(metric="load", operator="LessThan", value=0.9),),
         ),
     )
-    for number in range(4):
-        world.node(number, "4")
+    for index in range(4):
+        world.node(index, "4")
     world.values("load", {0: 0.1, 1: 0.5, 2: 0.95, 3: 0.2})
     world.pods([("red", True, "100m", 3)] * 4)
     assert world.lanes.decided_by_lane == 11  # the first made the policy known
