@@ -1,1 +1,1 @@
-"""The command line: parses flags, builds a scheduler from them, and runs it until a signal comes."""
+"""The command line: parses flags; one module a command, which builds the parts it needs and runs them."""

@@ -25,10 +25,10 @@ from kscheduler.command.flags import (
     parse,
     report,
 )
+from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
 from kscheduler.errors import KSchedulerError
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.observability import logs
-from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 Command = Callable[[], int]
 
@@ -139,14 +139,14 @@ def version(options: VersionOptions) -> int:
 
 
 def simulate(options: SimulateOptions) -> int:
-    from kscheduler.simulator.main import simulate as run_simulation
+    from kscheduler.command.simulate import simulate as run_simulation
 
     logs.configure(verbosity=logs.QUIET)  # only the report and warnings are printed
     return run_simulation(options.arguments)
 
 
 def explain(options: ExplainOptions) -> int:
-    from kscheduler.explain.command import explain as ask
+    from kscheduler.command.explain import explain as ask
 
     logs.configure(verbosity=logs.QUIET)
     print(ask(options, SystemClock()), end="")
@@ -154,7 +154,7 @@ def explain(options: ExplainOptions) -> int:
 
 
 def inspect_plugin(options: InspectOptions) -> int:
-    from kscheduler.wasm.inspect import inspect
+    from kscheduler.command.plugin_inspect import inspect
 
     logs.configure(verbosity=logs.QUIET)
     text, code = inspect(options)
@@ -163,7 +163,7 @@ def inspect_plugin(options: InspectOptions) -> int:
 
 
 def try_plugin(options: PluginTestOptions) -> int:
-    from kscheduler.wasm.command_trial import try_plugin as run_trial
+    from kscheduler.command.plugin_trial import try_plugin as run_trial
 
     logs.configure(verbosity=logs.QUIET)
     text, code = run_trial(options)

@@ -20,6 +20,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.quantity import parse_units
+from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
@@ -44,7 +45,6 @@ from kscheduler.serving.options import (
     TlsOptions,
 )
 from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
-from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; the program did not start

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.simulator.main import simulate
+from kscheduler.command.simulate import simulate
 from kscheduler.simulator.metrics_plan import HANG, UNAVAILABLE, MetricsPlan, Outage
 from kscheduler.simulator.report import to_json
 from kscheduler.simulator.run import Ending, Outcome

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kscheduler.command.plugin_options import InspectOptions
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES
-from kscheduler.wasm.command_options import InspectOptions
 from kscheduler.wasm.engine import MEMORY, MemoryType
 from kscheduler.wasm.loading.abi import Abi, interface_of, origin_of
 from kscheduler.wasm.loading.fetch import Fetched, Fetcher

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.command.flags import RunOptions, parse
+from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
 from kscheduler.errors import ConfigError
-from kscheduler.wasm.command_options import InspectOptions, PluginTestOptions
 
 
 def test_inspect_takes_a_file_and_how_to_print() -> None:

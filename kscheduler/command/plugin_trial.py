@@ -21,6 +21,9 @@ from typing import Any, TypeVar
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.command.plugin_inspect import as_url, shown_file
+from kscheduler.command.plugin_measured import MeasuredEngine
+from kscheduler.command.plugin_options import PluginTestOptions
 from kscheduler.config.decode import describe_kind
 from kscheduler.errors import ConfigError, DecodeError, InternalError
 from kscheduler.framework.algorithm import Decision
@@ -35,10 +38,7 @@ from kscheduler.input.yaml_documents import read_one_yaml
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.batch.plugin import BatchPlugin
-from kscheduler.wasm.command_measured import MeasuredEngine
-from kscheduler.wasm.command_options import PluginTestOptions
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.inspect import as_url, shown_file
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
 

@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS
+from kscheduler.command.simulate import simulate
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
-from kscheduler.simulator.main import simulate
 from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
 from kscheduler.simulator.real_scheduler import real_scheduler

@@ -14,7 +14,7 @@ import pytest
 
 from kscheduler.client.reviews import User
 from kscheduler.command.cli import main
-from kscheduler.explain.command import pod_key
+from kscheduler.command.explain import pod_key
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
