@@ -2,8 +2,8 @@
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
 functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
-Python in the reference*.py files, which are the specification. The compiled form is taken where it has
-been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
+Python in `reference`, which is the specification. The compiled form is taken where it was built, unless
+KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
 
 Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
 at a time. Nothing here imports the rest of kscheduler.
@@ -12,6 +12,8 @@ at a time. Nothing here imports the rest of kscheduler.
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kscheduler._fast.codes import (
@@ -35,14 +37,11 @@ from kscheduler._fast.codes import (
     entry_bit,
 )
 
-COMPILED: bool
-
 if TYPE_CHECKING:
     from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
-    from kscheduler._fast.joining import Joiner, JoinTerms
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
         changes_so_far,
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
         score_requested_to_capacity_ratio,
     )
     from kscheduler._fast.selection import best_total, select_host
+    from kscheduler._fast.spread_affinity import Joiner, JoinTerms
     from kscheduler._fast.tallies import DomainTally
     from kscheduler._fast.topology import (
         DomainSums,
@@ -91,140 +91,6 @@ if TYPE_CHECKING:
     )
     from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
     from kscheduler._fast.verdicts import Verdicts
-else:
-    from importlib.util import find_spec
-
-    COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
-        find_spec(f"kscheduler._fast.{name}")
-        for name in (
-            "answers",
-            "batches",
-            "classes",
-            "columns",
-            "filtering",
-            "joining",
-            "metric_rules",
-            "packing",
-            "placement",
-            "preemption",
-            "scoring",
-            "selection",
-            "standby",
-            "standings",
-            "tallies",
-            "topology",
-            "trimaran",
-            "verdicts",
-        )
-    )
-    if COMPILED:
-        from kscheduler._fast.answers import RowAnswers
-        from kscheduler._fast.classes import PodClass
-        from kscheduler._fast.columns import NodeColumns, PodRequest
-        from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
-        from kscheduler._fast.joining import Joiner, JoinTerms
-        from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
-        from kscheduler._fast.packing import (
-            changes_so_far,
-            pack_alive,
-            pack_amounts,
-            pack_feasible,
-            pack_usage,
-            reject_marked,
-            rows_changed_since,
-            set_raws,
-            take_metric,
-            values_by_profile,
-        )
-        from kscheduler._fast.placement import Placer
-        from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
-        from kscheduler._fast.scoring import (
-            Scores,
-            accumulate,
-            add_to_rows,
-            clear_raw,
-            normalize,
-            score_balanced,
-            score_images,
-            score_least_allocated,
-            score_most_allocated,
-            score_profiles,
-            score_requested_to_capacity_ratio,
-        )
-        from kscheduler._fast.selection import best_total, select_host
-        from kscheduler._fast.tallies import DomainTally
-        from kscheduler._fast.topology import (
-            DomainSums,
-            RowMask,
-            RowTotals,
-            add_domain_sums,
-            add_spread,
-            add_spread_by_row,
-            filter_inside,
-            filter_outside,
-            filter_skew,
-            filter_without_domain,
-            normalize_range,
-            normalize_spread,
-            score_spread,
-            sum_by_domain,
-        )
-        from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
-        from kscheduler._fast.verdicts import Verdicts
-    else:
-        from kscheduler._fast.reference import (
-            RowNominated,
-            accumulate,
-            add_to_rows,
-            best_total,
-            clear_raw,
-            filter_fit,
-            filter_profiles,
-            filter_with_nominated,
-            normalize,
-            score_balanced,
-            score_images,
-            score_least_allocated,
-            score_most_allocated,
-            score_profiles,
-            score_requested_to_capacity_ratio,
-            select_host,
-        )
-        from kscheduler._fast.reference_answers import RowAnswers
-        from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
-        from kscheduler._fast.reference_metric_rules import MetricRules, copy_use, mean_use
-        from kscheduler._fast.reference_packing import (
-            changes_so_far,
-            pack_alive,
-            pack_amounts,
-            pack_feasible,
-            pack_usage,
-            reject_marked,
-            rows_changed_since,
-            set_raws,
-            take_metric,
-            values_by_profile,
-        )
-        from kscheduler._fast.reference_placement import Placer, PodClass
-        from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
-        from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
-        from kscheduler._fast.reference_topology import (
-            DomainSums,
-            RowMask,
-            RowTotals,
-            add_domain_sums,
-            add_spread,
-            add_spread_by_row,
-            filter_inside,
-            filter_outside,
-            filter_skew,
-            filter_without_domain,
-            normalize_range,
-            normalize_spread,
-            score_spread,
-            sum_by_domain,
-        )
-        from kscheduler._fast.reference_trimaran import rate_load_variation, rate_target_load, score_rated
 
 __all__ = [
     "COMPILED",
@@ -307,3 +173,21 @@ __all__ = [
     "take_metric",
     "values_by_profile",
 ]
+
+_REFERENCES = (
+    "rows", "tables", "topology", "spread_affinity", "preemption", "placement", "packing", "answers", "metric_rules",
+    "trimaran",
+)  # fmt: skip
+_MODULES = (
+    "columns", "verdicts", "filtering", "scoring", "selection", "topology", "tallies", "spread_affinity", "preemption",
+    "classes", "placement", "packing", "answers", "metric_rules", "trimaran",
+)  # fmt: skip
+_WITHOUT_NAMES = ("batches", "row_ranking", "worker_threads")  # which other kernels use
+
+COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
+    find_spec(f"{__name__}.{name}") for name in (*_MODULES, *_WITHOUT_NAMES)
+)
+if not TYPE_CHECKING:
+    for _path in _MODULES if COMPILED else [f"reference.{name}" for name in _REFERENCES]:
+        _found = vars(import_module(f"{__name__}.{_path}"))
+        globals().update({name: _found[name] for name in __all__ if name in _found})

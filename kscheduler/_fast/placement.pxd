@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from kscheduler._fast.classes cimport ClassC, PodClass
 from kscheduler._fast.columns cimport NodeColumns
-from kscheduler._fast.standings cimport TableC
+from kscheduler._fast.row_ranking cimport TableC
 from kscheduler._fast.typedefs cimport profile_t, row_t
 
 

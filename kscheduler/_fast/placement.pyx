@@ -2,7 +2,7 @@
 
 Pods of one class are alike in all that filters and scores look at. For each row a class keeps its total, and of each
 block of rows the best; the columns log which rows change. So a pod costs a look at the rows that changed since the
-last one of its class, and a look at the best. See reference_placement.py for what is answered.
+last one of its class, and a look at the best. See reference/placement.py for what is answered.
 """
 
 cimport cython
@@ -33,7 +33,7 @@ from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
 from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
-from kscheduler._fast.standings cimport (
+from kscheduler._fast.row_ranking cimport (
     PartC,
     TableC,
     add_profiles,

@@ -6,13 +6,13 @@ from importlib import import_module
 from types import ModuleType
 
 _PLAIN = (
-    "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
-    "reference_joining", "reference_packing", "reference_answers", "reference_metric_rules",
-    "reference_trimaran",
+    "codes", "reference.tables", "reference.rows", "reference.topology", "reference.preemption",
+    "reference.placement", "reference.spread_affinity", "reference.packing", "reference.answers",
+    "reference.metric_rules", "reference.trimaran",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement", "tallies", "joining", "packing", "answers", "metric_rules", "trimaran",
+    "placement", "tallies", "spread_affinity", "packing", "answers", "metric_rules", "trimaran",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, Cl
 from kscheduler._fast.clones cimport cloned, in_ints, out_ints
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
-from kscheduler._fast.standby cimport hand_over, take_back
+from kscheduler._fast.worker_threads cimport hand_over, take_back
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
 cdef extern from *:

@@ -1,17 +1,17 @@
 """The kernels of topology.pyx in plain Python: pods by topology domain, for spreading and for pod affinity.
 
 Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'),
-row -> pods. As in reference.py, a filter touches only rows that are still feasible, and a score writes only those.
+row -> pods. As in reference/rows.py, a filter touches only rows that are still feasible, and a score writes only those.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import MAX_CODE, MAX_RAW, MAX_WEIGHT
-from kscheduler._fast.reference_tables import NodeColumns, Scores, Verdicts, within
+from kscheduler._fast.formulas import round_half_away
+from kscheduler._fast.reference.tables import NodeColumns, Scores, Verdicts, within
 
 if TYPE_CHECKING:
     from array import array
@@ -273,14 +273,6 @@ def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: Ro
     _check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         scores._raw[row] = round_half_away(totals._values[row]) if row in mask else 0
-
-
-def round_half_away(value: float) -> int:
-    """Go's math.Round: Python's own rounds halves to even, and adding a half first would round twice."""
-    whole = math.trunc(value)
-    if abs(value - whole) < 0.5:
-        return whole
-    return whole + (1 if value > 0 else -1)
 
 
 def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:

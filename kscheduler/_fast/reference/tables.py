@@ -1,7 +1,7 @@
 """The tables that kernels read and write, in plain Python: nodes and requests, verdicts, scores.
 
-What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. reference.py has the
-kernels.
+What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. The kernels are in
+rows.py.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_placers_that_want_the_same_helpers_at_once_do_without_or_take_turns() -
 BEGIN = """
 import atexit, os
 from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest
-from kscheduler._fast.standby import standing_by
+from kscheduler._fast.worker_threads import standing_by
 
 def read(rows, threads):
     columns = NodeColumns(rows)
