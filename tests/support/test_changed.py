@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.changed import Sources, changed_files
+from tests.support.skips import program
 
 FILES = {
     "kscheduler/__init__.py": "",
@@ -80,7 +81,12 @@ def test_all_tests_run_where_it_is_unsure(root: Path, changed: str) -> None:
 def test_what_differs_from_main_has_changed_and_what_is_new(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(
+            [program("git", "Debian's package `git`"), *identity, *arguments],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
 
     assert changed_files(tmp_path) is None
     git("init", "--initial-branch", "main")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -181,7 +182,6 @@ NONSENSE: dict[str, tuple[list[str], Any, str]] = {
     "a list": (["score"], [1], "Expected `object`, got `array`"),
     "cut off": (["score"], Raw(b"\x81\xa4pods\x91\x81\xa6scor"), "Input data was truncated"),
     "something after it": (["score"], Raw(b"\x80\x80"), "trailing"),
-    "nested deep": (["score"], Raw(b"\x81\xa1x" + b"\x91" * 60_000 + b"\xc0"), "got deeper ones"),
     "a giant list": (["score"], Raw(b"\x81\xa4pods\xdd\xff\xff\xff\xff"), "Input data was truncated"),
     "a giant answer": (["score"], Raw(address=8, length=0x7FFFFFFF), "expected an answer of at most 65584 bytes"),
     "a bad address": (["score"], Raw(address=0xFFFFFFF0, length=64), "outside its memory"),
@@ -194,6 +194,10 @@ NONSENSE: dict[str, tuple[list[str], Any, str]] = {
     "a number as a reason": (["preFilter"], one(status=[2, 5]), "expected text as reasons"),
     "a wait without end": (["permit"], one(status=[4], wait_ms=10**9), "wait_ms: expected 0..900000"),
 }
+
+
+if sys.version_info < (3, 14):  # later ones measure the stack, which is deep enough for the longest answer
+    NONSENSE["nested deep"] = (["score"], Raw(b"\x81\xa1x" + b"\x91" * 60_000 + b"\xc0"), "got deeper ones")
 
 
 def ask(made: Made, point: str) -> None:
