@@ -40,7 +40,7 @@ class Tries:
         return self._is_lost or self.open > 0
 
     def begin(self) -> Try:
-        """Add a try that is about to be written."""
+        """Record that another try of the binding is about to be written, and return it."""
         self.has_begun = True
         self.open += 1
         self.fresh += 1

@@ -356,7 +356,7 @@ class DirectBinds(Protocol):
 
 @runtime_checkable
 class BindsDirectly(Protocol):
-    """An addition to `Client` that a client may offer."""
+    """A client that can also write bindings without a task for each."""
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
         """Return the writer for all bindings of the program; never more than `ceiling` at once."""

@@ -115,7 +115,7 @@ class RowScores:
 
 
 def _worth(image: ImageState, nodes: int) -> int:
-    """Its size, scaled down while few nodes have it, so that a new image does not pull all pods to one node."""
+    """Return the size, scaled down while few nodes have the image, so that a new one does not attract all pods."""
     return int(image.size_bytes * (len(image) / nodes))
 
 

@@ -1,4 +1,4 @@
-"""Who a client of the test apiserver is, and the kubeconfig file that says so."""
+"""The credentials of a client of the test apiserver, and the kubeconfig file with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.testing.controlplane.certificates import KeyPair
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where the apiserver is, whom to trust, and who asks: by client certificate or by token."""
+    """The apiserver's address, its authority, and a client certificate or a token."""
 
     server: str  # https://127.0.0.1:PORT
     authority: Path
@@ -68,7 +68,7 @@ def to_fields(credentials: Credentials) -> dict[str, Any]:
 
 
 def from_fields(fields: dict[str, Any]) -> Credentials:
-    """What `to_fields` made."""
+    """Return the credentials that `to_fields` turned into JSON."""
     client = KeyPair(Path(fields["client"][0]), Path(fields["client"][1])) if fields["client"] else None
     return Credentials(fields["server"], Path(fields["authority"]), client, fields["token"])
 

@@ -45,7 +45,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Created(msgspec.Struct, frozen=True):
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     count: int
     seconds: float  # first request to last answer

@@ -1,12 +1,12 @@
-"""Says how loaded nodes are that nobody runs: a base load that the test sets, and what the pods bound there ask for.
+"""Exports the load of nodes without kubelets: a base load that the test sets, and the requests of the pods bound there.
 
     with LoadExporter(control_plane.credentials) as exporter:
         exporter.base = {"node-0": 0.8, "node-1": 0.1}  # shares of a node's CPU
         Prometheus(control_plane, [exporter.address])
 
-What is bound where comes from a watch of the apiserver, so placements show in the next sample, as they would in life.
+Bound pods come from a watch of the apiserver, so placements show in the next sample, as they would in production.
 Nodes' lines can be spoiled one by one (`Fault`). The same loads are served over TLS as metrics.k8s.io and
-custom.metrics.k8s.io, for an apiserver that is told to look here for them.
+custom.metrics.k8s.io, for an apiserver that is configured to proxy them here.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class LoadExporter:
 
 
 async def _hang_up(runner: web.AppRunner) -> None:
-    """Without TLS' goodbyes, which the apiserver would be waited for: it keeps connections."""
+    """Close connections without TLS' farewell, for which the apiserver would be waited for: it keeps connections."""
     for connection in runner.server.connections if runner.server is not None else ():
         if isinstance(connection.transport, asyncio.Transport):
             connection.transport.abort()
@@ -164,7 +164,7 @@ async def _hang_up(runner: web.AppRunner) -> None:
 
 
 async def _discovery(request: web.Request) -> web.Response:
-    """The apiserver takes an API for available that answers this."""
+    """Answer the discovery request by which the apiserver finds an API available."""
     version = request.path.removeprefix("/apis/")
     return web.json_response({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": []})
 

@@ -37,7 +37,7 @@ _LAUNCHER = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process used so far."""
+    """The resources that a process used so far."""
 
     cpu_s: float  # user and system, all threads; some 0.03 s are the launcher's, so subtract an early reading
     peak_memory_bytes: int  # highest resident set (VmHWM)

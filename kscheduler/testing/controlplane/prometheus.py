@@ -1,6 +1,6 @@
-"""A real Prometheus from the system's packages, which scrapes what a test tells it to and may be killed or frozen.
+"""A real Prometheus from the system's packages, with the targets of a test, which may be killed or frozen.
 
-It has a port and a data directory of its own, and comes back with what it knew.
+It has a port and a data directory of its own, and keeps its data over a restart.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Prometheus:
         self._wait_ready()
 
     def kill(self) -> None:
-        """As a crash would: connections are refused from now on."""
+        """Kill it, as a crash would: connections are refused from now on."""
         self.process.kill()
 
     def start(self) -> None:
-        """Again, on the same port and data."""
+        """Start it again, on the same port and data."""
         self.process.start()
         self._wait_ready()
 
     def freeze(self) -> None:
-        """From now on the kernel accepts connections, and nobody answers."""
+        """Freeze it: the kernel accepts connections, and no answer comes."""
         self.process.signal(signal.SIGSTOP)
         self.is_frozen = True
 
@@ -70,14 +70,14 @@ class Prometheus:
         self.is_frozen = False
 
     def ask(self, query: str, label: str = "node") -> dict[str, float]:
-        """What the query says now: value of the label -> value."""
+        """Return the query's current result: value of the label -> value."""
         parameters = urllib.parse.urlencode({"query": query})
         with urllib.request.urlopen(f"{self.url}/api/v1/query?{parameters}", timeout=10) as answer:
             found = json.load(answer)["data"]["result"]
         return {each["metric"].get(label, ""): float(each["value"][1]) for each in found}
 
     def close(self) -> None:
-        """End it in any state; a frozen process would not hear of being asked to."""
+        """End it in any state; a frozen process would not react to SIGTERM."""
         self.process.kill()
 
     def _wait_ready(self) -> None:

@@ -1,4 +1,4 @@
-"""The Pod that a scheduler process says it runs in, and what a kubelet or a person does to it."""
+"""The Pod that a scheduler process claims to run in, and what a kubelet or a person does to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOBODY = "nobody"  # the scheduler of replicas' own Pods, which no scheduler is 
 
 
 class ReplicaPod:
-    """Made at once, on no node unless one is given. `environment` is what the downward API sets in its container."""
+    """A Pod, made at once, on no node unless one is given. `environment` is its container's downward API."""
 
     def __init__(self, api: Api, namespace: str, name: str, *, node: str = "") -> None:
         self._api = api
@@ -20,12 +20,12 @@ class ReplicaPod:
         self.environment = {"POD_NAMESPACE": namespace, "POD_NAME": name, "POD_UID": self.uid}
 
     def report_end(self) -> None:
-        """What a kubelet writes about a Pod whose only container was killed."""
+        """Write the status that a kubelet writes for a Pod whose only container was killed."""
         terminated = {"exitCode": 137, "reason": "Error"}
         container = {"name": "pause", "image": "pause", "imageID": "", "ready": False, "restartCount": 0}
         status = {"phase": "Failed", "containerStatuses": [{**container, "state": {"terminated": terminated}}]}
         self._api.patch(f"{self._path}/status", {"status": status})
 
     def delete_by_force(self) -> None:
-        """What `kubectl delete --force --grace-period=0` does: the object is gone, whatever its process does."""
+        """Delete as `kubectl delete --force --grace-period=0` does: the object is gone, whatever its process does."""
         self._api.delete(self._path)

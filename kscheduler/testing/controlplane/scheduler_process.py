@@ -1,4 +1,4 @@
-"""What kube-scheduler and ours have in common as processes: a configuration, limits that decide nothing, and pages."""
+"""The common part of kube-scheduler and kscheduler as processes: configuration, limits that decide nothing, pages."""
 
 from __future__ import annotations
 

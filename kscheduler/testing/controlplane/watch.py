@@ -79,7 +79,7 @@ class BindWatch:
 
     @property
     def count(self) -> int:
-        """Pods bound until now."""
+        """The number of pods bound so far."""
         return len(self._bound_at_s)
 
     def times_s(self) -> list[float]:
