@@ -179,7 +179,7 @@ class Cache:
             raise
 
     def _take(self, state: PodState) -> None:
-        """Remove the pod from its node and all indexes. A fault other than MemoryError is logged and leads to a recount."""
+        """Remove the pod from its node and all indexes. Faults but MemoryError are logged and cause a recount."""
         del self._pods[state.pod.uid]
         try:
             self._assumed -= state.assumed

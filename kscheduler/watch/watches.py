@@ -173,7 +173,7 @@ class Watches:
         return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
 
     def _of_groups(self) -> Iterator[Informer[Any]]:
-        """Yield the informers of namespaces, Services, controllers and budgets: few, seldom changed, requeueing no pod."""
+        """Yield the informers of namespaces, Services, controllers and budgets: few and stable, requeueing no pod."""
         to = self._listeners
         yield self._informer(NAMESPACES, NamespaceEvents(to.namespaces))
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
