@@ -84,7 +84,7 @@ class BackoffQueue:
         return qpi
 
     def early_lanes(self) -> list[Lane]:
-        """Return the lanes, except the plain one, that have rejected pods; the earliest end of a backoff comes first."""
+        """Return the lanes except the plain one that have rejected pods; the earliest end of a backoff comes first."""
         firsts = [qpi for qpi in self._rejected.firsts() if qpi.lane != PLAIN]
         return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._key(qpi), qpi.ticket))]
 
