@@ -78,7 +78,7 @@ class Cache:
             raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
 
     def finish_binding(self, uid: str, now: float) -> None:
-        """Record that the pod's binding is written: from `now` on its `assumed_ttl_s` runs, if it is set."""
+        """Record that the pod's binding is written: unconfirmed, it expires `assumed_ttl_s` after `now` (0: never)."""
         state = self._pods.get(uid)
         if state is not None and state.assumed and self._assumed_ttl_s > 0:
             state.deadline = now + self._assumed_ttl_s
@@ -179,7 +179,7 @@ class Cache:
             raise
 
     def _take(self, state: PodState) -> None:
-        """Remove the pod from its node and all indexes. Faults but MemoryError are logged and cause a recount."""
+        """Remove the pod from its node and all indexes. A fault, except MemoryError, causes a recount."""
         del self._pods[state.pod.uid]
         try:
             self._assumed -= state.assumed

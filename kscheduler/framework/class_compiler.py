@@ -75,12 +75,12 @@ class ClassCompiler:
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a draft with the statements of plugins that read only the spec, and False if one of them has none."""
+        """Return a draft by the plugins that read only the spec, and whether all of them could describe the pod."""
         draft = ClassDraft(self._table.columns, len(self._table.profiles))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add the statements of plugins that read more than the spec to a draft. Returns False if one has none."""
+        """Complete a draft by the plugins that read more than the spec; False if one cannot describe the pod."""
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:

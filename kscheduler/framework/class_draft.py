@@ -32,13 +32,13 @@ class Source(enum.IntEnum):
 
 
 class JoinedTerms(Protocol):
-    """Terms of a pod class about where other pods are, such as affinity. `CompiledLane` places its pods one a call.
+    """Terms of a pod class about where other pods are, such as affinity. `CompiledLane` places one such pod a call.
 
     Equal terms make equal drafts.
     """
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, number of feasible rows); row -1 if none is feasible. Does not count the pod on the row."""
+        """Return (row, number of feasible rows), or row -1. Breaks ties as `Placer.place`; does not count the pod."""
         ...
 
     def beside(self, other: JoinedTerms) -> JoinedTerms:
@@ -78,7 +78,7 @@ class ClassDraft:
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
-        """Attribute the statements that follow to this plugin. `weight`: at Score; None if it is not enabled there."""
+        """Attribute the next statements to this plugin. `filters`: is it at Filter? `weight`: at Score, or None."""
         self._plugin, self._filters, self._weight = plugin, filters, weight
 
     # --- statements of plugins ---
@@ -144,7 +144,7 @@ class ClassDraft:
             self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
-        """Filter and score by metric rules, evaluated when a pod is placed. `filters`, `scores`: which the rules do."""
+        """Filter and score by metric rules, evaluated when a pod is placed. `filters`, `scores`: what the rules do."""
         filters = filters and self._filters
         weight = self._weight if scores else None
         if filters:

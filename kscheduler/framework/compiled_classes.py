@@ -190,7 +190,7 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a copy of the draft for the pod's spec, kept until a source changes; False if a plugin has none."""
+        """Return a copy of the kept draft for the pod's spec, and whether all plugins could describe the pod."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))

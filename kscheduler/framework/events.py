@@ -275,7 +275,7 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         changed.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
-        # The API lets tolerations be added only, so their number tells.
+        # The API allows only adding tolerations, so that comparing their number is enough.
         changed.append(Action.UPDATE_POD_TOLERATION)
     return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
 

@@ -281,7 +281,7 @@ class HandingOverPlugin(Plugin, Protocol):
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Reserve for the pod, after assume. On failure all plugins' `unreserve` are called, in reverse order."""
+        """Reserve what the pod needs on the node, after assume. If one fails, all `unreserve` run in reverse order."""
         ...
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:

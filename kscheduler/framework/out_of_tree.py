@@ -116,7 +116,7 @@ def _other_points(path: str, one: Loaded, other: Loaded) -> ConfigError:
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield (extension point, plugin name) of each enabled plugin; without index, as defaults are merged in by now."""
+    """Yield (extension point, plugin name) of each enabled plugin. The file's indexes are lost: defaults are merged."""
     sets = {MULTI_POINT: profile.plugins.multi_point}
     sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
     for point, plugins in sets.items():

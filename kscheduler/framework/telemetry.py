@@ -78,7 +78,7 @@ class Telemetry(Protocol):
         ...
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        """Count, for metrics, a fallback of the policy (neutral, exclude, last-good, requeue, deadline, relaxed:STEP)."""
+        """Count `what` for a policy: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
         ...
 
 

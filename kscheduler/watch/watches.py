@@ -94,7 +94,7 @@ class Watches:
         prove_silent: bool = False,
         bound_since: Callable[[], str] | None = None,
     ) -> None:
-        """`pauses`: shared by all that retry at the apiserver. `prove_silent`: watches without events are tested.
+        """`pauses`: retry pauses, shared by all clients of the apiserver. `prove_silent`: test watches without events.
 
         `bound_since`: see `PodSharing`.
         """
