@@ -1,4 +1,4 @@
-"""Time as a value that is handed in, so that the core never reads a clock and a simulation can own it."""
+"""The clock as a parameter, so that the core never reads the system's clock and a simulation can control time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The two clocks that are handed to the parts that need time."""
+    """A source of monotonic and wall-clock time, passed to every part that needs the time."""
 
     def now(self) -> float:
         """Monotonic seconds since an arbitrary start; never goes back."""

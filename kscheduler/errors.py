@@ -1,34 +1,34 @@
-"""Every fault this program raises on purpose. A pod that fits nowhere is no fault: that is a framework Status.
+"""Every exception this program raises on purpose. A pod that fits nowhere is no fault: that is a framework Status.
 
-Library exceptions are turned into these at the edge that met them, once, with the cause chained. A message says
-what was expected and what came, and names the file, the object and the field where there is one.
+Library exceptions are turned into these once, where they are caught, with the cause chained. A message says
+what was expected and what was found, and names the file, the object and the field where there is one.
 """
 
 from __future__ import annotations
 
 
 class KSchedulerError(Exception):
-    """Base of all faults; its text is fit for a user, without a traceback."""
+    """Base class of all faults; the message can be shown to a user without a traceback."""
 
 
 class ConfigError(KSchedulerError):
-    """The configuration, a flag, a kubeconfig or an input file is wrong; nothing was started."""
+    """The configuration, a flag, a kubeconfig or an input file is invalid; nothing was started."""
 
 
 class DecodeError(KSchedulerError):
-    """One object from the outside cannot be read; it is skipped and the rest goes on."""
+    """One object from the apiserver or a file cannot be decoded; it is skipped and the rest is processed."""
 
 
 class InternalError(KSchedulerError):
-    """A promise between our own parts was broken: a bug in this program."""
+    """An invariant of this program was violated: a bug."""
 
 
 class PluginError(KSchedulerError):
-    """A plugin raised, or answered something its extension point does not allow."""
+    """A plugin raised an exception, or returned something its extension point does not allow."""
 
 
 class APIError(KSchedulerError):
-    """The apiserver answered with an error, or could not be asked at all (status 0)."""
+    """The apiserver answered with an error, or could not be reached (status 0)."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class APIError(KSchedulerError):
 
     @property
     def is_transient(self) -> bool:
-        """True if repeating may help: no answer or an unreadable one, a server's fault, or a plea to slow down."""
+        """True if repeating may help: no answer, an unreadable one, a server error (5xx), 408, or 429."""
         return not isinstance(self, DEFINITE) and (self.status in (0, 408, 429) or self.status >= 500)
 
 
@@ -63,12 +63,12 @@ class TooManyRequests(APIError):
 
 
 class Unreachable(APIError):
-    """No answer: refused, reset, timed out, or TLS failed. The request may or may not have been carried out."""
+    """The apiserver gave no answer (refused, reset, timed out, TLS failure); the request may have been carried out."""
 
 
 class NotLeading(APIError):
-    """Not asked at all: this replica may not write now."""
+    """The request was not sent: this replica is not the leader and may not write now."""
 
 
-# Kinds of answers that stay the same however often the request is repeated.
+# Errors that stay the same however often the request is repeated.
 DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading)

@@ -1,1 +1,1 @@
-"""What we believe the cluster is: the watch's view, plus the pods we have placed and not yet seen there."""
+"""The cache of nodes and pods: what the watches reported, plus assumed pods that no watch has confirmed yet."""

@@ -29,37 +29,37 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PodState:
-    """A pod with its node, and whether the watch has confirmed it."""
+    """A pod in the cache with its node, and whether it is assumed or confirmed by the watch."""
 
     pod: PodInfo
     node_name: str
     assumed: bool
-    deadline: float | None = None  # when an assumed pod whose binding was written is given up; None: not yet running
+    deadline: float | None = None  # when an assumed pod whose binding is written expires; None: never, as yet
 
 
 class Cache:
-    """Nodes and pods. `assumed_ttl_s`: how long after its binding an assumed pod may stay unconfirmed; 0, as in
-    kube-scheduler, is for ever: the watch, not a timer, tells the outcome of a written binding.
+    """Nodes and the pods on them. `assumed_ttl_s`: seconds that an assumed pod may stay unconfirmed after its binding
+    is written; 0 means for ever, as in kube-scheduler: the watch, not a timer, decides what became of the binding.
     """
 
     def __init__(self, table: NodeTable | None = None, assumed_ttl_s: float = 0.0) -> None:
         self.table = table if table is not None else NodeTable()
         self._assumed_ttl_s = assumed_ttl_s
-        self._pods: dict[str, PodState] = {}  # pod uid -> where it is
-        # Node name -> pod uid -> pod: pods on nodes the watch has not shown yet, or no longer shows.
+        self._pods: dict[str, PodState] = {}  # pod uid -> its state
+        # Node name -> pod uid -> pod: pods on nodes that the watch has not reported yet, or has removed.
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed = 0
-        self.recounts = 0  # how often nodes and columns were counted again, because a change of them was broken off
-        self._is_torn = False  # and that was broken off, too
+        self.recounts = 0  # how often nodes and columns were recounted, because a fault interrupted an update
+        self._is_torn = False  # the last recount was interrupted, too
 
-    # --- pods we place ---
+    # --- assumed pods ---
 
     def assume(self, pod: PodInfo, node_name: str, *, counted: bool = False) -> None:
-        """Count the pod on the node before its binding is written. `counted`: the columns count its amounts already.
+        """Count the pod on the node before its binding is written. `counted`: the columns count its requests already.
 
-        Raises InternalError if the pod is in the cache already, or was counted on a missing node. After that
-        and any other fault nothing is held for it; counted amounts are taken back, as for all other pods that
-        were counted and not yet assumed (see `recounts`).
+        Raises InternalError if the pod is in the cache already, or was counted on a missing node. After any fault the
+        pod is not assumed by this call, and requests that the columns count for it are taken back, as for all other
+        pods that were counted and not yet assumed (see `recount`).
         """
         try:
             self._check_new(pod, node_name, counted=counted)
@@ -78,13 +78,13 @@ class Cache:
             raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
 
     def finish_binding(self, uid: str, now: float) -> None:
-        """Note that the binding is written; from here on an assumption that is never confirmed may expire."""
+        """Record that the pod's binding is written: unconfirmed, it expires `assumed_ttl_s` after `now` (0: never)."""
         state = self._pods.get(uid)
         if state is not None and state.assumed and self._assumed_ttl_s > 0:
             state.deadline = now + self._assumed_ttl_s
 
     def forget(self, uid: str) -> bool:
-        """Give up an assumed pod's room. Returns False, with nothing done, if the watch has confirmed or removed it."""
+        """Remove an assumed pod. Returns False and does nothing if the watch has confirmed or removed the pod."""
         state = self._pods.get(uid)
         if state is None or not state.assumed:
             return False
@@ -92,16 +92,16 @@ class Cache:
         return True
 
     def expire(self, now: float) -> list[PodInfo]:
-        """Give up assumed pods whose deadline has passed, and return them."""
+        """Remove the assumed pods whose deadline has passed, and return them."""
         late = [s for s in self._pods.values() if s.assumed and s.deadline is not None and s.deadline <= now]
         for state in late:
             self._take(state)
         return [state.pod for state in late]
 
-    # --- what the watch says ---
+    # --- changes that the watch reports ---
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Put a pod on the node that its spec names: new, changed, or confirming an assumed one."""
+        """Add or update a bound pod on the node that its spec names; an assumed pod is thereby confirmed."""
         node_name = pod.pod.spec.node_name
         if not node_name:
             raise InternalError(f"pod {pod.key} is on no node; only bound pods are in the cache")
@@ -115,7 +115,7 @@ class Cache:
             self._put(PodState(pod, node_name, assumed=False))
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """Remove a pod, and return it; None if it is unknown."""
+        """Remove a pod and return it; return None if the pod is not in the cache."""
         state = self._pods.get(uid)
         if state is None:
             return None
@@ -123,9 +123,9 @@ class Cache:
         return state.pod
 
     def set_node(self, node: Node, change: NodeChange | None = None) -> NodeInfo:
-        """Add or update a node. Raises DecodeError, with the cache as it was, if it cannot be read.
+        """Add or update a node. Raises DecodeError, and leaves the cache unchanged, if the node cannot be read.
 
-        `change`: from the version that is here, if the caller knows it.
+        `change`: how the node differs from the version in the cache, if the caller has computed it.
         """
         info = self.table.set_node(node, change)
         for pod in self._homeless.pop(info.name, {}).values():
@@ -133,7 +133,7 @@ class Cache:
         return info
 
     def remove_node(self, name: str) -> bool:
-        """Remove a node; its pods are kept until the watch removes them, in case the node comes back."""
+        """Remove a node; False if unknown. Its pods are kept until the watch removes them: the node may come back."""
         if self.table.get(name) is None:
             return False
         pods = self.table.remove_node(name)
@@ -159,11 +159,11 @@ class Cache:
 
     # --- keeping the indexes together ---
 
-    # Where pods are is the truth, one entry of a dict; nodes, columns and indexes follow from it. If following it is
-    # broken off by a bug, they are counted again.
+    # `_pods` is authoritative; nodes, columns and indexes are derived from it. If a bug interrupts an update of
+    # these, they are recounted from `_pods`.
 
     def _put(self, state: PodState, *, counted: bool = False) -> None:
-        """Put the pod on its node. Raises a fault with everything as before."""
+        """Add the pod to its node and to all indexes. If this raises, the cache is as before."""
         uid = state.pod.uid
         self._pods[uid] = state
         try:
@@ -179,7 +179,7 @@ class Cache:
             raise
 
     def _take(self, state: PodState) -> None:
-        """Take the pod off its node; it has left, whatever fault occurs."""
+        """Remove the pod from its node and all indexes. A fault, except MemoryError, causes a recount."""
         del self._pods[state.pod.uid]
         try:
             self._assumed -= state.assumed
@@ -198,16 +198,16 @@ class Cache:
             self.recount()
 
     def mend(self) -> None:
-        """Resume a recount that was broken off. Raises InternalError if it fails again: nothing can be decided then."""
+        """Repeat a recount that a fault interrupted. Raises InternalError if it fails again: scheduling must stop."""
         if self._is_torn:
             self.recount()
             if self._is_torn:
                 raise InternalError("pods on nodes cannot be counted, so that nothing can be decided: see the log")
 
     def recount(self) -> None:
-        """Rebuild nodes, columns and indexes from the pods alone; amounts of pods that are not assumed are taken off.
+        """Rebuild nodes, columns and indexes from the cache's pods alone; requests of any other pods are dropped.
 
-        If a fault breaks this off, the first call of `mend` goes on with it.
+        If a fault interrupts the recount, the next call of `mend` repeats it.
         """
         self.recounts += 1
         self._is_torn = True
@@ -226,7 +226,7 @@ class Cache:
         self._is_torn = False
 
     def _swap(self, state: PodState, pod: PodInfo) -> None:
-        """Replace a pod by its newer version on the same node, which takes the same room: the usual confirmation."""
+        """Replace a pod by a newer version with equal requests on the same node, as when the watch confirms it."""
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
@@ -251,7 +251,7 @@ class Cache:
 
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Return True if replacing one pod by the other changes no number on the node."""
+    """Return True if replacing one pod by the other on a node changes none of the node's numbers."""
     return (
         old.resources == new.resources
         and old.host_ports == new.host_ports

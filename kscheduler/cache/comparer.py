@@ -1,4 +1,4 @@
-"""Compares the cache with the informers, and describes cache and queue, for SIGUSR2."""
+"""Compares the cache with the informers and dumps the cache as text, on SIGUSR2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.cache.cache import Cache
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The keys that one side has and the other lacks."""
+    """The difference between an informer and the cache: the keys that only one of them has."""
 
     missing: list[str]  # the informer has it, the cache does not
     redundant: list[str]  # the cache has it, the informer does not
@@ -25,7 +25,7 @@ def compare_nodes(cache: Cache, actual: Iterable[Node]) -> Difference:
 
 
 def compare_pods(cache: Cache, actual: Iterable[Pod]) -> Difference:
-    """Compare bound pods by uid; assumed pods are not redundant while the informer still has them unbound."""
+    """Compare the informer's bound pods with the cache's, by uid. Assumed pods are never reported as different."""
     known = {pod.metadata.uid: pod for pod in actual}
     bound = {uid for uid, pod in known.items() if pod.spec.node_name}
     cached = {state.pod.uid for state in cache.pods() if not (state.assumed and state.pod.uid in known)}
@@ -38,7 +38,7 @@ def _difference(actual: set[str], cached: set[str]) -> Difference:
 
 
 def dump_nodes(cache: Cache) -> Iterator[str]:
-    """Yield a line a node: its resources, the requested amounts, and its pods."""
+    """Yield one line of text for each node: allocatable and requested resources, and its pods."""
     for info in cache.table:
         allocatable, requested = info.allocatable.resources, info.requested
         pods = ", ".join(sorted(pod.key for pod in info.pods.values()))

@@ -1,7 +1,7 @@
 """The scheduling cycle's search: PreFilter, Filter, PreScore, Score, select. Changes nothing but its own buffers.
 
-kube-scheduler's order, skip rules and messages, over the node table. "Does not fit" comes back as a Rejection; so
-does a fault of a plugin, which costs its own pod the cycle and nobody else anything.
+kube-scheduler's order, skip rules and messages, over the node table. A pod that fits nowhere gets a Rejection, and so
+does a pod for which a plugin fails: a fault ends the cycle of that pod only.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-# Verdict codes beside the positions of plugins.
-OUTSIDE_PRE_FILTER = MAX_CODE  # rows that a PreFilter's node names leave out
-WITH_NOMINATED = MAX_CODE - 1  # rows that would fit, but not with the pods that are nominated to them
-TURNED_DOWN = MAX_CODE - 2  # rows that fit, and that others than plugins leave out
+# Verdict codes besides those that are positions of Filter plugins, counted from 1.
+OUTSIDE_PRE_FILTER = MAX_CODE  # rows that are not among the nodes named by PreFilter plugins
+WITH_NOMINATED = MAX_CODE - 1  # rows that fit only without the pods nominated to them
+TURNED_DOWN = MAX_CODE - 2  # rows that fit, but that extenders rejected
 
-SAMPLED_CYCLES = 10  # plugins are timed in one cycle of so many, as in kube-scheduler
+SAMPLED_CYCLES = 10  # plugins are timed in one of so many cycles, as in kube-scheduler
 
-# kube-scheduler's floors: with fewer nodes all are examined, with more at least so many feasible ones are looked for.
+# As in kube-scheduler: with fewer nodes all are examined; with more the search wants at least so many feasible ones.
 MIN_FEASIBLE_NODES_TO_FIND = 100
-# kube-scheduler's share without a percentage: it falls by one for each 125 nodes, down to the least.
+# kube-scheduler's percentage if none is configured: 50, less 1 for each 125 nodes, but at least 5.
 ADAPTIVE_PERCENTAGE, MIN_ADAPTIVE_PERCENTAGE = 50, 5
 
 
@@ -96,34 +96,34 @@ class Shortlist:
 
 
 class OpenRejection:
-    """A pod that fits nowhere, and for which extenders must agree to victims before it is rejected."""
+    """A rejection that is not complete: extenders must first agree to victims that preemption proposes for the pod."""
 
     def __init__(self, proposal: Proposal, conclude: Callable[[Proposal | Status], Rejection | OpenRejection]) -> None:
         self.proposal = proposal
-        # Goes on with what is left of the proposal, or with an ERROR. The cluster may have changed meanwhile.
+        # Called with the part that extenders agreed to, or an ERROR. The cluster may have changed meanwhile.
         self.conclude = conclude
 
 
-# The PostFilter chain, which stops wherever a plugin proposes victims.
+# The PostFilter chain as a generator: yields proposed victims, and is sent what extenders left of them.
 _Steps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, Status]]
 
 
 @dataclass(frozen=True, slots=True)
 class _NoFit:
-    """No feasible node; `pre_filter` is the status of all nodes, if PreFilter rejected them."""
+    """A search found no feasible node. `pre_filter`: the status of all nodes, if PreFilter rejected them."""
 
     pre_filter: Status | None
 
 
 def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """Return how many feasible nodes end the search. 0 per cent means all: see RATIONALE.md."""
+    """Return the number of feasible nodes at which the search ends. 0 per cent means all nodes: see RATIONALE.md."""
     if nodes < MIN_FEASIBLE_NODES_TO_FIND or not 0 < percentage < 100:
         return nodes
     return max(nodes * percentage // 100, MIN_FEASIBLE_NODES_TO_FIND)
 
 
 class Algorithm:
-    """The search of one profile, with the buffers its kernels write to."""
+    """The search for a node, for the pods of one profile, with the buffers that kernels write to."""
 
     def __init__(
         self,
@@ -146,13 +146,13 @@ class Algorithm:
         self._observer = observer
         self._stopwatch = stopwatch
         self._pre_filter = pre_filter
-        # Asking whether a plugin has a table form costs microseconds: it is asked here, once.
+        # Testing whether a plugin has a table form costs microseconds: it is done here, once.
         self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in filters]
         self._searching = {plugin.name for plugin in filters if isinstance(plugin, SearchingFilterPlugin)}
         self._node_filters = node_filters
         self._nominations = handle.nominations
         self._nominated = NominatedPods(handle.table, handle.nominations)
-        # Filters that were skipped when one of the others went by more than room.
+        # Sets of skipped filters with which another filter depended on more than room; see `_room_asked_for`.
         self._counting: set[frozenset[str]] = set()
         self._post_filter = post_filter
         self._pre_score = pre_score
@@ -183,11 +183,11 @@ class Algorithm:
         self._verdicts = Verdicts()
         self._scores = Scores()
         self._node_names_from: Sequence[str] = ()  # plugins whose PreFilter named nodes, in this cycle
-        self._judged_alone: dict[int, Status] = {}  # row -> status that stands before its verdict, in this cycle
-        self._turned_down: list[Status] = []  # by detail, in this cycle
+        self._judged_alone: dict[int, Status] = {}  # row -> status that precedes its verdict, in this cycle
+        self._turned_down: list[Status] = []  # by detail: why extenders rejected, in this cycle
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
-        """Filter, score, select. Changes nothing but this framework's own buffers."""
+        """Run the search for a pod: Filter, PostFilter if no node fits, Score, select. Changes only its own buffers."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -207,7 +207,7 @@ class Algorithm:
         return self._feasible_to_find(nodes) >= nodes
 
     def pass_over(self, searches: int) -> None:
-        """Note searches of all nodes that the compiled lane made, so that the next start row is right."""
+        """Advance the next start row by so many searches of all nodes, which the compiled lane made."""
         rows = max(self._handle.table.columns.rows, 1)
         self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
 
@@ -225,14 +225,14 @@ class Algorithm:
         nominated_first: bool = True,
         verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
-        """Run PreFilter and Filter. Returns the number of nodes looked at if some of them are feasible."""
-        # 1. PreFilter: state for the filters, and perhaps the only nodes worth a look.
+        """Run PreFilter and Filter. Returns the number of nodes examined, the nominated node if it fits, or _NoFit."""
+        # 1. PreFilter: it prepares the filters, and may name the only nodes to filter.
         started = self._stopwatch()
         node_names = self._run_pre_filter(state, pod, diagnosis)
         started = self._lap("PreFilter", started, rejected=isinstance(node_names, Status))
         if isinstance(node_names, Status):
             return _NoFit(node_names)
-        # 2. The nominated node, if it fits, is taken without a look at the others.
+        # 2. The nominated node, if it fits, is taken without filtering the others.
         self._judged_alone.clear()
         nominated = pod.pod.status.nominated_node_name
         if nominated and nominated_first and self._fits_on(nominated, state, pod, node_names):
@@ -252,7 +252,7 @@ class Algorithm:
     def _choose(
         self, state: CycleState, pod: PodInfo, evaluated: int, verdict: ExtenderVerdict | None = None
     ) -> Decision:
-        """Score, unless only one node is feasible, and select a node."""
+        """Select one of the feasible nodes, by Score if there are several."""
         feasible = self._verdicts.feasible_count()
         if feasible == 1:
             row = self._verdicts.feasible_rows()[0]
@@ -267,10 +267,10 @@ class Algorithm:
             row = self._select()
         return Decision(self._handle.table.at(row).node.metadata.name, evaluated, feasible)
 
-    # --- a search in two parts, between which others than plugins have a say ---
+    # --- a search in two parts, between which extenders are called ---
 
     def nominated_fits(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return True if the pod fits on its nominated node. The search that follows reports a plugin's fault."""
+        """Return True if the pod fits on its nominated node; False if a plugin fails, which the next search reports."""
         diagnosis = self._begin_search()
         nominated = pod.pod.status.nominated_node_name
         if not nominated or not diagnosis.total_nodes:
@@ -283,7 +283,7 @@ class Algorithm:
             return False
 
     def shortlist(self, state: CycleState, pod: PodInfo, *, proposes: bool) -> Shortlist | Rejection | OpenRejection:
-        """Run the first part of a search with extenders: find the feasible nodes. `proposes`: they agree to victims."""
+        """Run the first part of a search with extenders: find feasible nodes. `proposes`: extenders approve victims."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -299,7 +299,7 @@ class Algorithm:
     def schedule_ruled(
         self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict, *, proposes: bool
     ) -> Decision | Rejection | OpenRejection:
-        """Run the second part, on the current cluster: choose among feasible nodes that extenders passed."""
+        """Run the second part of a search with extenders: choose among nodes feasible now that passed the extenders."""
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -322,7 +322,7 @@ class Algorithm:
             if name not in verdict.passed:
                 verdicts.reject(row, TURNED_DOWN, detail_of.setdefault(verdict.status_of(name), len(detail_of)))
         self._turned_down = list(detail_of)
-        if detail_of:  # any event may change an extender's mind
+        if detail_of:  # any event may change an extender's answer
             diagnosis.unschedulable_plugins.add(EXTENDER)
 
     def _add_shares(self, verdict: ExtenderVerdict) -> None:
@@ -339,7 +339,7 @@ class Algorithm:
             return self._post_filtered(state, pod, diagnosis, pre_filter)
         statuses = self._statuses_of_all(diagnosis, pre_filter)
         if len(self._post_filter) > 1:
-            statuses = dict(statuses)  # later plugins of the chain are asked when other searches have run
+            statuses = dict(statuses)  # other searches may run before later plugins of the chain are called
         return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=True), pod, diagnosis, None)
 
     def _go_on(
@@ -347,7 +347,7 @@ class Algorithm:
     ) -> Rejection | OpenRejection:
         started = self._stopwatch()
         try:
-            # A generator is begun by sending it None.
+            # A generator is started by sending it None.
             proposal = steps.send(cast(Proposal, kept))
         except StopIteration as end:
             self._lap("PostFilter", started)
@@ -401,16 +401,16 @@ class Algorithm:
     def _run_filter(
         self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, verdict: ExtenderVerdict | None
     ) -> int:
-        """Fill the verdicts, and return how many nodes were looked at. A verdict's nodes are the sample."""
+        """Run the Filter plugins; return the number of nodes examined. With a `verdict` all feasible nodes are kept."""
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
         if node_names is not None:
             rows = [row for name in node_names if (row := table.row_of(name)) is not None]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
-            nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if nobody named it
+            nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if PreFilter did not name it
         last = next((each for each, _ in reversed(self._filter) if each.name not in state.skip_filter), None)
-        # One more than is looked for: a search ends before the node that is one too many.
+        # One more than wanted: a search ends just before the first feasible node that is not wanted.
         enough = self._feasible_to_find(nodes) + 1
         may_stop = verdict is None and not self._nominations and enough <= nodes
         for position, (plugin, by_table) in enumerate(self._filter, 1):
@@ -468,16 +468,16 @@ class Algorithm:
         if not status.is_rejected:
             log.error("the pod's nominated node could not be judged", extra={"pod": pod.key, "err": status.message})
         elif named is not None:
-            # As in kube-scheduler, whoever turns this node down is then held to have left out the others, too.
+            # As in kube-scheduler, the plugin that rejects this node then also counts as one that left out others.
             self._node_names_from = sorted({*self._node_names_from, status.plugin})
             if node_name not in named:
-                self._judged_alone[node.row] = status  # the filters below will not be asked about it
+                self._judged_alone[node.row] = status  # the search below does not filter it
         return False
 
     def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:
-        """Filter once more the nodes to which pods of at least this priority are nominated, as if those were there.
+        """Filter again the nodes to which pods of at least this priority are nominated, as if those pods were on them.
 
-        The rows were filtered without nominated pods. A rejection with them comes first, also where both reject.
+        The rows were filtered without nominated pods. If both reject a row, the status with nominated pods counts.
         """
         room = self._room_asked_for(state, pod)
         if room is None:
@@ -492,14 +492,14 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """Return the filters that nominated pods affect only by room; see `only_room`. None is always correct."""
+        """Return what `only_room` returns for the active filters; None if nodes have to be filtered one by one."""
         skipped = frozenset(state.skip_filter)
-        if skipped in self._counting:  # to work out what is counted costs more than a few nodes
+        if skipped in self._counting:  # computing the demands costs more than filtering a few nodes
             return None
         try:
             told = self._node_filters.demands(state, pod)
         except Exception:
-            return None  # whatever is wrong, the filters themselves tell it better
+            return None  # the filters themselves report the fault
         room = None if told is None else only_room(told)
         if room is None:
             self._counting.add(skipped)
@@ -520,17 +520,17 @@ class Algorithm:
             self._verdicts.reject(node.row, WITH_NOMINATED, 0)
 
     def _feasible_to_find(self, nodes: int) -> int:
-        """Return how many feasible nodes end the search. See RATIONALE.md for plugins that take long for each node."""
+        """Return the number of feasible nodes at which the search ends; fewer with slow filters: see RATIONALE.md."""
         percentage = self._percentage
         if percentage == 0 and self._searching:
             percentage = max(ADAPTIVE_PERCENTAGE - nodes // 125, MIN_ADAPTIVE_PERCENTAGE)
         return feasible_nodes_to_find(percentage, nodes)
 
     def _sample(self, nodes: int) -> int:
-        """Keep only as many feasible nodes as the profile asks to find; return the number of nodes looked at.
+        """Keep only as many feasible nodes as the profile wants to find; return the number of nodes examined.
 
-        `nodes`: those that PreFilters leave. The next search goes on where this one ended, as in kube-scheduler, which
-        counts on by as many nodes as it looked at, whichever they were.
+        `nodes`: the number that PreFilters leave. As in kube-scheduler, the next search starts as many rows further as
+        this one examined nodes, whichever nodes these were.
         """
         rows = max(self._handle.table.columns.rows, 1)
         wanted = self._feasible_to_find(nodes)
@@ -629,7 +629,7 @@ class Algorithm:
         for (code, detail), nodes in histogram.items():
             if nodes:
                 diagnosis.count(self._status_of(state, pod, code, detail), nodes)
-        # Whoever named nodes left the others out, also those that are still to come: a new node may help.
+        # PreFilters that named nodes left out all others, future ones included: a new node may help.
         diagnosis.unschedulable_plugins.update(self._node_names_from)
         diagnosis.node_statuses = lambda: self._node_statuses(state, pod)
 
@@ -656,7 +656,7 @@ class Algorithm:
     def _post_filtered(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None
     ) -> Rejection:
-        """Run the PostFilter plugins, then put the rejection into words."""
+        """Run the PostFilter plugins for a pod that fits nowhere, and return the rejection with their outcome."""
         if not self._post_filter:
             return _rejected(diagnosis)
         started = self._stopwatch()
@@ -676,7 +676,7 @@ class Algorithm:
     def _post_filter_steps(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool
     ) -> _Steps:
-        """Yield steps; return the result and status that ended the chain, else the last result and all reasons."""
+        """Run PostFilter, yielding proposals. Return what ended the chain, or else the last result and all reasons."""
         last: PostFilterResult | None = None
         reasons: list[str] = []
         for plugin in self._post_filter:
@@ -700,7 +700,7 @@ class Algorithm:
     # --- measuring ---
 
     def _begin(self, plugin: Plugin, point: str) -> float:
-        """Count the evaluation, and return the time if this cycle is sampled."""
+        """Count an evaluation of the plugin. Returns the stopwatch's seconds if this cycle is sampled, else 0."""
         self._evaluated[plugin.name, point].inc()
         return self._stopwatch() if self._is_sampled else 0.0
 
@@ -710,7 +710,7 @@ class Algorithm:
             self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
 
     def _lap(self, point: str, started: float, *, rejected: bool = False) -> float:
-        """Report how long an extension point took since `started`; returns the time now."""
+        """Report the duration of an extension point that began at `started`. Returns the stopwatch's seconds now."""
         now = self._stopwatch()
         status = "Unschedulable" if rejected else "Success"
         self._observer.extension_point(point, status, self._profile, now - started)
@@ -722,8 +722,8 @@ def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
 
 
 def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | None, status: Status) -> Rejection:
-    """Return the rejection with the outcome of PostFilter."""
-    if status.code is Code.ERROR:  # the pod fits nowhere all the same, and its user reads why nothing was done
+    """Return the pod's rejection, with PostFilter's message and nomination; log an ERROR of PostFilter."""
+    if status.code is Code.ERROR:  # the pod stays rejected, and its message says why preemption failed
         log.error("post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message})
     diagnosis.post_filter_message = status.message
     return _rejected(diagnosis, None if result is None else result.nominated_node_name)

@@ -1,4 +1,4 @@
-"""Asks one profile's plugins for the compiled lane: how they sign pods, and how they take part in a pod class."""
+"""Asks one profile's plugins to describe pod classes for the compiled lane."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluations:
-    """The plugins whose evaluations a pod of a class counts for, as in the general lane."""
+    """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
 
     always: tuple[Tally, ...]
-    if_scored: tuple[Tally, ...]  # where more than one node fits
+    if_scored: tuple[Tally, ...]  # for pods with more than one feasible node
 
     def count(self, pods: int, scored: int) -> None:
         for tally in self.always:
@@ -40,7 +40,7 @@ class Evaluations:
 
 
 class ClassCompiler:
-    """`plugins` is None if one of them cannot take part, so that all pods of the profile are decided one by one."""
+    """Has a profile's plugins describe pod classes. `plugins`: None if one cannot: then the general lane decides."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class ClassCompiler:
         takes_part = all(_takes_part(plugin, self._at) for plugin in everybody.values())
         self.plugins = [cast(CompilingPlugin, plugin) for plugin in everybody.values()] if takes_part else None
         self._by_spec, self._others = split(self.plugins or ())
-        self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # who had something to say -> who counts
+        self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return what the plugins that read only the spec say about such pods, and whether all can say it."""
+        """Return a draft by the plugins that read only the spec, and whether all of them could describe the pod."""
         draft = ClassDraft(self._table.columns, len(self._table.profiles))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Complete a draft by the plugins that read more than the spec. Returns False if one cannot."""
+        """Complete a draft by the plugins that read more than the spec; False if one cannot describe the pod."""
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
@@ -99,7 +99,7 @@ class ClassCompiler:
         return True
 
     def evaluations(self, draft: ClassDraft) -> Evaluations:
-        """Return the plugins that count as evaluated: one without work skips its Filter or Score."""
+        """Return the evaluation counters for a class; a plugin without work for its pods skips Filter or Score."""
         key = (*draft.filtering, "/", *draft.scoring)
         found = self._evaluations.get(key)
         if found is None:
@@ -115,7 +115,7 @@ class ClassCompiler:
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:
-    """Return True if the plugin can be compiled, and has both or none of the points that prepare and do its work."""
+    """Return True if the plugin can be compiled, and is enabled at both or none of PreFilter/Filter, PreScore/Score."""
     if not isinstance(plugin, CompilingPlugin):
         return False
     for first, second, methods in (

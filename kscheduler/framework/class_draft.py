@@ -1,8 +1,8 @@
-"""Collects what a profile's plugins say about pods of one signature, to make a class of the compiled core.
+"""Collects what a profile's plugins state about pods of one signature, to make a pod class for the compiled core.
 
-Each plugin is asked once and says how it takes part: what it rejects and scores by node class, by amounts or by row, or
-nothing. Statements about a point at which the profile does not have the plugin are dropped. A draft that equals an
-earlier one is the same class, and keeps that one's row caches.
+Each plugin is asked once and states what it rejects and scores: by node class, by requested amounts, by row, or not at
+all. Statements about an extension point at which the profile does not enable the plugin are dropped. Drafts with equal
+keys share one class and its row caches.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ BYTES_OF_A_CLASS = 2_048
 
 
 class Source(enum.IntEnum):
-    """A part of the cluster, beside the pod, on which an answer may depend. All answers depend on NODES."""
+    """A part of the cluster on which a plugin's statements may depend. All depend on NODES."""
 
-    NODES = 0  # which nodes there are, their labels, taints and cordons
-    IMAGES = 1  # what is where
+    NODES = 0  # the set of nodes, their labels, taints and cordons
+    IMAGES = 1  # the images on nodes
     OWNERS = 2  # services and controllers
-    NAMESPACES = 3  # their labels
-    TERMS = 4  # kinds of affinity terms that pods on nodes state: one has appeared
-    TERMS_GONE = 5  # one has vanished
-    LABELS_OF_TERMS = 6  # which labels of other pods such terms have read so far
-    OBJECTS = 7  # all that plugins see of nodes, annotations among it
-    METRICS = 8  # policies over live metrics, and whether pods have to wait for values; values are always followed
+    NAMESPACES = 3  # labels of namespaces
+    TERMS = 4  # affinity terms of pods on nodes: a new one appeared
+    TERMS_GONE = 5  # affinity terms of pods on nodes: one vanished
+    LABELS_OF_TERMS = 6  # label keys that such terms have read so far
+    OBJECTS = 7  # everything of nodes that plugins see, also annotations
+    METRICS = 8  # metric policies, and whether pods have to wait for values; not the values, which are always current
 
 
 class JoinedTerms(Protocol):
-    """Conditions on the positions of other pods. A class with such terms is decided one pod a call: see `CompiledLane`.
+    """Terms of a pod class about where other pods are, such as affinity. `CompiledLane` places one such pod a call.
 
-    Terms that are equal make equal drafts.
+    Equal terms make equal drafts.
     """
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, feasible rows); row -1 if there is none. Draws as `Placer.place`; counts nothing on the row."""
+        """Return (row, number of feasible rows), or row -1. Breaks ties as `Placer.place`; does not count the pod."""
         ...
 
     def beside(self, other: JoinedTerms) -> JoinedTerms:
-        """Return these and another plugin's terms together."""
+        """Return terms that combine these with another plugin's."""
         ...
 
 
 class ClassDraft:
-    """A class in the making. Plugins use the methods from `depends_on` on, the class compiler the others."""
+    """A pod class being described. Plugins use the methods from `depends_on` on, `ClassCompiler` the others."""
 
     def __init__(self, columns: NodeColumns, profile_count: int) -> None:
         self._columns = columns
         self._profile_count = profile_count
-        self._verdicts = bytes(profile_count)  # profile id -> 0, or somebody rejects it
+        self._verdicts = bytes(profile_count)  # node class id -> not 0 if a plugin rejects it
         self._request: PodRequest | None = None
         self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
-        self._asked: list[tuple[RowAnswers, int]] = []  # with the weights of scores
-        self._rules: list[tuple[MetricRules, bool, int]] = []  # do they filter, and the weights of their points
+        self._asked: list[tuple[RowAnswers, int]] = []  # (answers, weight; 0 for a filter)
+        self._rules: list[tuple[MetricRules, bool, int]] = []  # (rules, do they filter, weight; 0 if they do not score)
         self.sources = {Source.NODES}
         self.terms: JoinedTerms | None = None
-        self.filtering: list[str] = []  # plugins that had something to say at Filter
-        self.scoring: list[str] = []  # and at Score
-        self.asks = False  # somebody is asked before a pod is placed
-        self.has_failed = False  # a plugin raised, and may do better another time
-        self._plugin = ""  # the one that is asked
+        self.filtering: list[str] = []  # plugins with work at Filter
+        self.scoring: list[str] = []  # plugins with work at Score
+        self.asks = False  # a plugin is asked before each pod is placed
+        self.has_failed = False  # a plugin raised; it is asked again later
+        self._plugin = ""  # the plugin that is being asked
         self._filters = False
         self._weight: int | None = None
 
     def copy(self) -> ClassDraft:
-        """Return a copy to continue with, while this one stays as it is."""
+        """Return an independent copy."""
         other = ClassDraft(self._columns, self._profile_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
@@ -78,17 +78,17 @@ class ClassDraft:
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
-        """Attribute all that follows to this plugin. `weight` is None for a plugin that is not to score."""
+        """Attribute the next statements to this plugin. `filters`: is it at Filter? `weight`: at Score, or None."""
         self._plugin, self._filters, self._weight = plugin, filters, weight
 
-    # --- what plugins say ---
+    # --- statements of plugins ---
 
     def depends_on(self, *sources: Source) -> None:
-        """State that the answer, also a refusal, holds until one of these sources changes."""
+        """State that the plugin's answer, also a refusal, holds until one of these sources changes."""
         self.sources.update(sources)
 
     def filter_profiles(self, verdict_by_profile: bytes | bytearray) -> None:
-        """Reject nodes of node classes with a verdict other than 0."""
+        """Reject the nodes of some node classes: those whose byte, by node class id, is not 0."""
         if not self._filters:
             return
         self._note(self.filtering)
@@ -97,7 +97,7 @@ class ClassDraft:
         self._verdicts = mine.to_bytes(self._profile_count, "little")
 
     def filter_fit(self, request: PodRequest) -> None:
-        """Reject nodes without room for the request; pods of the class must be counted with the same request."""
+        """Reject nodes without room for the request, which must be the one that the class's pods are counted with."""
         if self._filters:
             self._note(self.filtering)
             self._request = request
@@ -117,34 +117,34 @@ class ClassDraft:
         self._score("balanced", request, tuple(resources))
 
     def score_profiles(self, value_by_profile: array[int], *, reverse: bool) -> None:
-        """Set raw scores by node class id, array('q'), to be normalised by default."""
+        """Set raw scores by node class id, array('q'), normalised like `default_normalize`; `reverse` flips them."""
         self._check_length("value_by_profile", len(value_by_profile))
         if self._profile_count and value_by_profile.count(value_by_profile[0]) < self._profile_count:
             self._score("profiles", value_by_profile.tobytes(), reverse)
-        self.says_score()  # alike for all, it makes no difference
+        self.says_score()  # equal for all nodes, it changes nothing
 
     def score_rows(self, score_by_row: bytes) -> None:
-        """Set scores 0..100 that stay as they are; a row past the end has 0."""
+        """Set scores 0..100 by row, a byte each, that are not normalised; rows past the end have 0."""
         if any(score_by_row):
             self._score("rows", score_by_row)
         self.says_score()
 
     def filter_asked(self, marks: RowAnswers) -> None:
-        """Reject marked rows. `marks` is asked again before a pod is placed, about rows that have changed."""
+        """Reject the rows that `marks` marks; before each pod is placed it is asked again about rows that changed."""
         if self._filters:
             self._note(self.filtering)
             self._asked.append((marks, 0))
             self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
-        """Set scores 0..100 that stay as they are, asked in the same way as `filter_asked`."""
+        """Set scores 0..100, not normalised; before each pod is placed `scores` is asked about rows that changed."""
         if self._weight is not None:
             self._note(self.scoring)
             self._asked.append((scores, self._weight))
             self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
-        """Filter and score, each if the rules do so, by what they say of rows at the time of placing."""
+        """Filter and score by metric rules, evaluated when a pod is placed. `filters`, `scores`: what the rules do."""
         filters = filters and self._filters
         weight = self._weight if scores else None
         if filters:
@@ -155,42 +155,42 @@ class ClassDraft:
             self._rules.append((rules, filters, weight or 0))
 
     def add_terms(self, terms: JoinedTerms, *, asks: bool = False) -> None:
-        """Filter and score, each as far as the plugin does so, by the positions of other pods.
+        """Filter and score by terms about where other pods are.
 
-        `asks`: a guest is asked before a pod is placed, which may fail to answer.
+        `asks`: before each pod is placed a guest is asked, which may fail to answer.
         """
         self.asks = self.asks or asks
         self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
-        """Count the plugin as evaluated at Filter: it takes part by `add_terms` or by letting all pass."""
+        """Count the plugin as evaluated at Filter although it rejects no node, or only by `add_terms`."""
         if self._filters:
             self._note(self.filtering)
 
     def says_score(self) -> None:
-        """Count the plugin as evaluated at Score: it takes part by `add_terms` or by scoring all alike."""
+        """Count the plugin as evaluated at Score although it scores all nodes equally, or only by `add_terms`."""
         if self._weight is not None:
             self._note(self.scoring)
 
     @property
     def is_filtering(self) -> bool:
-        """True if the profile has the plugin that is asked at Filter."""
+        """True if the profile enables the plugin, which is being asked, at Filter."""
         return self._filters
 
     @property
     def weight(self) -> int | None:
-        """The weight of the plugin that is asked; None if the profile does not have it at Score."""
+        """The Score weight of the plugin that is being asked; None if the profile does not enable it at Score."""
         return self._weight
 
-    # --- what comes of it ---
+    # --- the pod class ---
 
     @property
     def key(self) -> Hashable:
-        """A value that is equal for drafts whose classes place pods alike."""
+        """A value by which drafts are compared: drafts with equal keys make equal classes."""
         return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
-        """Return the class. Raises ValueError if the compiled core cannot take it."""
+        """Return the pod class. Raises ValueError if the compiled core cannot express it."""
         request = self._request
         if request is None:
             raise ValueError("expected a request that nodes need room for, got none")
@@ -205,7 +205,7 @@ class ClassDraft:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes the class takes, without its row caches."""
+        """The approximate size of the class in bytes, without its row caches."""
         by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
         return 2 * (len(self._verdicts) + by_profile) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
 

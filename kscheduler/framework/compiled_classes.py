@@ -1,7 +1,7 @@
 """The pod class of each signature, kept until something changes on which it depends.
 
-Signatures differ by everything that some plugin reads in a pod, labels and images included; classes only by what the
-plugins make of it now. So many signatures share a class, and with it the row caches of the compiled core.
+Signatures differ in everything that some plugin reads in a pod, labels and images included; classes only in what the
+plugins conclude from it now. Therefore many signatures share a class, and its row caches in the compiled core.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-# Signatures are kept in two generations of so many: what was not used while the young one filled up is forgotten.
+# The size of each of two generations of signatures: one that is not used while the young one fills up is dropped.
 MAX_SIGNATURES = 8_192
-MAX_BEGUN = 512  # drafts that others are copied from
-FAULT_HOLDS = 256  # pods that are decided one by one after a plugin raised, before it is asked again
+MAX_BEGUN = 512  # drafts for specs, which drafts for signatures are copied from
+FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin raised, before it is asked again
 
 
 class CompiledClass:
-    """A class, and the evaluations that its pods count as."""
+    """A pod class of one profile, with its terms and the evaluation counters of its pods."""
 
     __slots__ = ("asks", "bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
 
@@ -40,27 +40,27 @@ class CompiledClass:
         self.key = key
         self.pod_class = pod_class
         self.terms: JoinedTerms | None = draft.terms
-        self.asks = draft.asks  # somebody may fail to answer
+        self.asks = draft.asks  # a guest is asked before each placement, and may fail
         self.evaluations = evaluations
         self.bytes = draft.bytes
-        self.users = 0  # signatures
+        self.users = 0  # number of signatures
 
 
 class _Known:
-    """The latest answer of the plugins for one signature."""
+    """The latest answer of a profile's plugins for one signature: its class, and how long the answer holds."""
 
     __slots__ = ("checked", "compiled", "holds_for", "sources")
 
     def __init__(
         self, compiled: CompiledClass | None, sources: frozenset[Source], checked: int, holds_for: int | None
     ) -> None:
-        self.compiled = compiled  # None: such pods are decided one by one
+        self.compiled = compiled  # None: the general lane decides
         self.sources = sources
-        self.checked = checked  # the epoch in which the answer was found to hold
-        self.holds_for = holds_for  # so many lookups, if a plugin failed; None: until something changes
+        self.checked = checked  # the latest epoch in which the answer held
+        self.holds_for = holds_for  # look-ups left, if a plugin raised; None: until a source changes
 
     def is_used_up(self) -> bool:
-        """Count a lookup, and return True if an answer after a fault was used often enough."""
+        """Count a look-up. Returns True if a plugin had raised and its FAULT_HOLDS look-ups are used up."""
         if self.holds_for is None:
             return False
         self.holds_for -= 1
@@ -84,30 +84,30 @@ class CompiledClasses:
         self._table = handle.table
         self._placer = placer
         self._max_bytes = max_bytes
-        self._bytes = 0  # of all classes, about, without what they know of rows
+        self._bytes = 0  # approximate size of all classes, without row caches
         self._signer = self._new_signer()
         self._readers = _readers(handle, _following(profiles))
         self._versions = [read() for read in self._readers]
         self._epoch = 0
-        self._changed = [0] * len(Source)  # source -> the epoch that its latest change began
-        self._sampling: set[str] = set()  # profiles that do not look at all nodes
+        self._changed = [0] * len(Source)  # source -> the epoch of its latest change
+        self._sampling: set[str] = set()  # profiles whose searches do not examine all nodes
         self._young: dict[Signature, _Known] = {}
         self._old: dict[Signature, _Known] = {}
-        # (what was said, does a class come of it, the epoch in which it was said)
+        # (the draft, whether all plugins could state it, the epoch in which they were asked)
         self._begun: dict[SpecSignature, tuple[ClassDraft, bool, int]] = {}
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
-        # Signatures whose class is good now and can be placed many at a time.
+        # Signature -> class, where the class is valid now and can be placed in batches.
         self.ready: dict[object, PodClass] = {}
         self._find_sampling()
 
     def of(self, pod_class: PodClass) -> CompiledClass:
         return self._by_class[pod_class]
 
-    # --- what is good now ---
+    # --- what is valid now ---
 
     def refresh(self) -> None:
-        """Note what has changed, and make room. Classes found after this are valid until the next call."""
+        """Find which sources have changed, and bound memory. Classes found after this are valid until the next call."""
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
         versions = [read() for read in self._readers]
@@ -123,12 +123,12 @@ class CompiledClasses:
         self.ready.clear()
 
     def forget(self) -> None:
-        """Drop all classes and signatures: a plugin may sign and judge otherwise from now on."""
+        """Drop all classes and signatures: a plugin was replaced, and may sign and decide differently now."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
         for kept in (self._young, self._old, self._begun, self.ready):
             kept.clear()
-        self._signer = self._new_signer()  # so that pods that are signed already are signed anew
+        self._signer = self._new_signer()  # so that pods that have a signature get a new one
 
     def _new_signer(self) -> Signer:
         return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
@@ -146,7 +146,7 @@ class CompiledClasses:
         return self._signer.sign(pod)
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """Return the pod's class, valid now; None if the pod is to be decided by itself."""
+        """Return the pod's class, valid now; None if the general lane has to decide the pod."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
@@ -170,7 +170,7 @@ class CompiledClasses:
         return known
 
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
-        """Ask the plugins; equal answers lead to the class of before."""
+        """Ask the plugins about a signature, and keep the answer. Equal answers lead to the class that exists."""
         started = self._stopwatch()
         self.asked[signature.profile] += 1
         compiler = self._profiles[signature.profile].class_compiler
@@ -190,7 +190,7 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a draft of what plugins say about the spec alone; they are asked once until a source changes."""
+        """Return a copy of the kept draft for the pod's spec, and whether all plugins could describe the pod."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))
@@ -244,7 +244,7 @@ def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:
 
 
 def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Callable[[], int]]:
-    """Return functions, in order of `Source`, whose values change with the source."""
+    """Return a function for each Source, in order; its value changes whenever the source does."""
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
     counters = table.counters
     terms = counters.by_terms

@@ -1,9 +1,9 @@
 """The compiled lane: decides many pods in one call of the compiled core, exactly as the general lane would one by one.
 
-It takes as many leading pods of a sequence as it can, and leaves the next to `Framework.schedule_pod`: a pod without
-a class, one that fits nowhere, one that must leave room to nominated pods, and the like. What it knows of
-pods of one signature is valid until something changes on which it depends; then the plugins are asked again, and with
-equal answers the row caches stay.
+It decides as many leading pods of a sequence as it can, and leaves the next to `Framework.schedule_pod`: a pod without
+a class, one that fits nowhere, one that must leave room to nominated pods, and the like. The class of a signature is
+valid until something changes on which a plugin's answer depends; then the plugins are asked again, and with equal
+answers the row caches stay.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-# For what classes know of the rows, 4 bytes a row: 12,000 classes at 5,000 nodes, 600 at 100,000. Of those above that,
-# whoever was not used for the longest time reads the table anew.
+# For the row caches of classes, 4 bytes a row: 12,000 classes at 5,000 nodes, 600 at 100,000. With more classes, the
+# one that was not used for the longest time loses its cache and has to read the table again.
 MAX_BYTES = 256 << 20
-# What so many classes know of the rows is worth its memory on any table: a cluster of a million nodes takes 2 GiB for
-# these nodes alone, and a class that has to look at all of them again takes milliseconds.
+# So many row caches are kept whatever they take: a cluster of a million nodes needs 2 GiB for the nodes alone, and a
+# class without a cache takes milliseconds to read them all.
 KEPT_CLASSES = 256
 
 
@@ -43,7 +43,7 @@ class Placement(NamedTuple):
 
 
 class Placements:
-    """The nodes of the leading pods, in their order. The columns count the pods' amounts, and nothing else does.
+    """The nodes of the leading pods, in their order. The columns count these pods already, the cache does not yet.
 
     The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
     """
@@ -63,7 +63,7 @@ class Placements:
         self.node_names = node_names
         self.feasible = feasible  # nodes that fit
         self.classes = classes
-        self.looking_s = looking_s  # for the classes, all together
+        self.looking_s = looking_s  # for finding the classes of all these pods
         self.placing_s = placing_s
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ NO_PLACEMENTS = Placements(array("i"), (), array("i"))
 
 
 class CompiledLane:
-    """Decides pods of all profiles of a scheduler, on one table."""
+    """Decides pods of all profiles by kernels, many in one call, on one node table."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class CompiledLane:
         threads: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`threads`: None chooses by the machine. `max_bytes` bounds the row caches of classes, if that is
-        enough for KEPT_CLASSES of them.
+        """`threads`: None means 2, or 1 on a single CPU. `max_bytes` bounds the row caches of classes, but KEPT_CLASSES
+        of them are always kept.
         """
         self._profiles = profiles
         self._table = handle.table
@@ -109,22 +109,22 @@ class CompiledLane:
         self._classes.sign(pod)
 
     def forget(self) -> None:
-        """Ask the plugins about everything again: one of them was replaced."""
+        """Drop all that plugins stated, so that they are asked again: one of them was replaced."""
         self._classes.forget()
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
-        """Decide the leading pods, each seeing those before it; none, if the general lane has to decide the first.
+        """Place the leading pods, each with those before it counted; none, if the general lane has to decide the first.
 
-        A pod whose class joins other pods (spread, affinity) is alone in its call: it has to know where those before it
-        are, and to be assumed before the next.
+        A pod whose class has terms (spread, affinity) is alone in its call: the pods before it must be assumed first,
+        and it must be assumed before the next.
 
-        After a fault pods may be counted on rows and nowhere else: the caller must recount.
+        If this raises, the columns may count pods that are not placed: the caller must recount.
         """
         started = self._stopwatch()
-        # 1. Their classes, up to the first that the core cannot decide.
+        # 1. Find their classes, up to the first pod that the core cannot decide.
         run, joined = self._find_run(pods)
         found = self._stopwatch()
-        # 2. Place them. A pod that joins others comes first or in the next call: those before it have to be assumed.
+        # 2. Place them. A pod with terms is placed alone: those before it have to be assumed first.
         if run:
             rows, feasible = self._place_run(run)
         else:
@@ -135,13 +135,13 @@ class CompiledLane:
             if pods:
                 self._report_none(pods[0], self._stopwatch() - started)
             return NO_PLACEMENTS
-        # 3. Name the nodes. They are counted on: all else waits until they are assumed.
+        # 3. Name the nodes. The columns count the pods: nothing else may happen until they are assumed.
         return Placements(
             rows, self._table.names_at(rows), feasible, run[: len(rows)], found - started, self._stopwatch() - found
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
-        """Return the classes of the leading pods, and the class of the next pod, if it joins others."""
+        """Return the classes of the leading pods, and the class of the next pod if that class has terms."""
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find = self._classes.ready, self._classes.find
@@ -157,20 +157,20 @@ class CompiledLane:
                 if found.terms is not None:
                     return run, found
                 pod_class = found.pod_class
-                if pod.held_terms:  # which its own profile does not look at, but others' may
+                if pod.held_terms:  # terms that its own profile ignores, but other profiles may read
                     run.append(pod_class)
                     break
             run.append(pod_class)
         return run, None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
-        """Return the rows, and the numbers of feasible rows, of the pods that were placed."""
+        """Place pods of these classes in order. Returns rows and numbers of feasible rows, for the placed pods only."""
         rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
             placed, _ = self._placer.place_many(run, bits, rows, feasible)
         except Exception as error:
-            # Those before the one that it happened with are counted; that one is for the general lane to tell of.
+            # Pods before the failing one are placed; the general lane decides that one, and reports its fault.
             placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
             self._tell_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
         del rows[placed:], feasible[placed:]
@@ -179,7 +179,7 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """Place one pod whose class has terms; False, and nothing done, if it cannot be placed here."""
+        """Place one pod whose class has terms: append to `rows` and `feasible`. Returns False if it is not possible."""
         terms: JoinedTerms | None = joined.terms
         if terms is None:
             return False
@@ -199,7 +199,7 @@ class CompiledLane:
         return True
 
     def _tell_fault(self, compiled: CompiledClass, error: Exception) -> None:
-        """Log the fault; the general lane decides the pod, and reports more of a plugin that fails there too."""
+        """Log a fault in the compiled lane; the general lane decides the pod, and reports a plugin that fails again."""
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
         else:
@@ -208,9 +208,9 @@ class CompiledLane:
     # --- measuring ---
 
     def report(self, placements: Placements) -> None:
-        """Measure what `place` did, once it is carried out.
+        """Report metrics of placements that have been carried out.
 
-        Each pod gets the mean of its run; the core filters and scores at once, so each of these gets half.
+        Each pod counts with the mean time of its run; the core filters and scores in one pass, so each gets half.
         """
         run, feasible = placements.classes, placements.feasible
         looking_s, placing_s = placements.looking_s, placements.placing_s
@@ -218,7 +218,7 @@ class CompiledLane:
         if not pods:
             return
         self._observer.algorithm((looking_s + placing_s) / pods, pods)
-        if pods == 1:  # as all that join others are
+        if pods == 1:  # as are all pods of classes with terms
             compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
             compiled.evaluations.count(1, scored)
             self._tell(compiled.profile, 1, scored, looking_s, placing_s)
@@ -238,21 +238,21 @@ class CompiledLane:
             self._tell(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
-        """Report a pod that is left to the general lane."""
+        """Report metrics of a pod that is left to the general lane, after so many seconds."""
         profile = pod.pod.spec.scheduler_name
         self._classes.asked.clear()
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
         self._observer.node_hint(profile, "no_hint", seconds)
 
     def _tell(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
-        """Report pods of one profile; times are seconds of each pod."""
+        """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
         tell = self._observer.extension_point
         tell("PreFilter", "Success", profile, looking_s, count)
         tell("Filter", "Success", profile, placing_s / 2, count)
         if scored:
             tell("PreScore", "Success", profile, 0.0, scored)
             tell("Score", "Success", profile, placing_s / 2, scored)
-        without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their classes
+        without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their signatures
         if without:
             self._observer.batch_attempts(profile, "no_hint", without)
         if count > without:

@@ -1,6 +1,6 @@
 """Reviews the search that has just run: the rejected nodes with their statuses, and the scores of the best nodes.
 
-Valid until the next search begins, and for scores until the decision takes room: it reads the buffers of the search.
+It reads the buffers of the search: valid until the next search begins; scores only until the pod is assumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class PluginScores:
-    """One Score plugin's answers for some rows, in their order."""
+    """One Score plugin's scores for the rows that were asked about, in their order."""
 
     plugin: str
     weight: int
@@ -30,14 +30,14 @@ class PluginScores:
 
 
 class Scorer(Protocol):
-    """A Score plugin as the search runs it."""
+    """The function by which the search runs a Score plugin without a table form."""
 
     def __call__(self, plugin: ScorePlugin, state: CycleState, pod: PodInfo) -> None:
         """Write the normalised scores of all feasible rows, node by node."""
         ...
 
 
-# plugin, weight, has it a table form, does that normalise
+# (plugin, weight, has it a table form, does that form normalise)
 ScoreEntry = tuple[ScorePlugin, int, bool, bool]
 
 
@@ -63,7 +63,7 @@ class CycleReview:
         self.table = table
         self._verdicts = verdicts
         self._scores = scores
-        self.filters = tuple(name for name in filters if name not in state.skip_filter)  # that were asked, in order
+        self.filters = tuple(name for name in filters if name not in state.skip_filter)  # those that ran, in order
         self._valuing = valuing  # by name
         self._score_plugins = score_plugins
         self._score_by_node = score_by_node
@@ -78,7 +78,7 @@ class CycleReview:
         return self._verdicts.feasible_rows()
 
     def rejected_rows(self) -> list[tuple[Status, list[int]]]:
-        """Return each status with the rows of its nodes; the most frequent first."""
+        """Return each rejecting status with the rows of its nodes; the most frequent status first."""
         found: dict[Status, list[int]] = {}
         for (code, detail), nodes in self._verdicts.histogram().items():
             if nodes and FEASIBLE < code <= MAX_CODE:
@@ -94,11 +94,11 @@ class CycleReview:
 
     @property
     def valuing_plugins(self) -> Collection[str]:
-        """Return the plugins that read numbers from outside the cluster's objects."""
+        """The names of plugins that read numbers from outside the cluster's objects, such as live metrics."""
         return self._valuing
 
     def values(self, row: int) -> list[tuple[str, NodeValue]]:
-        """Return the numbers from outside that plugins read for the node, by plugin."""
+        """Return (plugin, value) for each number from outside that plugins read for the node in this row."""
         node = self.table.at(row)
         return [
             (name, value)
@@ -107,12 +107,12 @@ class CycleReview:
         ]
 
     def unexamined_rows(self) -> list[int]:
-        """Return the rows that a search for a limited number of feasible nodes has left out."""
+        """Return the rows that were not examined because the search had found enough feasible nodes."""
         return self._verdicts.rows_with(NOT_EXAMINED, 0)
 
     def best_rows(self, count: int) -> list[tuple[int, int]]:
-        """Return (row, total score), best first; among equals the first row. Meaningless with one feasible node."""
-        # Nothing but feasible rows, ascending: nlargest keeps the order of equals.
+        """Return `count` (row, total score), best first, ties by row. Meaningless if only one node was feasible."""
+        # Feasible rows are ascending, and nlargest keeps the order of equal scores.
         rows = heapq.nlargest(count, self._verdicts.feasible_rows(), key=self._scores.total)
         return [(row, self._scores.total(row)) for row in rows]
 

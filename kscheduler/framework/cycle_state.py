@@ -1,4 +1,4 @@
-"""The memory of plugins from one extension point to the next, within one pod's cycle."""
+"""What plugins remember from one extension point to the next, within one pod's cycle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class CycleState:
     """One pod's scratch space; a plugin writes under its own name and reads no other plugin's values.
 
     `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that answered Skip in this cycle at PreFilter, at
-    PreScore and before PreBind. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
-    soon as this pod has its room, or, if they are named later, as soon as it is bound. `decider`: the scheduler name of
-    the profile whose plugins decide, which need not be the pod's own; "" before they do. `may_wait`: a plugin may end
-    the search with `AnswersToCome`.
+    PreScore and PreBindPreFlight. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
+    soon as this pod is assumed or, if they are added later, bound. `decider`: the scheduler name of the profile
+    whose plugins decide, which may differ from the pod's own; "" before PreFilter. `may_wait`: a plugin may end the
+    search with `AnswersToCome`.
     """
 
     __slots__ = ("_data", "decider", "may_wait", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
@@ -34,7 +34,7 @@ class CycleState:
         self._data[key] = value
 
     def read(self, key: str, kind: type[T]) -> T:
-        """Return the value under `key`. Raises KeyError if it was never written, TypeError for another kind."""
+        """Return the value under `key`. Raises KeyError if none was written, TypeError if it is not of type `kind`."""
         value = self._data[key]
         if not isinstance(value, kind):
             raise TypeError(f"cycle state {key!r}: expected {kind.__name__}, got {type(value).__name__}")

@@ -1,7 +1,7 @@
-"""A filter's requirements on a node as numbers, so that pods can be imagined elsewhere without asking the filter.
+"""A filter's requirements on a node as numbers, so that dry runs can move pods without calling the filter.
 
 A filter's answer may depend on the node alone, on room by resource, or on how many pods a domain counts. A filter
-that depends on anything else, or says nothing of itself, has to be asked again whenever a pod moves.
+that depends on anything else, or does not state its demands, has to be called again whenever a pod moves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def kind_of(pod: PodInfo) -> Hashable:
-    """Return all of a pod that a tally may depend on: pods of one kind weigh the same."""
+    """Return a key of all that a tally may read in a pod: pods with equal keys have equal weights."""
     metadata = pod.pod.metadata
     labels = frozenset((metadata.labels or {}).items())
     return metadata.namespace, labels, pod.host_ports, pod.affinity.required_anti_affinity
@@ -32,34 +32,34 @@ def everybody(pod: PodInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A sum over pods by domain of a topology, as the table has it. Valid for one cycle.
+    """Sums of pods' weights by topology domain, for the pods now on nodes. Valid for one cycle.
 
-    A pod that comes to a node adds its weight to the node's domain; one that leaves takes it away.
+    A pod that comes to a node adds its weight to the node's domain; one that leaves subtracts it.
     """
 
     ids: array[int]  # row -> domain, -1 for none
-    counts: array[int]  # domain -> what is counted there
-    weigh: Callable[[PodInfo], int]  # never below zero; goes by the pod's kind
-    detail: int  # why not, for the filter's `explain`
-    missing: int = 0  # the same where a node has no domain; 0: that is fine
-    limits: array[int] | None = None  # domain -> highest count that is fine; None: somebody has to be counted
-    moves_count: Callable[[NodeInfo], bool] = anywhere  # do pods that come to this node, or leave it, count at all?
+    counts: array[int]  # domain -> sum of the weights there
+    weigh: Callable[[PodInfo], int]  # pod -> weight, not negative; depends on `kind_of` only
+    detail: int  # of a rejection by the count, for the filter's `explain`
+    missing: int = 0  # detail of a rejection without a domain; 0: not rejected
+    limits: array[int] | None = None  # domain -> highest count allowed; None: it must be above 0
+    moves_count: Callable[[NodeInfo], bool] = anywhere  # False: pods that come or leave do not count
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """The requirements of one filter, in the order in which it checks them."""
+    """The requirements of one filter on a node, in the order in which the filter checks them."""
 
-    request: PodRequest | None = None  # must be free, beside room for one more pod; detail as `filter_fit` has it
-    needs: Sequence[Tally] = ()  # without limits
-    may_be_first: bool = False  # are the needs fine, too, while they count nobody in any domain?
+    request: PodRequest | None = None  # must be free, besides room for one pod; detail as in `filter_fit`
+    needs: Sequence[Tally] = ()  # tallies without limits
+    may_be_first: bool = False  # are needs met, too, if no domain counts any pod?
     limits: Sequence[Tally] = ()
-    # Is there a tally for all that a pod would count for which is on no node yet? Else what-ifs must be asked.
+    # Pod on no node yet -> do the tallies cover all that it would count for? If not, dry runs must call the filter.
     know: Callable[[PodInfo], bool] = everybody
 
     @property
     def are_of_the_node_alone(self) -> bool:
-        """Return True if pods that move do not matter: then the filter's table form is complete."""
+        """True if the answer does not depend on which pods are on nodes: then the filter's table form is sufficient."""
         return self.request is None and not self.needs and not self.limits
 
 

@@ -1,4 +1,4 @@
-"""The reasons why a pod fits nowhere, in kube-scheduler's words."""
+"""Why a pod fits on no node, with kube-scheduler's messages."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The reasons of one cycle that found no node."""
+    """Why one scheduling cycle found no node: reasons with counts, and the plugins that rejected."""
 
     total_nodes: int
     # reason -> nodes that gave it; a node can give several, so the counts can add up to more than the nodes
     reasons: dict[str, int] = field(default_factory=dict)
-    counted: list[tuple[Status, int]] = field(default_factory=list)  # the statuses behind the reasons, with nodes
-    unschedulable_plugins: set[str] = field(default_factory=set)  # whose events may help
-    pending_plugins: set[str] = field(default_factory=set)  # likewise, and then without backoff
+    counted: list[tuple[Status, int]] = field(default_factory=list)  # (status, number of nodes with it)
+    unschedulable_plugins: set[str] = field(default_factory=set)  # their registered events requeue the pod
+    pending_plugins: set[str] = field(default_factory=set)  # likewise, but without backoff
     pre_filter_message: str = ""
     post_filter_message: str = ""
-    # node name -> status: worked out only when somebody asks, since a cluster has many nodes
+    # returns node name -> status, computed only when called, since a cluster has many nodes
     node_statuses: Callable[[], Mapping[str, Status]] = dict
 
     def count(self, status: Status, nodes: int) -> None:
-        """Add the reasons of a status that `nodes` nodes got."""
+        """Count a status that `nodes` nodes got: its reasons, and the plugin that gave it."""
         self.counted.append((status, nodes))
         for reason in status.reasons:
             self.reasons[reason] = self.reasons.get(reason, 0) + nodes
         self.blame(status)
 
     def blame(self, status: Status) -> None:
-        """Remember the plugin that rejected, so that its events wake the pod."""
+        """Record the plugin that gave a rejecting status, so that its registered events requeue the pod."""
         if not status.plugin:
             return
         if status.code is Code.PENDING:

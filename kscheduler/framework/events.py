@@ -1,8 +1,8 @@
-"""What happens in a cluster, in the words plugins register for: a resource and what was done to it.
+"""Cluster events, for which plugins register: a resource, and what was done to it.
 
 Names, labels and matching are kube-scheduler's; the label is the `event` label of its metrics. A change is reported
 as exactly as possible: a node whose taints changed is UPDATE_NODE_TAINT and nothing else, so that only pods rejected
-by a plugin that looks at taints wake up. Nothing here knows which pods wait, or who reports the events.
+by a plugin that reads taints are requeued. Nothing here depends on which pods wait, or on the source of events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Action(enum.IntFlag):
     DELETE = enum.auto()
     UPDATE_NODE_ALLOCATABLE = enum.auto()
     UPDATE_NODE_LABEL = enum.auto()
-    UPDATE_NODE_TAINT = enum.auto()  # also: a node became schedulable again
+    UPDATE_NODE_TAINT = enum.auto()  # also: a node was uncordoned
     UPDATE_NODE_CONDITION = enum.auto()
     UPDATE_NODE_ANNOTATION = enum.auto()
     UPDATE_NODE_DECLARED_FEATURE = enum.auto()
@@ -34,7 +34,7 @@ class Action(enum.IntFlag):
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
-    UPDATE_POD_OTHER = enum.auto()  # a change of a pod that has no name of its own; its label says "Update"
+    UPDATE_POD_OTHER = enum.auto()  # a change without an action of its own; labelled "Update"
 
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
@@ -105,14 +105,14 @@ class ClusterEvent:
             object.__setattr__(self, "label", resource + action_label(self.action))
 
     def __hash__(self) -> int:
-        return hash(self.label)  # a str remembers its hash; enums and tuples work theirs out each time
+        return hash(self.label)  # a str caches its hash; enums and tuples compute theirs each time
 
     @property
     def is_wildcard(self) -> bool:
         return self.resource == EventResource.WILDCARD and self.action == Action.ALL
 
 
-# Special labels that name no cluster event, only why a pod moved between queues.
+# Labels of causes, other than cluster events, for which a pod moves between queues.
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF_QUEUE = "PopFromBackoffQ"
@@ -126,7 +126,7 @@ NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
 GUEST_REPLACED = ClusterEvent(EventResource.WILDCARD, Action.ALL, "WasmPluginReplaced")  # ours
-METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values, or policies that go by them
+METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values of live metrics, or policies over them
 
 
 def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:
@@ -161,23 +161,23 @@ class GroupIndex(Protocol):
     def add(self, key: Hashable) -> None: ...
 
     def remove(self, key: Hashable) -> None:
-        """Called for keys that were added, once each."""
+        """Remove a key that was added; called once for each."""
         ...
 
     def find(self, old: object, new: object) -> Iterable[Hashable]:
-        """Yield at least all keys whose hint would say yes; the hint is asked about them.
+        """Return at least all keys for which the hint would return True; only for these the hint is called.
 
-        The result is read a little at a time, and keys may come and go meanwhile.
+        The result may be iterated over in pieces, while keys are added and removed.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """The properties on which a hint depends: pods with one key get one answer to any event about none of them.
+    """The properties of a waiting pod on which a hint depends: pods with equal keys get equal answers to an event.
 
-    So the queue asks once for all of them. A pod whose key is None is asked about by itself. An index spares even
-    that for most keys. Registrations that share a Grouping share the groups.
+    So the hint is called once for such a group, except for an event about one of its pods. A pod with the key None is
+    a group of its own. With an index, most groups need no call. Registrations that share a Grouping share its groups.
     """
 
     key: Callable[[PodInfo], Hashable]
@@ -186,9 +186,9 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plugin's registration for an event; without a hint the event wakes every pod the plugin rejected.
+    """A plugin's registration for an event; without a hint the event requeues every pod the plugin rejected.
 
-    A hint without a grouping is asked about each pod. That is right, and slow when very many wait.
+    A hint without a grouping is called for each pod, which is slow if very many pods wait.
     """
 
     event: ClusterEvent
@@ -196,7 +196,7 @@ class Registration:
     grouping: Grouping | None = None
 
 
-# For hints that look at nothing of the waiting pod but whether the event is about itself.
+# ALL_ALIKE: for hints that read nothing of the waiting pod, except whether the event is about it.
 ALL_ALIKE = Grouping(lambda pod: ())
 EACH_BY_ITSELF = Grouping(lambda pod: None)
 
@@ -204,8 +204,8 @@ EACH_BY_ITSELF = Grouping(lambda pod: None)
 def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
     """Return a plugin's registrations as the queue uses them.
 
-    A registration for new nodes but not for taints is extended by taints: a node may be added with a taint that hides
-    it from the plugin, and be freed of it later (kube-scheduler does the same).
+    A registration for added nodes but not for taints is extended by taints: a node may be added with a taint that keeps
+    the plugin from seeing it, and lose the taint later (as in kube-scheduler).
     """
     registrations = [
         registration if isinstance(registration, Registration) else Registration(registration)
@@ -248,7 +248,7 @@ _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
 
 
 def node_events(change: NodeChange) -> list[ClusterEvent]:
-    """Return the events of a change of a node, in kube-scheduler's order; none for a heartbeat."""
+    """Return the cluster events of a node's update, in kube-scheduler's order; none for a heartbeat."""
     changed = (
         (change.uncordoned, Action.UPDATE_NODE_TAINT),  # first: the first event that helps a pod is the one reported
         (change.allocatable, Action.UPDATE_NODE_ALLOCATABLE),
@@ -262,9 +262,9 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return the events between two versions of a pod; at least one: a change without a name is "Update".
+    """Return the cluster events between two versions of a pod; at least one: a change of any other kind is "Update".
 
-    Generated resource claims are not looked at: nothing reads them yet.
+    Generated resource claims are not compared, since nothing reads them yet.
     """
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     changed: list[Action] = []
@@ -275,20 +275,20 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         changed.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
-        # The API lets tolerations be added only, so their number tells.
+        # The API allows only adding tolerations, so that comparing their number is enough.
         changed.append(Action.UPDATE_POD_TOLERATION)
     return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
 
 
 def _differ(old: object, new: object) -> bool:
-    """Return True if the values differ; absent and empty are equal."""
+    """Return True if two values differ; None and empty values count as equal."""
     return (old or None) != (new or None)
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Return True if the pod requests less of any resource than before, or nothing any more.
+    """Return True if the new version requests less of any resource, or no longer requests it.
 
-    Quantities are parsed only if something was touched.
+    Quantities are parsed only if a field that holds requests has changed.
     """
     if _sources_of_requests(old) == _sources_of_requests(new):
         return False

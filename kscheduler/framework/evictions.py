@@ -1,4 +1,4 @@
-"""The interface of preemption to the cluster and the scheduler: writes, waiting, and measuring."""
+"""The interface of preemption plugins to the apiserver and the scheduler: writes, waiting and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.errors import InternalError
 
 
 class Evictions(Protocol):
-    """Lent to preemption plugins by their Handle. Writes may raise the APIError family, and repeat by themselves."""
+    """Services of a plugin's Handle for preemption. Writes retry by themselves, and may raise the APIError family."""
 
     # --- looking ---
 
@@ -22,15 +22,15 @@ class Evictions(Protocol):
     # --- writing ---
 
     def stop_binding(self, uid: str, plugin: str) -> bool:
-        """Send a pod that waits on Permit or is in PreBind back to the queue; False if it is in neither."""
+        """Send a pod that waits on Permit or is in PreBind back to the queue. Returns False if it is in neither."""
         ...
 
     async def mark(self, victim: Pod, condition: PodCondition) -> bool:
-        """Write a condition of the pod with this uid; False if it is gone already."""
+        """Write a condition to the victim's status. Returns False if the pod with this uid is gone already."""
         ...
 
     async def delete(self, victim: Pod) -> bool:
-        """Delete the pod with this uid, gracefully; False if it is gone already."""
+        """Delete the victim gracefully. Returns False if the pod with this uid is gone already."""
         ...
 
     async def clear_nomination(self, pod: Pod) -> None:
@@ -38,75 +38,75 @@ class Evictions(Protocol):
         ...
 
     def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
-        """Record the Event of the preemption."""
+        """Record the Event about the preemption of the victim."""
         ...
 
     # --- work beside the scheduling cycles ---
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work in a task of its own; cancelled if this replica may write no more."""
+        """Run the coroutine in a task of its own, which is cancelled if this replica stops leading."""
         ...
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
-        """Run all to the end; the first to fail cancels the others, and its exception is raised."""
+        """Run all coroutines to the end; the first to fail cancels the others, and its exception is raised."""
         ...
 
     async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
-        """Wait until the condition holds; False if it does not within the time."""
+        """Wait until `holds()` is true. Returns False if that takes longer than `within_s` seconds."""
         ...
 
     def try_again(self, uid: str) -> None:
-        """Let a waiting pod be tried at once, without regard to backoff."""
+        """Make a waiting pod active at once, without regard to backoff."""
         ...
 
     # --- measuring ---
 
     def attempted(self) -> None:
-        """Count a pod for which preemption was attempted."""
+        """Count a pod for which preemption was attempted, for metrics."""
         ...
 
     def chosen(self, victims: int) -> None:
-        """Count a chosen node, and the number of its victims."""
+        """Report the number of victims on the node that a preemption chose, for metrics."""
         ...
 
     def ended(self, result: str, seconds: float) -> None:
-        """Report the end of the work for one preemption: "success" or "error"."""
+        """Report how one preemption's evictions ended (`result`: "success" or "error") and how long they took."""
         ...
 
     def wall(self) -> float:
-        """Seconds since the Unix epoch."""
+        """Return the time in seconds since the Unix epoch."""
         ...
 
 
 @dataclass(slots=True)
 class Ending:
-    """The end of one victim, under way or over."""
+    """The eviction of one victim, under way or finished."""
 
-    end: object | None = None  # how it ended; None as long as it has not, and for ever if that failed
-    number: int = 0  # ascending in the order in which they are over; 0: under way
+    end: object | None = None  # its outcome; None while it is under way, and if it failed
+    number: int = 0  # ascending in the order of finishing; 0: under way
 
 
 class Endings:
-    """The victims that all profiles end: two preemptors may choose the same one while the first still writes."""
+    """The evictions of all profiles: two preemptors may choose the same victim while its eviction is under way."""
 
     def __init__(self) -> None:
-        self.accepted: dict[str, float] = {}  # uid of a victim -> when its deletion was accepted, of late
-        self._latest = 0  # the number of the last one that is over
+        self.accepted: dict[str, float] = {}  # uid of a victim -> when its deletion was accepted, lately
+        self._latest = 0  # the number of the eviction that finished last
         self._by_uid: dict[str, Ending] = {}
-        self._needed: dict[str, int] = {}  # uid of a preemptor -> the number after which ends matter to it
+        self._needed: dict[str, int] = {}  # uid of a preemptor -> evictions with higher numbers concern it
 
     def choose(self, preemptor: str) -> None:
-        """Note that a preemptor has chosen its victims: ends that come after this count for it, too."""
+        """Record that a preemptor has chosen its victims: evictions that finish after this count for it, too."""
         self._needed[preemptor] = self._latest
 
     def release(self, preemptor: str) -> None:
-        """Note that all victims of a preemptor have ended, and drop what no preemptor needs any more."""
+        """Record that all victims of a preemptor were evicted, and drop evictions that no preemptor needs any more."""
         self._needed.pop(preemptor, None)
         oldest = min(self._needed.values(), default=self._latest)
         self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
 
     def since_chosen(self, victim: str, preemptor: str) -> object | None:
-        """Return how a victim ended since the preemptor chose it; None if it did not, or that failed."""
+        """Return the outcome of an eviction that finished since the preemptor chose; None if it did not, or failed."""
         known = self._by_uid.get(victim)
         return known.end if known is not None and known.number > self._needed.get(preemptor, 0) else None
 
@@ -119,13 +119,13 @@ class Endings:
         return ending
 
     def finish(self, ending: Ending, end: object | None) -> None:
-        """Record the end of a victim; `end` None means that it failed."""
+        """Record that a victim's eviction is finished, with its outcome; `end` None: it failed."""
         self._latest += 1
         ending.number, ending.end = self._latest, end
 
 
 class NoEvictions:
-    """For profiles that only decide: no pod is known, and nothing may be done."""
+    """Evictions of profiles that only decide, without a scheduler: no pod is known, and writes raise InternalError."""
 
     def current(self, key: str) -> Pod | None:
         return None

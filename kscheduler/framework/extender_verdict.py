@@ -9,20 +9,20 @@ from typing import NamedTuple
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 
-EXTENDER = "Extender"  # stands for all extenders where a plugin's name is wanted: statuses, the queue, metrics
+EXTENDER = "Extender"  # stands for all extenders where a plugin's name is needed: statuses, the queue, metrics
 
-# Of a node that was asked about and is missing in the answer, or was not there to be asked about. As in
-# kube-scheduler it has no words for the pod's user, and nobody is evicted there.
+# The status of a node that an extender left out of its answer, or that did not exist when extenders were asked. As in
+# kube-scheduler it has no reason that the pod's message could show, and no pod is evicted there.
 LEFT_OUT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (), EXTENDER)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderVerdict:
-    """The nodes that extenders passed; only they count, of those that passed all filters."""
+    """The extenders' answers about one pod: of the nodes that pass all filters, only those in `passed` are feasible."""
 
     passed: frozenset[str]
-    statuses: Mapping[str, Status] = field(default_factory=dict)  # node name -> why not
-    shares: Mapping[str, int] = field(default_factory=dict)  # node name -> what to add to its total score
+    statuses: Mapping[str, Status] = field(default_factory=dict)  # node name -> status, if not passed
+    shares: Mapping[str, int] = field(default_factory=dict)  # node name -> what extenders add to its total score
 
     def status_of(self, node_name: str) -> Status:
         """Return the status of a node that extenders did not pass."""
@@ -30,11 +30,11 @@ class ExtenderVerdict:
 
 
 class NodeVictims(NamedTuple):
-    """The victims of a preemption on one node."""
+    """The pods that a preemption would evict from one node."""
 
     node_name: str
     pods: tuple[PodInfo, ...]
-    violations: int  # of disruption budgets
+    violations: int  # number of disruption budget violations
 
 
 Proposal = tuple[NodeVictims, ...]  # the nodes among which a preemption may choose

@@ -1,4 +1,4 @@
-"""The statuses for plugins that raise or answer nonsense."""
+"""Statuses for plugins that raise exceptions or return invalid answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kscheduler.errors import APIError, PluginError
 from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
 from kscheduler.framework.status import STATUS_LABELS, Code, Status
 
-# The texts in which kube-scheduler names a plugin that failed, by the point.
+# kube-scheduler's messages for a plugin that failed, by extension point.
 _USUAL_FORM = 'running {point} plugin "{plugin}": {fault}'
 _FORMS = {
     "Filter": 'running "{plugin}" filter plugin: {fault}',
@@ -21,7 +21,7 @@ _FORMS = {
 
 
 class CycleFault(Exception):
-    """A plugin's error on its way out of nested loops; it ends the cycle of one pod."""
+    """Carries the ERROR status of a plugin out of nested loops; it ends the cycle of one pod."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -29,9 +29,9 @@ class CycleFault(Exception):
 
 
 class AnswersToCome(Exception):
-    """A plugin waits for slow answers, which the caller may await: then the pod is tried again.
+    """A plugin needs answers that take long: the caller awaits `ask`, and then tries the pod again.
 
-    Raised only where the cycle's state allows it, before the cycle has changed anything.
+    Raised only if `CycleState.may_wait`, before the cycle has changed anything.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
@@ -40,7 +40,7 @@ class AnswersToCome(Exception):
 
 
 def raised(plugin: Plugin, point: str, error: Exception) -> Status:
-    """Return the status of a plugin that let an exception escape."""
+    """Return the ERROR status for a plugin that raised `error` at an extension point."""
     if isinstance(error, CycleFault):
         return error.status
     fault = PluginError(_text(point, plugin.name, f"{type(error).__name__}: {error}"))
@@ -49,12 +49,12 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
 
 
 def running(point: str, plugin: Plugin, status: Status) -> Status:
-    """Return the status of a plugin whose code ends the cycle at this point."""
+    """Return the ERROR status for a plugin whose status is a fault at this extension point."""
     return Status(Code.ERROR, (_text(point, plugin.name, status.message),), plugin.name, status.error)
 
 
 def unsuccessful(point: str, plugin: Plugin, status: Status) -> Status:
-    """Return an answer other than success: a rejection in the plugin's words, or a fault naming plugin and point."""
+    """Return the status to report for one that is not success: a rejection as it is, or an ERROR as in `running`."""
     return status.of(plugin.name) if status.is_rejected else running(point, plugin, status)
 
 
@@ -63,7 +63,7 @@ def _text(point: str, plugin: str, fault: str) -> str:
 
 
 def no_pre_flight(plugin: Plugin, status: Status) -> Status:
-    """Return the fault of a PreBindPreFlight answer that is neither success, nor Skip, nor an error."""
+    """Return the ERROR status for a PreBindPreFlight answer other than success, Skip or an error."""
     message = (
         f'PreBindPreFlight {plugin.name} returned "{STATUS_LABELS[status.code]}", which is unsupported. '
         "It is supposed to return Success, Skip, or Error status"
@@ -84,12 +84,12 @@ def invalid_score(plugin: Plugin, score: int) -> Status:
 
 
 def not_bound(error: APIError) -> Status:
-    """Return the status for the apiserver's answer to a direct binding, when the pod certainly is not bound."""
+    """Return the ERROR status for a direct binding that failed, when the pod is certainly not bound."""
     return Status(Code.ERROR, (_text("Bind", "DefaultBinder", str(error)),), "DefaultBinder", error)
 
 
 def not_allowed(status: Status) -> Status:
-    """Return the status for a wait on Permit that ended without being allowed."""
+    """Return the status of a pod that was not allowed while it waited on Permit: a rejection, or an ERROR."""
     if status.is_rejected:
         return status
     return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin, status.error)

@@ -1,9 +1,9 @@
 """A fence around an out-of-tree plugin: it checks the plugin's answers, and watches the time it takes.
 
-A wrong answer becomes an exception that says what was expected and what came; the framework makes a
-status of it, which names the plugin and costs only the pod at hand its cycle. A synchronous
-plugin cannot be interrupted, since everything waits for it: one that takes long is named in the log. An asynchronous
-one has a time limit. In-tree plugins run without a fence.
+A wrong answer becomes an exception that says what was expected and what came; the framework turns it into a
+status that names the plugin, and ends only the cycle of the pod at hand. A synchronous plugin cannot be
+interrupted, since it blocks the event loop: one that takes long is named in the log. An asynchronous one has a time
+limit. In-tree plugins run without a fence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Check = Callable[[Any], Any]
 
 
 class WrongAnswer(PluginError):
-    """The plugin answered what its extension point does not allow."""
+    """The plugin returned a value that its extension point does not allow."""
 
 
 class TookTooLong(PluginError):
@@ -52,7 +52,7 @@ _BASE = frozenset({Code.SUCCESS, Code.ERROR}) | REJECTED
 
 
 def _status(*more: Code, allowed: frozenset[Code] = _BASE) -> Check:
-    """Return a check for None, or a Status with one of the codes and reasons that are text."""
+    """Return a check that an answer is None, or a Status with an allowed code and with reasons that are text."""
     codes = allowed | set(more)
 
     def check(answer: Any) -> Any:
@@ -151,7 +151,7 @@ CHECKS: Mapping[str, Check] = {  # method of a plugin -> what its answer must be
     "bind": _status(Code.SKIP),
 }
 ASYNCHRONOUS = frozenset({"pre_bind", "bind"})
-DEFAULTS: Mapping[str, tuple[str, ...]] = {  # what a plugin may leave out -> for those who have one of these
+DEFAULTS: Mapping[str, tuple[str, ...]] = {  # method that may be missing -> added if one of these is there
     "unreserve": ("reserve",),
     "pre_bind_pre_flight": ("pre_bind",),
 }
@@ -161,7 +161,7 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {  # what a plugin may leave out -> fo
 
 
 class Fence:
-    """A proxy of a plugin with its name and its public methods, each checked, and nothing else."""
+    """A proxy of a plugin that has only its name and its public methods, each with checks."""
 
     name: str
 
@@ -169,7 +169,7 @@ class Fence:
         self.name = plugin.name
         self._handle = handle
         self._timeout_s = _timeout(plugin)
-        self._cycle: object = None  # the state of the cycle that the time below was spent on
+        self._cycle: object = None  # the CycleState in which the time below was spent
         self._spent_s = 0.0
         for method in dir(plugin):
             call = None if method.startswith("_") else getattr(plugin, method, None)
@@ -207,7 +207,7 @@ class Fence:
         return watched
 
     def _count(self, method: str, arguments: tuple[Any, ...], seconds: float) -> None:
-        """Add up the time of one cycle, over all nodes and methods; log it once if it is too long."""
+        """Add up the plugin's time in one cycle, over all nodes and methods; log it once if it reaches SLOW_S."""
         cycle = arguments[0] if arguments else None
         if cycle is not self._cycle or not isinstance(cycle, CycleState):
             self._cycle, self._spent_s = cycle, 0.0
@@ -227,7 +227,7 @@ class Fence:
                 raise WrongAnswer(f"expected a coroutine (async def), got {_shown(work)}")
 
             async def outcome() -> tuple[Any, Exception | None]:
-                # The plugin's own exceptions travel as values: what is raised beside them is the limit.
+                # The plugin's own exceptions are returned as values, so that any raised exception is the time limit.
                 try:
                     return await work, None
                 except Exception as error:
@@ -239,7 +239,7 @@ class Fence:
                 answer, fault = await self._handle.within(self._timeout_s, outcome())
             except Exception as error:
                 raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
-            if isinstance(fault, APIError):  # as DefaultBinder answers: the kind of the fault decides on a retry
+            if isinstance(fault, APIError):  # as from DefaultBinder: the type of the error decides on a retry
                 return error_status(str(fault), fault)
             if fault is not None:
                 raise fault
@@ -248,7 +248,7 @@ class Fence:
         return limited
 
     def _sorted(self, call: Call) -> Call:
-        """Sort a pod by priority if the plugin's sort key fails: the queue must not lose it."""
+        """Wrap `sort_key`: if it fails, the pod is sorted by priority and age, so that the queue does not lose it."""
         watched = self._watched("sort_key", call, _sort_key)
 
         def sorted_anyhow(priority: int, timestamp: float) -> tuple[float, ...]:
@@ -278,7 +278,7 @@ class Fence:
 
 
 def _own_code_only(watched: Call) -> Call:
-    """Refuse rejections under another plugin's code, which would be blamed on that plugin."""
+    """Wrap a table filter so that it fails if it rejects rows under another plugin's code."""
 
     def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int, *circle: int) -> None:
         before = {code for code, _ in verdicts.histogram()}

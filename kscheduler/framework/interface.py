@@ -1,11 +1,11 @@
 """The extension points, as kube-scheduler names and orders them.
 
 A plugin is any object with a `name` and the methods of the points it extends: having `filter` makes it a Filter
-plugin. Pods and nodes it is given are shared and must not be changed. It answers None for success, or a Status.
+plugin. Pods and nodes passed to it are shared and must not be changed. It returns None for success, or a Status.
 
-Filter and Score have two forms. *Per node* is the definition: one pod, one node. *Per table* answers for all rows
-in one call and must agree with it: in-tree plugins have both, and a test holds them equal. With only the per-node
-form a plugin works too; the framework then asks it row by row.
+Filter and Score have two forms. The *per-node* form is the definition: one pod, one node. The *table form* answers for
+all rows in one call and must agree with it: in-tree plugins have both, and tests compare them. A plugin may have only
+the per-node form; the framework then calls it row by row.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ MAX_NODE_SCORE = 100
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """The only nodes worth filtering; None means all."""
+    """The names of the only nodes to filter; None means all nodes."""
 
     node_names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """The nominated node after preemption: "" clears the nomination, None leaves it as it is."""
+    """The pod's nominated node after PostFilter: "" clears the nomination, None leaves it as it is."""
 
     nominated_node_name: str | None = None
 
@@ -85,14 +85,14 @@ class QueueSortPlugin(Plugin, Protocol):
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """Return the events that may make a pod schedulable which this plugin rejected, with hints."""
+        """Return the events, with optional hints, that may make a pod schedulable that this plugin rejected."""
         ...
 
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        """Called once a cycle. SKIP leaves this plugin's Filter out of the cycle.
+        """Prepare the plugin's Filter; called once a cycle. SKIP leaves the plugin's Filter out of the cycle.
 
         UNSCHEDULABLE_AND_UNRESOLVABLE ends the cycle at once; UNSCHEDULABLE ends it after the other PreFilters.
         """
@@ -101,27 +101,27 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """For a plugin that keeps facts about the pods on nodes in the cycle state: these methods update them.
+    """For a plugin that keeps facts about the pods on nodes in the cycle state: these methods update the facts.
 
-    Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` shows the pods after the move.
+    Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` has the pods after the move.
     The kept values must have a method `clone`; see `CycleState`.
     """
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Follow a what-if in which `other` comes to the node. `pod` is the one to be placed."""
+        """Update the cycle state for a what-if that adds `other` to the node. `pod` is the one being scheduled."""
         ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Follow a what-if in which `other` leaves the node."""
+        """Update the cycle state for a what-if that removes `other` from the node."""
         ...
 
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return None if the pod can run on the node. A rejection ends this node; an ERROR ends the pod's cycle.
+        """Return None if the pod can run on the node. A rejection excludes the node; an ERROR ends the pod's cycle.
 
-        Only the node given tells which pods are on it: it may exist in a what-if alone.
+        Read the pods on the node from `node` only: it may be the node of a what-if.
         """
         ...
 
@@ -139,7 +139,7 @@ class TableFilterPlugin(FilterPlugin, Protocol):
 
 @runtime_checkable
 class SearchingFilterPlugin(TableFilterPlugin, Protocol):
-    """A slow table filter, whose search should stop once enough nodes are found."""
+    """A slow table filter, which should stop filtering once enough feasible nodes are found."""
 
     def filter_until(
         self,
@@ -151,16 +151,16 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
         start: int,
         enough: int,
     ) -> None:
-        """Filter feasible rows in a circle from row `start`, until `enough` are known to fit.
+        """Filter the feasible rows in a circle from row `start`, until `enough` of them passed.
 
-        Rows after that stay feasible, whatever they are.
+        The remaining rows stay feasible, unfiltered.
         """
         ...
 
 
 @runtime_checkable
 class DemandingFilterPlugin(TableFilterPlugin, Protocol):
-    """A table filter that can state its requirements, so that dry runs of preemption need not ask it."""
+    """A table filter that can state its requirements, so that dry runs of preemption need not call it."""
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
         """Return what `filter` depends on in this cycle, as numbers; None if that is not possible."""
@@ -172,30 +172,30 @@ class PostFilterPlugin(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Called when no node fits. `statuses`: node name -> status. SUCCESS, ERROR and U&U end the chain.
+        """Try to make room when no node fits. SUCCESS, ERROR and UNSCHEDULABLE_AND_UNRESOLVABLE end the chain.
 
-        An ERROR is logged and reported on the pod, which counts as rejected by its filters all the same.
+        `statuses`: node name -> status. An ERROR is logged and shown on the pod, which stays rejected by its filters.
         """
         ...
 
 
-# Proposes victims, is told which of them others agree to, or an ERROR, and comes to PostFilter's answer.
+# Yields proposed victims, is sent those that extenders agree to, or an ERROR, and returns PostFilter's answer.
 PostFilterSteps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, Status | None]]
 
 
 @runtime_checkable
 class ProposingPlugin(PostFilterPlugin, Protocol):
-    """A PostFilter plugin that evicts pods, and lets extenders choose among its proposals."""
+    """A PostFilter plugin that evicts pods, and first lets extenders choose among the victims it proposes."""
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """Propose victims as `post_filter` would choose them. The cluster may have changed when it is answered."""
+        """Propose victims as `post_filter` would choose them. The cluster may have changed when extenders answer."""
         ...
 
 
 @runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
-        """Called once, when at least two nodes fit. SKIP leaves this plugin's Score out of the cycle."""
+        """Prepare the plugin's Score; called once if at least two nodes fit. SKIP leaves its Score out of the cycle."""
         ...
 
 
@@ -220,14 +220,14 @@ class TableNormalizeScore(TableScorePlugin, Protocol):
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Bring the raw scores of all feasible rows to 0..100."""
+        """Normalise the raw scores of all feasible rows to 0..100 in place."""
         ...
 
 
 @runtime_checkable
 class NormalizeScore(Plugin, Protocol):
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
-        """Bring raw scores (node name -> score), all feasible nodes, to 0..100 in place."""
+        """Normalise the raw scores (node name -> score) of all feasible nodes to 0..100 in place."""
         ...
 
 
@@ -236,10 +236,10 @@ class NormalizeScore(Plugin, Protocol):
 
 @runtime_checkable
 class SigningPlugin(Plugin, Protocol):
-    """A plugin that can tell which properties of a pod it reads: pods that all plugins sign alike are decided alike."""
+    """A plugin that can state what it reads of a pod; pods with equal signatures by all plugins are decided equally."""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Return what PreFilter, Filter, PreScore and Score read of the pod; None to have it decided by itself.
+        """Return what PreFilter, Filter, PreScore and Score read of the pod; None: the general lane decides the pod.
 
         It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners, or from
         what the plugin adds to these (`signatures.FarSightedPlugin`). A plugin with an attribute
@@ -250,22 +250,22 @@ class SigningPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class CompilingPlugin(SigningPlugin, Protocol):
-    """A plugin that can state how it decides about all pods of a signature, for the compiled core."""
+    """A plugin that can describe to the compiled core how it decides about all pods of a signature."""
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Describe in the draft how the plugin takes part for such pods; False if that is not possible.
+        """Describe in the draft how the plugin decides about pods like this one. Returns False if that is not possible.
 
-        Asked again when a source changes on which the answer depends.
+        Called again when a source changes on which the answer depends.
         """
         ...
 
 
 @runtime_checkable
 class FollowingPlugin(Plugin, Protocol):
-    """A plugin that depends on something outside of nodes and pods, which changes at any time but in a cycle."""
+    """A plugin that depends on something besides nodes and pods, which may change at any time except in a cycle."""
 
     def follow(self) -> int:
-        """Note what has changed, before the compiled lane decides. The returned number grows when classes are void."""
+        """Read changes before the compiled lane decides. Returns a number that grows when classes become invalid."""
         ...
 
 
@@ -274,18 +274,18 @@ class HandingOverPlugin(Plugin, Protocol):
     """A plugin that may have a pod decided by the plugins of another profile."""
 
     def hand_over(self, pod: PodInfo) -> str:
-        """Return the scheduler name of the profile that decides; "" for the pod's own. Asked once a cycle."""
+        """Return the scheduler name of the profile that decides; "" for the pod's own. Called once a cycle."""
         ...
 
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Called after assume. A failure calls `unreserve` of all Reserve plugins, in reverse order."""
+        """Reserve what the pod needs on the node, after assume. If one fails, all `unreserve` run in reverse order."""
         ...
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take back what `reserve` did. Idempotent, and called even if `reserve` was not. Must not fail."""
+        """Undo `reserve`. Must be idempotent and not fail; it is called even if `reserve` was not."""
         ...
 
 
@@ -300,7 +300,7 @@ class SelectivePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class DirectBindPlugin(Plugin, Protocol):
-    """A Bind plugin that writes the default binding, which the scheduler may write without calling it."""
+    """A Bind plugin that writes the default binding; the scheduler may write it without calling the plugin."""
 
     writes_default_binding: bool
 
@@ -308,7 +308,7 @@ class DirectBindPlugin(Plugin, Protocol):
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        """Allow, reject, or WAIT for at most so many seconds (capped at 15 minutes)."""
+        """Return a status that allows, rejects or WAITs, and the timeout of WAIT in seconds (capped at 15 minutes)."""
         ...
 
 
@@ -333,19 +333,19 @@ class BindPlugin(Plugin, Protocol):
 @runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Called when the pod is bound. For information only."""
+        """Inform the plugin that the pod is bound."""
         ...
 
 
 class WhatIf(Protocol):
-    """One node with imagined changes, for one pod that needs room there. Valid until the next cycle.
+    """A copy of one node, to add and remove pods, for one pod that needs room there. Valid until the next cycle.
 
-    Nothing outside changes. A status that is not None is an ERROR: a plugin could not follow.
+    The cluster does not change. `add` and `remove` return None, or an ERROR if a plugin could not update its state.
     """
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """The pods on the imagined node, by uid."""
+        """The pods on the copy of the node, by uid."""
         ...
 
     def remove(self, pod: PodInfo) -> Status | None: ...
@@ -353,9 +353,9 @@ class WhatIf(Protocol):
     def add(self, pod: PodInfo) -> Status | None: ...
 
     def fits(self) -> Status | None:
-        """Return None, or the first rejection by a Filter plugin, or an ERROR.
+        """Return None if the pod fits, the first rejection by a Filter plugin, or an ERROR.
 
-        Asked twice if pods of at least the pod's priority are nominated to the node: with them there, and without.
+        If pods of at least its priority are nominated to the node, filters run twice: with them there, and without.
         """
         ...
 
@@ -364,11 +364,11 @@ class ProfileHandle(Protocol):
     """The services that a profile lends its own plugins."""
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
-        """Return the node, to be changed. `state` is of the pod's cycle, after PreFilter. KeyError without a node."""
+        """Return a what-if of the node. `state`: of the pod's cycle, after PreFilter. KeyError: no such node."""
         ...
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each Filter plugin that what-ifs would ask, in order, with its demands; None if one has none."""
+        """Return each Filter plugin that is active in the cycle, in order, with its demands; None if one has none."""
         ...
 
 
@@ -378,15 +378,15 @@ class Nominations(Protocol):
     def __len__(self) -> int: ...
 
     def on(self, node_name: str) -> Sequence[PodInfo]:
-        """The pods nominated to a node, longest first."""
+        """Return the pods nominated to a node, the earliest nominated first."""
         ...
 
     def nodes(self) -> Collection[str]:
-        """Names of the nodes that pods are nominated to."""
+        """Return the names of the nodes to which pods are nominated."""
         ...
 
     def node_of(self, uid: str) -> str:
-        """The node a pod is nominated to, or ""."""
+        """Return the name of the node to which a pod is nominated; "" if there is none."""
         ...
 
     def watch(self, changed: Callable[[str], object]) -> None:
@@ -412,18 +412,18 @@ class NoNominations:
 
 
 class PermitWait(Protocol):
-    """A pod that waits because of Permit plugins, with its room held. Any plugin may decide about it, in any cycle."""
+    """A pod that waits on Permit and stays assumed. Any plugin may allow or reject it, in any cycle."""
 
     @property
     def pod(self) -> PodInfo: ...
 
     @property
     def pending_plugins(self) -> list[str]:
-        """The names of the plugins it still waits for; each has a time limit."""
+        """The names of the Permit plugins that the pod still waits for; each has a time limit."""
         ...
 
     def allow(self, plugin: str) -> None:
-        """Allow the pod on behalf of one plugin. It is bound when no plugin is left."""
+        """Allow the pod on behalf of one plugin. It is bound once all plugins it waits for have allowed it."""
         ...
 
     def reject(self, plugin: str, message: str) -> None:
@@ -432,12 +432,12 @@ class PermitWait(Protocol):
 
 
 class PermitWaits(Protocol):
-    """All pods that wait on Permit, each from the moment its last Permit plugin has answered."""
+    """All pods that wait on Permit; a pod is among them once all its Permit plugins have answered."""
 
     def get(self, uid: str) -> PermitWait | None: ...
 
     def __iter__(self) -> Iterator[PermitWait]:
-        """Iterate over the pods that wait now, longest first; deciding about them meanwhile does no harm."""
+        """Iterate over the pods that wait now, longest first; they may be allowed or rejected during iteration."""
         ...
 
 
@@ -484,21 +484,21 @@ class Handle:
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
     owners: OwnerSelectors = field(default_factory=Owners)  # for pods that state no spread constraints
-    stopwatch: Callable[[], float] = _stands_still  # seconds, for telling how long a plugin takes; never for deciding
-    within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # at most so many seconds
+    stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions
+    within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # awaits for at most so long
     volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments
-    # Merge patches of the object as it was in that resource version; raise the APIError family, Conflict if it changed.
+    # Merge patches of an object in the given resource version; raise the APIError family, Conflict if it has changed.
     patch_volume: Callable[[str, str, dict[str, object]], Awaitable[PersistentVolume]] = _patch_no_volume
     patch_claim: Callable[[str, str, str, dict[str, object]], Awaitable[PersistentVolumeClaim]] = _patch_no_claim
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
     profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
     nominations: Nominations = field(default_factory=NoNominations)
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
-    budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # what preemption should leave alone
-    evictions: Evictions = field(default_factory=NoEvictions)  # how preemption does its work
-    endings: Endings = field(default_factory=Endings)  # the victims of all profiles' preemptions
-    telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies that go by them
-    # Try a pod that is rejected in this cycle again in so many seconds, whatever its backoff; 0: after the cycle.
+    budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
+    evictions: Evictions = field(default_factory=NoEvictions)  # writes and waits for preemption
+    endings: Endings = field(default_factory=Endings)  # the evictions of all profiles
+    telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies over them
+    # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`
 

@@ -1,7 +1,7 @@
-"""The terms of plugins about pods in a node's domains, for pod classes: see `ClassDraft.add_terms`.
+"""The terms of pod classes about pods in a node's topology domains: see `ClassDraft.add_terms`.
 
-A plugin's terms apply to all pods of a class, and are renewed as kinds of pods appear and nodes change: counters
-and their sums by domain are shared between equal terms, so that renewing is mostly a matter of look-ups.
+A plugin's terms apply to all pods of a class. They are computed again when new label classes or affinity terms appear
+or nodes change; counters and their sums by domain are shared between equal terms, so that this is mostly look-ups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOWHERE = -1, 0
 
 @final
 class JoinBench:
-    """The buffers for joining, shared by all classes of a plugin."""
+    """The `Joiner`, with the buffers for evaluating terms, shared by all classes of a plugin."""
 
     def __init__(self) -> None:
         self._joiner: Joiner | None = None
@@ -31,23 +31,23 @@ class JoinBench:
 
 
 class TermsOfPlugin(Protocol):
-    """The terms of one plugin. Equal keys mean equal terms."""
+    """The terms of one plugin for one pod class. Equal keys mean equal terms."""
 
     @property
     def key(self) -> Hashable: ...
 
     def current(self) -> JoinTerms | None:
-        """Return the terms as they are now; None if they cannot be expressed."""
+        """Return the terms, valid now; None if the kernels cannot express them."""
         ...
 
     def renew(self) -> None:
-        """Compute the terms again, whatever has changed."""
+        """Compute the terms again, even if nothing has changed."""
         ...
 
 
 @final
 class PluginTerms:
-    """One plugin's terms. `key` is all that `ask` depends on beside nodes and pods; it returns None without terms."""
+    """Terms that `ask` computes (None if it cannot) from `key` and the nodes and pods of the table."""
 
     __slots__ = ("_ask", "_labels", "_labels_seen", "_nodes_seen", "_table", "_terms", "_terms_seen", "key", "terms")
 
@@ -58,7 +58,7 @@ class PluginTerms:
         self._table = table
         self._labels = table.counters.by_labels
         self._terms = table.counters.by_terms
-        # What there was when `terms` were made.
+        # The versions of the table's parts when `terms` were computed.
         self._labels_seen = self._terms_seen = self._nodes_seen = -2
 
     def current(self) -> JoinTerms | None:
@@ -78,7 +78,7 @@ class PluginTerms:
 
 @final
 class Joined:
-    """The terms of one plugin or of several. Equal terms are equal objects."""
+    """The terms of one or several plugins for one pod class. Equal if the plugins' keys are equal."""
 
     __slots__ = ("_bench", "_hash", "_parts")
 
@@ -103,10 +103,10 @@ class Joined:
         return Joined(self._bench, *self._parts, *other._parts)
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, feasible rows); row -1 if there is none, or if the general lane has to find it."""
+        """Return (row, number of feasible rows); row -1 if none is feasible, or if the general lane has to decide."""
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)
-        if feasible is None:  # mostly some counter was given up for room
+        if feasible is None:  # usually a counter was dropped to save memory
             for part in self._parts:
                 part.renew()
             feasible = self._join(joiner, pod_class)

@@ -1,8 +1,8 @@
-"""A hint index by tokens: labels, names and the like, of which an event brings a few.
+"""A hint index by tokens: labels, names and the like, a few of which an event has.
 
-Each group of pods is listed under some tokens, such that an event that brings none of them cannot help it. Where there
-is a choice (a node must have all labels of a node selector, any one of them narrows), the least populated token is
-taken, so that a token of half of all pods does not make them all candidates.
+Each group of pods is listed under some tokens, such that an event with none of them cannot help the group. Where there
+is a choice (a node must have all labels of a node selector, so that any one of them will do), the token with the fewest
+groups is taken, so that a token of half of all pods does not make them all candidates.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import chain
 
 Token = Hashable
-Options = Sequence[Sequence[Token]]  # of each, whatever helps the group brings at least one; empty: anything may help
+Options = Sequence[Sequence[Token]]  # alternatives: events that help have a token of each; empty: any may
 
 _ANYTHING: Token = object()
 
 
 class Narrowing:
-    """A `GroupIndex`. `options` returns those of a key; `brought` the tokens of an event, None for all."""
+    """A `GroupIndex` by tokens. `options` returns a key's Options; `brought` an event's tokens, None for all tokens."""
 
     __slots__ = ("_brought", "_keys", "_options", "_places")
 
@@ -29,8 +29,8 @@ class Narrowing:
         """A key has several Options if an event can help it in several ways: it is listed under a token of each."""
         self._options = options
         self._brought = brought
-        self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys under it, in the order they came
-        self._places: dict[Hashable, Collection[Token]] = {}  # key -> the tokens it stands under
+        self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys listed under it, in order of addition
+        self._places: dict[Hashable, Collection[Token]] = {}  # key -> the tokens it is listed under
 
     def add(self, key: Hashable) -> None:
         places = dict.fromkeys(chain.from_iterable(map(self._choose, self._options(key))))

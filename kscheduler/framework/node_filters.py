@@ -1,7 +1,7 @@
 """All Filter plugins on one node, in their per-node form: for nominated pods and for what-ifs.
 
-A node that pods are nominated to is filtered twice: with those of at least the pod's priority, as if they were there,
-since the pod must leave them their room; and without, since they may never come and the pod must not depend on them.
+A node to which pods are nominated is filtered twice: with the nominated pods of at least the pod's priority counted
+there, since the pod must leave them their room; and without, since they may never come and the pod must not need them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Call = Callable[[CycleState, PodInfo, PodInfo, NodeInfo], Status | None]
 
 
 class NodeFilters:
-    """The Filter plugins of one profile, and those PreFilter plugins that follow pods from and to nodes."""
+    """The Filter plugins of one profile, and the PreFilter plugins that are PreFilterExtensions."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class NodeFilters:
         return NodeCopy(node, self._table.request_of)
 
     def demands(self, state: CycleState, pod: PodInfo) -> list[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each active filter with its demands; None if one of them has none."""
+        """Return each filter that is active in the cycle with its demands; None if one of them has none."""
         told = {id(plugin) for plugin in self._demanding}
         if any(id(plugin) not in told and plugin.name not in state.skip_filter for plugin in self._everybody()):
             return None
@@ -68,7 +68,7 @@ class NodeFilters:
     # --- moving pods ---
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
-        """Add another pod to the node, in the plugins' state too. Not None: an ERROR."""
+        """Add another pod to the node's copy and to the plugins' cycle state. Returns None, or an ERROR."""
         node.add(other)
         for plugin in self._followers:
             if plugin.name not in state.skip_filter:
@@ -86,10 +86,10 @@ class NodeFilters:
                     return fault
         return None
 
-    # --- judging ---
+    # --- filtering ---
 
     def judge(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return None, the first rejection, or an ERROR; nominated pods are heeded."""
+        """Run the filters with and without nominated pods. Returns None, the first rejection, or an ERROR."""
         nominated = self.yielding_to(pod, node.name)
         if nominated:
             status = self.judge_with(nominated, state, pod, node)
@@ -98,14 +98,14 @@ class NodeFilters:
         return self.judge_alone(state, pod, node)
 
     def yielding_to(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
-        """Return the pods nominated to the node to which the pod must leave their room."""
+        """Return the pods nominated to the node for which the pod must leave room: those of at least its priority."""
         nominated = self._nominations.on(node_name)
         return [other for other in nominated if other.priority >= pod.priority and other.uid != pod.uid]
 
     def judge_with(
         self, nominated: Sequence[PodInfo], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
-        """Return the verdict as if these pods were on the node."""
+        """Run the filters as if these pods were on the node. Returns None, the first rejection, or an ERROR."""
         state, with_nominated = state.clone(), self.copy(node)
         for other in nominated:
             fault = self.add_pod(state, pod, other, with_nominated)
@@ -114,7 +114,7 @@ class NodeFilters:
         return self.judge_alone(state, pod, with_nominated)
 
     def judge_alone(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return the verdict on the pods that are there."""
+        """Run the filters on the node as it is. Returns None, the first rejection, or an ERROR."""
         for plugin in self._filters:
             if plugin.name in state.skip_filter:
                 continue

@@ -1,4 +1,4 @@
-"""Numbers from outside the cluster's objects that a plugin read for a node: to explain a decision."""
+"""Numbers from outside the cluster's objects, such as live metrics, that a plugin read for a node; to explain them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class NodeValue(NamedTuple):
-    """One metric on one node. None: there is no such number."""
+    """One metric's value on one node, with its steps; None where there is no such number."""
 
     metric: str
-    used: float | None  # what rules compare; None: no fresh value, so that the rule's fallback decides
-    read: float | None  # as the source said
+    used: float | None  # the value that rules use; None: no fresh value, so that the rule's fallback decides
+    read: float | None  # as the source returned it
     clamped: float | None
     smoothed: float | None
-    self_load: float  # what pods that came and left since the sample add to it
+    self_load: float  # the load added for pods that came or left since the sample
     age_s: float | None  # of the sample
 
 
 @runtime_checkable
 class ValuingPlugin(Plugin, Protocol):
     def values_of(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Sequence[NodeValue]:
-        """Return the numbers read for this node in this cycle. Asked rarely, and for few nodes."""
+        """Return the numbers that the plugin read for this node in this cycle. Called rarely, and for few nodes."""
         ...

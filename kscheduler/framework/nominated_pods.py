@@ -1,4 +1,4 @@
-"""The nominated pods in the form of the kernels, kept from one cycle to the next."""
+"""The nominated pods in the form that kernels read, kept from one cycle to the next."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class NominatedPods:
-    """The nominated pods by row. Only nodes whose nominations have changed are read again."""
+    """The nominated pods by row, for kernels. Only nodes whose nominations have changed are read again."""
 
     def __init__(self, table: NodeTable, nominations: Nominations) -> None:
         self._table = table
         self._nominations = nominations
         self._changed = set(nominations.nodes())  # names
         self._generation = table.static_generation  # when the nodes were last compared
-        self._nodes: dict[str, NodeInfo] = {}  # node name -> the node that its nominated was made for
+        self._nodes: dict[str, NodeInfo] = {}  # node name -> the node for which `_nominated` was made
         self._nominated: dict[str, RowNominated] = {}  # node name -> the pods that are nominated to it
         nominations.watch(self._changed.add)
 
     def now(self) -> Collection[RowNominated]:
-        """Return the nominated pods of every existing node that has some."""
+        """Return the current nominated pods of each existing node to which pods are nominated."""
         if self._generation != self._table.static_generation:
             self._compare_nodes()
         if self._changed:
@@ -34,7 +34,7 @@ class NominatedPods:
         return self._nominated.values()
 
     def _compare_nodes(self) -> None:
-        """Follow nodes that appear, leave, or are replaced under the same name or in the same row."""
+        """Mark nodes as changed that appeared, left, or were replaced by a node with the same name or row."""
         self._generation = self._table.static_generation
         known, get = self._nodes, self._table.get
         self._changed.update(name for name in self._nominations.nodes() if get(name) is not known.get(name))
@@ -56,9 +56,9 @@ class NominatedPods:
 def only_room(
     told: Sequence[tuple[DemandingFilterPlugin, Demands]],
 ) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
-    """Return the one filter that nominated pods affect, if only by taking room (at most one entry); None otherwise.
+    """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
 
-    `told`: the active filters with their demands.
+    `told`: the active filters with their demands. None if nominated pods may affect filters in other ways.
     """
     if any(demands.needs or demands.limits for _, demands in told):
         return None

@@ -1,4 +1,4 @@
-"""The observer of the framework: what plugins do and how long it takes, for metrics."""
+"""The interface through which the framework reports what plugins do and how long it takes, for metrics."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ class Tally(Protocol):
 
 class Observer(Protocol):
     def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
-        """Report that all plugins of a point ran for one pod, or for `times` pods in `seconds` each."""
+        """Report that all plugins of an extension point ran for `times` pods, and took `seconds` for each."""
         ...
 
     def algorithm(self, seconds: float, times: int = 1) -> None:
-        """Report how long it took to filter, score and select; called by the framework's caller."""
+        """Report the seconds that filtering, scoring and selecting took for each of `times` pods."""
         ...
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """Report one plugin's run; called in a sample of the cycles only."""
+        """Report one plugin's run at an extension point; called in a sample of the cycles only."""
         ...
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Tally:
-        """Return the counter of a plugin's evaluations; called once."""
+        """Return the counter of a plugin's evaluations at a point; called once, when the framework is built."""
         ...
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Count pods placed with kept results (hint_used), or without (no_hint, hint_not_used)."""
+        """Count pods placed with kept results of their class (hint_used), or without (no_hint, hint_not_used)."""
         ...
 
     def batch_flushed(self, profile: str, reason: str) -> None:
-        """Count dropped results: invalid or dropped to make room (expired), or of pods that
-        cannot be placed together any more (pod_not_batchable).
+        """Count the dropping of a class's kept results. `reason`: expired (invalid, or dropped to save memory), or
+        pod_not_batchable (its pods cannot be placed together any more).
         """
         ...
 

@@ -1,10 +1,10 @@
-"""Out-of-tree plugins: found by the name a profile gives, loaded, and made.
+"""Out-of-tree plugins: found by the name in a profile, loaded, and constructed.
 
 A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in
-the entry point group `kscheduler.plugins`; or its arguments describe a guest, of which `GuestClasses` make the
+the entry point group `kscheduler.plugins`; or its arguments describe a guest, for which `GuestClasses` make a
 class. kube-scheduler's names always mean kube-scheduler's plugins. The class is called with its arguments and a
-Handle; its methods determine its extension points. Every fault of it is found here,
-before anything starts, and names the field of the profile.
+Handle; its methods determine its extension points. Every configuration fault of a plugin is found here, before
+anything starts, and names the field of the profile.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NEEDS = {"filter_table": "filter", "score_table": "score", "normalize_table": "
 
 
 class PluginArgs(ConfigStruct, frozen=True):
-    """Base of a plugin's own arguments: frozen, unknown fields are errors, camelCase in the file."""
+    """Base class of a plugin's arguments: frozen; unknown fields are errors; field names are camelCase in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A plugin class, and its name in the profile."""
+    """A loaded plugin class, with the name under which the profile configures it."""
 
     configured: str
     kind: type[Any]
@@ -54,14 +54,14 @@ class Loaded:
 
 
 class GuestClasses(Protocol):
-    """Makes classes of plugins that are not Python: their arguments describe them."""
+    """Makes plugin classes for guests, which are described by the plugin's arguments."""
 
     def is_guest(self, document: Any) -> bool:
-        """Return True for arguments of such a plugin."""
+        """Return True if a plugin's arguments describe a guest."""
         ...
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        """Return the class with this `name`; equal input gives the same one. `path`: for faults. Raises ConfigError."""
+        """Return the guest's class, named `name`; equal input gives one class. Raises ConfigError naming `path`."""
         ...
 
 
@@ -69,7 +69,7 @@ def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) ->
     """Return the out-of-tree plugins that some profile enables, with their points; reads and checks their arguments.
 
     Raises ConfigError, with the path of the field, for what cannot be loaded. A name that is neither kube-scheduler's,
-    nor `module:Class`, nor an entry point is left out: the check of the profiles says that it does not exist.
+    nor `module:Class`, nor an entry point is left out: the check of the profiles reports it as unknown.
     """
     found: dict[str, frozenset[ExtensionPoint]] = {}
     kinds: dict[str, Loaded] = {}  # a plugin's own name -> the class that has it in some profile
@@ -87,9 +87,9 @@ def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) ->
 
 
 def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = None) -> Mapping[str, Loaded]:
-    """Return configured name -> class of the out-of-tree plugins that a profile enables; `where` starts the paths."""
+    """Return configured name -> out-of-tree plugin that a profile enables. `where`: the profile's path, for faults."""
     loaded: dict[str, Loaded] = {}
-    owner: dict[str, Loaded] = {}  # a plugin's own name -> who has it
+    owner: dict[str, Loaded] = {}  # a plugin's own name -> the plugin
     for point, name in _enabled(profile):
         if name in loaded or name in KNOWN_PLUGINS:
             continue
@@ -104,19 +104,19 @@ def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = Non
 
 
 def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Return the fault of two plugins of one name: statuses, events and metrics could not tell them apart."""
+    """Return the error for two plugins with one name: statuses, events and metrics could not tell them apart."""
     names = f'"{one.configured}" and "{other.configured}"'
     return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
 
 
 def _other_points(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Return the fault of guests of one name with different points in two profiles."""
+    """Return the error for guests with one name but different extension points in two profiles."""
     points = f"{', '.join(sorted(other.points))}, as in another profile, got {', '.join(sorted(one.points))}"
     return ConfigError(f'{path}: "{one.configured}": expected the extension points {points}')
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield (point, plugin name) of all that is enabled. Paths have no index: multiPoint holds the defaults by now."""
+    """Yield (extension point, plugin name) of each enabled plugin. The file's indexes are lost: defaults are merged."""
     sets = {MULTI_POINT: profile.plugins.multi_point}
     sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
     for point, plugins in sets.items():
@@ -146,12 +146,12 @@ def _load_guest(name: str, profile: Profile, where: str, guests: GuestClasses | 
 
 
 def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:
-    """Return the class as a plugin configured under `name`. Raises ConfigError if it is none."""
+    """Return the class as a plugin configured under `name`. Raises ConfigError if the class is not a plugin."""
     return Loaded(name, kind, _checked(kind, where))
 
 
 def _entry_point(name: str, path: str) -> str | None:
-    """Return what an installed package offers under this name, as `module:Class`, or None."""
+    """Return the plugin that an installed package's entry point has under this name, as `module:Class`, or None."""
     from importlib.metadata import entry_points  # 9 ms, and most profiles name no plugin by an entry point
 
     entries = entry_points(group=ENTRY_POINTS, name=name)
@@ -188,7 +188,7 @@ def _attribute(module: Any, attribute: str, where: str) -> type[Any]:
 
 
 def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
-    """Refuse a class that is no plugin, and return the type of its arguments, if it has one."""
+    """Return the type of a plugin class's arguments, or None. Raises ConfigError if the class is not a plugin."""
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{where}: expected a class attribute "name" that is a text, got {describe_attribute(name)}')
@@ -214,7 +214,7 @@ def describe_attribute(value: object) -> str:
 
 
 def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
-    """Return the plugin's `Args`, or without such a class the document as it stands ({} if there is none).
+    """Return the plugin's arguments as its `Args`; without such a class, as the plain document ({} if there is none).
 
     apiVersion and kind, which kube-scheduler's own arguments carry, are left out.
     """
@@ -251,11 +251,11 @@ def _decode_custom(kind: type[Any], value: Any) -> Any:
     raise NotImplementedError(f"no way to read a {kind.__name__}")
 
 
-# --- making -------------------------------------------------------------------------------------------------------
+# --- constructing -------------------------------------------------------------------------------------------------
 
 
 def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
-    """Return the plugin, made and fenced. Raises ConfigError if its constructor fails."""
+    """Construct the plugin, and return it in a `Fence`. Raises ConfigError if its constructor fails."""
     where = f'profile "{profile.scheduler_name}"'
     args = decode_args(loaded, profile, where)
     where = f'{where}: initializing plugin "{loaded.configured}"'

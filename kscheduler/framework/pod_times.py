@@ -1,6 +1,6 @@
-"""Times from a pod's own conditions: the knowledge of a scheduler that has just begun to lead.
+"""Times read from a pod's conditions, for a scheduler that has just become leader and saw none of it.
 
-The API writes whole seconds and cuts the rest off. Where that leaves a doubt the later moment is taken.
+The API cuts times to whole seconds. Where that leaves a doubt, the later time is taken.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 SCHEDULED = "PodScheduled"
 RESOLUTION_S = 1.0  # of the API's times
-BINDINGS_KNOWN_S = 1800.0  # so far back it is known when pods were bound: twice the longest window of a usual metric
+BINDINGS_KNOWN_S = 1800.0  # times of binding are kept this long: twice the longest window of a usual metric
 
 
 def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """Return when the pod came to its node, in seconds of the scheduler's clock; -inf for long ago.
+    """Return when the pod came to its node, in seconds of the scheduler's clock; -inf if long ago.
 
-    A pod that this scheduler is placing comes now. For one that was created with its node the creation counts.
+    A pod without a node comes now. For a pod that was created with its node, it is the time of creation.
     """
     now = telemetry.now()
     if not pod.pod.spec.node_name:
@@ -30,13 +30,13 @@ def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
     else:
         text = condition.last_transition_time
     if not text:
-        return -math.inf  # what is kept of pods leaves the times of old ones out
+        return -math.inf  # old times are dropped from the pods that are kept
     at = telemetry.moment_of(text) + RESOLUTION_S
-    return at if at < now else now  # also if it is no time at all
+    return at if at < now else now  # also for NaN, from a text that is not a time
 
 
 def rejected_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """Return when the pod was first rejected, in seconds of the scheduler's clock; now without a condition."""
+    """Return when the pod was first rejected, in seconds of the scheduler's clock; now if no condition says so."""
     now = telemetry.now()
     condition = _scheduled(pod.pod)
     if condition is None or condition.status != "False" or not condition.last_transition_time:
@@ -46,7 +46,7 @@ def rejected_at(pod: PodInfo, telemetry: Telemetry) -> float:
 
 
 def rejection(pod: PodInfo) -> str:
-    """Return the pod's own reason why it fitted nowhere the last time; "" without any."""
+    """Return the message of the pod's PodScheduled condition if the pod was rejected; otherwise ""."""
     condition = _scheduled(pod.pod)
     return condition.message if condition is not None and condition.status == "False" else ""
 

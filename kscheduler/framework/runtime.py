@@ -1,7 +1,7 @@
 """One profile: runs its plugins at each extension point, before and after the search.
 
-The search itself (PreFilter to selection) is in `algorithm`. Nothing here reads a clock but the stopwatch it is
-given; PreBind and Bind are awaited, since they write to the outside.
+The search itself (PreFilter to selection) is in `algorithm`. Only the given stopwatch is read as a clock. PreBind and
+Bind are awaited, since they write to the apiserver.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from kscheduler.framework.status import SKIP, Code, Status, code_of, error_statu
 from kscheduler.framework.what_if import NodeWhatIf
 from kscheduler.snapshot.pod_info import PodInfo
 
-# A plugin at one of these can keep a pod waiting, and must say for what.
+# A plugin at one of these can make a pod wait, and should register the events that may help it.
 REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeout
 
 
 class Framework:
-    """A profile, ready to run.
+    """One profile with its plugins, ready to schedule pods.
 
     `plugins` maps an extension point to its plugins in order, with weights (used by score only).
-    `percentage_of_nodes_to_score`: 0 looks at all nodes; a deliberate difference from kube-scheduler, whose 0 samples.
+    `percentage_of_nodes_to_score`: 0 means all nodes; a deliberate difference from kube-scheduler, whose 0 samples.
     `first_on_tie`: among equal scores take the first row, instead of one drawn from the handle's generator.
     """
 
@@ -81,7 +81,7 @@ class Framework:
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
         after: list[Plugin] = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
-        # Those that say for which pods they have something to do after the decision: as a rule VolumeBinding alone.
+        # Plugins that can state for which pods they have work after the decision: usually VolumeBinding alone.
         selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
         self._selective = list(selective.values())
         binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
@@ -117,11 +117,11 @@ class Framework:
             scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
         )
 
-    # --- the queue asks ---
+    # --- called by the queue ---
 
     @property
     def sort_key(self) -> Callable[[int, float], tuple[float, ...]]:
-        """(priority, timestamp) -> sort key, from the profile's one QueueSort plugin."""
+        """The function (priority, timestamp) -> sort key of the profile's QueueSort plugin."""
         return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -137,7 +137,7 @@ class Framework:
         return None
 
     def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent | Registration]]:
-        """Return plugin name -> events that may help a pod it rejected: all, if it can reject and names none."""
+        """Return plugin name -> registered events; the wildcard event for one that can reject but registers none."""
         events: dict[str, Sequence[ClusterEvent | Registration]] = {}
         for name, plugin in self._all.items():
             if isinstance(plugin, EnqueueExtensions):
@@ -154,18 +154,18 @@ class Framework:
         return bool(self._handing_over)
 
     def decider_of(self, pod: PodInfo) -> str:
-        """Return the scheduler name of the profile whose plugins decide about the pod; usually its own."""
+        """Return the scheduler name of the profile whose plugins decide about the pod; usually the pod's own."""
         for plugin in self._handing_over:
             try:
                 name = plugin.hand_over(pod)
             except Exception:
-                continue  # whatever is wrong, its PreFilter tells it better
+                continue  # the plugin's PreFilter reports the fault
             if name:
                 return name
         return self.profile
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
-        """Filter, score, select; see `Algorithm`."""
+        """Search for a node for the pod: Filter, Score, select; see `Algorithm.schedule_pod`."""
         return self._algorithm.schedule_pod(state, pod)
 
     def looks_at_all(self) -> bool:
@@ -173,7 +173,7 @@ class Framework:
         return self._algorithm.looks_at_all()
 
     def pass_over(self, searches: int) -> None:
-        """Note searches of all nodes that the compiled lane made."""
+        """Advance the next start row by so many searches of all nodes, which the compiled lane made."""
         self._algorithm.pass_over(searches)
 
     @property
@@ -193,7 +193,7 @@ class Framework:
         return NodeWhatIf(self._node_filters, state, pod, node)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each filter's requirements as data, so that preemption can dry-run nodes; None if one has none."""
+        """Return each active filter with its demands, for dry runs of preemption; None if a filter has none."""
         return self._node_filters.demands(state, pod)
 
     # --- after the decision ---
@@ -210,7 +210,7 @@ class Framework:
         return None
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
-        """Unreserve in reverse order; every plugin is called, faults are returned for the log."""
+        """Call `unreserve` of every Reserve plugin, in reverse order, and return the faults, for the log."""
         faults = []
         for plugin in reversed(self._reserve):
             try:
@@ -220,7 +220,7 @@ class Framework:
         return faults
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
-        """Return the rejection, if any; else the plugins that want to wait, each with its timeout in seconds."""
+        """Run Permit. Returns a rejection or ERROR, or else None and plugin name -> timeout in seconds, for WAIT."""
         waits: dict[str, float] = {}  # plugin name -> seconds
         for plugin in self._permit:
             try:
@@ -260,7 +260,7 @@ class Framework:
         return answer
 
     async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run one plugin after the other, without those that have nothing to do."""
+        """Run PreBind plugins in order, but not those that answered SKIP at pre-flight. None, or the first failure."""
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
@@ -274,11 +274,11 @@ class Framework:
         return None
 
     def only_binds(self, pod: PodInfo) -> bool:
-        """Return True if no plugin has anything to do after assume but to write the default binding."""
+        """Return True if after assume nothing is left for plugins to do but to write the default binding."""
         return self._may_only_bind and not any(plugin.concerns(pod) for plugin in self._selective)
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Ask Bind plugins in order until one does not skip. All skipping is a failure."""
+        """Run Bind plugins in order until one does not SKIP; an ERROR if all of them do. None means success."""
         for plugin in self._bind:
             try:
                 status = await plugin.bind(state, pod, node_name)

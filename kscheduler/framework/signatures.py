@@ -1,8 +1,8 @@
 """Signatures of pods: pods with one signature cannot be told apart by the plugins of their profile.
 
-A signature is what PreFilter, Filter, PreScore and Score read in a pod, as kube-scheduler's SignPlugin has it: pods
-with one signature are decided alike on one cluster. Signatures are interned, so that they compare by identity; and
-since most pods are copies of some template, the plugins are asked once for all pods whose JSON is equal.
+A signature is what PreFilter, Filter, PreScore and Score read in a pod, as with kube-scheduler's SignPlugin: pods with
+equal signatures get equal decisions in the same cluster state. Signatures are interned, so that they compare by
+identity; and since most pods are copies of some template, plugins are asked once for all pods with equal JSON.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 
-# Looks are written down as some hundred bytes; what is kept is forgotten as a whole when it takes more than this.
+# Bound of all kept looks and signatures, some hundred bytes each: when they exceed it, all are dropped.
 MAX_BYTES = 32 << 20
-PER_SIGNATURE = 1_024  # bytes of a signature beside the look, about
+PER_SIGNATURE = 1_024  # approximate bytes of a signature, without its look
 
 _encode = msgspec.json.Encoder().encode
 
 
 @runtime_checkable
 class FarSightedPlugin(Protocol):
-    """A plugin that signs more of pods than the scheduler itself reads of them."""
+    """A plugin whose signature covers fields of pods that the scheduler itself does not read."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return bytes that are equal for pods it signs alike. Raises nothing."""
+        """Return bytes for these fields: equal only for pods with equal signatures by this plugin. Raises nothing."""
         ...
 
 
 @final
 class SpecSignature:
-    """What plugins read in a pod's spec: shared by many pods that differ in labels or owners."""
+    """The part of a signature that plugins read in the pod's spec; shared by pods that differ in labels or owners."""
 
     __slots__ = ("fragments", "profile")
 
@@ -55,7 +55,7 @@ class SpecSignature:
 
 @final
 class Signature:
-    """The signature of pods of one profile. `spec` is None for pods that have to be decided one by one."""
+    """The signature of pods of one profile. `spec` is None for pods that the general lane has to decide."""
 
     __slots__ = ("fragments", "profile", "signer", "spec")
 
@@ -65,18 +65,18 @@ class Signature:
         self.signer = signer
         self.profile = profile
         self.spec = spec
-        self.fragments = fragments  # of plugins that look at more than the spec
+        self.fragments = fragments  # from plugins that read more than the spec
 
     def __repr__(self) -> str:
         return f"Signature({self.spec}, {self.fragments})"
 
 
 class Signer:
-    """Signs pods for all profiles. `plugins`: profile -> signing plugins, or None if a plugin there signs nothing."""
+    """Signs pods for all profiles. `plugins`: profile -> its plugins, or None if one of them cannot sign."""
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
         self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
-        self._far_sighted = {  # profile -> those that see more of a pod than is written down here
+        self._far_sighted = {  # profile -> plugins that read more of a pod than its look has
             name: [plugin for plugin in asked or () if isinstance(plugin, FarSightedPlugin)]
             for name, asked in plugins.items()
         }
@@ -85,10 +85,10 @@ class Signer:
         self._specs: dict[Hashable, SpecSignature] = {}  # (profile, fragments) -> the one spec signature
         self._by_look: dict[bytes, Signature] = {}
         self._by_spec: dict[bytes, SpecSignature] = {}
-        self._bytes = 0  # of all these, about
+        self._bytes = 0  # approximate size of these
 
     def sign(self, pod: PodInfo) -> Signature:
-        """Return the pod's signature, which it keeps. Raises KeyError for a pod of no profile."""
+        """Return the pod's signature, and store it in the pod. Raises KeyError for a pod of no profile."""
         signed = pod.signature
         if isinstance(signed, Signature) and signed.signer is self:
             return signed
@@ -113,7 +113,7 @@ class Signer:
         profile = pod.pod.spec.scheduler_name
         plugins = self._plugins[profile]
         unsigned = self._unsigned[profile]
-        # A nominated pod is tried on its own node first.
+        # A nominated pod is unsigned: its nominated node comes first.
         if plugins is None or pod.pod.status.nominated_node_name:
             return unsigned
         by_spec, others = plugins
@@ -148,7 +148,7 @@ class Signer:
         return found
 
     def _make_room(self, needed: int) -> None:
-        """Drop kept signatures if needed. Those that pods hold stay valid; new pods get another one."""
+        """Drop all kept signatures if they take too much. Those stored in pods stay valid; later pods get new ones."""
         if self._bytes + needed > MAX_BYTES:
             for kept in (self._by_look, self._by_spec, self._signatures, self._specs):
                 kept.clear()
@@ -163,14 +163,14 @@ def split(plugins: Sequence[P]) -> tuple[list[P], list[P]]:
 
 
 class _Look(NamedTuple):
-    """The JSON of all that plugins may sign."""
+    """The JSON of everything in a pod that plugins may sign: the key by which equal pods are found."""
 
     whole: bytes
     spec: bytes
 
 
 def _look(pod: Pod) -> _Look | None:
-    """None if pods written alike may differ, or it would hardly come again."""
+    """Return the pod's look; None if pods with equal looks may differ for plugins, or if it is too long to keep."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
     if status.nominated_node_name or status.container_statuses or status.resources or status.allocated_resources:
         return None
@@ -184,7 +184,7 @@ def _look(pod: Pod) -> _Look | None:
 
 
 def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable, ...] | None:
-    """Return what each plugin signs; None if one of them cannot."""
+    """Return the signatures of all these plugins for the pod; None if one of them cannot sign it."""
     found = []
     for plugin in plugins:
         fragment = _fragment(plugin, pod)
@@ -195,7 +195,7 @@ def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable
 
 
 def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
-    """Return what a plugin signs; None if it fails: the pod's own cycle reports that."""
+    """Return a plugin's signature for the pod; None if it cannot sign the pod, or raises, which is logged."""
     try:
         fragment = plugin.sign_pod(pod)
         hash(fragment)

@@ -1,7 +1,7 @@
-"""The answer of a plugin. "Does not fit" is a value: a code, the plugin's name, and reasons a user can read.
+"""The answer of a plugin. A rejection is a value: a code, the plugin's name, and reasons that a user can read.
 
-Codes, order and messages are kube-scheduler's. `None` in place of a Status means Success: the common answer costs
-no object.
+Codes, order and messages are kube-scheduler's. `None` in place of a Status means Success, so that the common answer
+needs no object.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 
 
 class Code(enum.IntEnum):
-    """kube-scheduler's codes in its numeric order."""
+    """kube-scheduler's status codes, with its numbers."""
 
     SUCCESS = 0
     ERROR = 1  # a fault: the cycle ends, the pod is tried again after the error backoff
     UNSCHEDULABLE = 2  # does not fit now; preemption may help
-    UNSCHEDULABLE_AND_UNRESOLVABLE = 3  # does not fit, and removing pods would not change that
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3  # does not fit, and preemption would not help
     WAIT = 4  # Permit only
-    SKIP = 5  # PreFilter, PreScore, Bind: this plugin has nothing to say for this pod
+    SKIP = 5  # PreFilter, PreScore, PreBindPreFlight, Bind: nothing to do for this pod
     PENDING = 6  # as UNSCHEDULABLE, but without backoff once the plugin's event arrives
 
 
-# How metrics write a code, as kube-scheduler does.
+# The metric labels of codes, as in kube-scheduler.
 STATUS_LABELS = {
     Code.SUCCESS: "Success",
     Code.ERROR: "Error",
@@ -45,7 +45,7 @@ class Status:
 
     @property
     def message(self) -> str:
-        """The reasons as kube-scheduler joins them."""
+        """The reasons, joined as in kube-scheduler."""
         return ", ".join(self.reasons)
 
     @property
@@ -53,7 +53,7 @@ class Status:
         return self.code in REJECTED
 
     def of(self, plugin: str) -> Status:
-        """Return the status signed by a plugin; one that is signed already keeps its name."""
+        """Return the status with the plugin's name; a status that has a plugin's name already keeps it."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
@@ -73,7 +73,7 @@ SKIP = Status(Code.SKIP)
 
 
 def code_of(status: Status | None) -> Code:
-    """Return the code of a plugin's answer. Raises TypeError for an answer that is no status."""
+    """Return the code of a plugin's answer; None is success. Raises TypeError if the answer is not a status."""
     if status is None:
         return Code.SUCCESS
     try:

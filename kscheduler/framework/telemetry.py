@@ -1,7 +1,7 @@
-"""Live metrics as plugins read them: columns of values by node, and the policy of a pod.
+"""The interface through which plugins read live metrics: columns of values by node, and the policy of a pod.
 
-`kscheduler.telemetry` polls sources, keeps time and follows policy objects. Plugins only read,
-and nothing here waits. Values and policies stay constant while a pod is decided.
+`kscheduler.telemetry` implements it: it polls sources and watches policy objects. Plugins only read, and nothing here
+blocks. Values and policies stay constant while a pod is decided.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ TAS_KEY = "telemetry-policy"  # label of a pod
 
 @dataclass(frozen=True, slots=True)
 class PolicyRef:
-    """A policy by name: of an object in a namespace, or of the configuration ("" as the namespace)."""
+    """The name of a policy: an object in a namespace, or one in the configuration (namespace "")."""
 
     namespace: str
     name: str
 
 
 class SampleSteps(NamedTuple):
-    """The newest value of a node with the steps of its processing, fresh or not."""
+    """The newest value of a metric on a node, with the steps of its processing; it may be too old for rules."""
 
-    read: float  # as the source said
+    read: float  # as the source returned it
     clamped: float
     smoothed: float
     age_s: float
@@ -38,31 +38,31 @@ class SampleSteps(NamedTuple):
 
 class Telemetry(Protocol):
     def now(self) -> float:
-        """Return seconds of the scheduler's clock, to compute how long a pod has waited."""
+        """Return the time in seconds of the scheduler's clock, to compute how long a pod has waited."""
         ...
 
     def moment_of(self, text: str) -> float:
-        """Return a time as the API writes it (RFC 3339), in seconds of the scheduler's clock; NaN if it is none."""
+        """Convert an RFC 3339 time to seconds of the scheduler's clock; NaN if the text is not a time."""
         ...
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return the pod's policy, None without one. Raises LookupError with the name of a missing policy."""
+        """Return the pod's policy; None if it names none. Raises LookupError with the name of a missing policy."""
         ...
 
     @property
     def policies_version(self) -> int:
-        """A number that grows when a policy changes, or plan B of a source begins or ends."""
+        """A number that grows when a policy changes, or when a policy's plan B begins or ends."""
         ...
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
-        """Return the column of values up to that age. Raises KeyError for an unknown metric.
+        """Return the column of a metric's values that are fresh enough. Raises KeyError for an unknown metric.
 
-        Equal questions get the same column, until `policies_version` grows: ask again then.
+        Calls with equal arguments return the same column until `policies_version` grows; then call it again.
         """
         ...
 
     def sample_of(self, metric: str, row: int) -> SampleSteps | None:
-        """Return the newest sample of the node in that row, to explain it; None if there is none."""
+        """Return the newest sample of a metric for the node in a row, to explain a decision; None if there is none."""
         ...
 
     def failures(self, metric: str) -> int:
@@ -70,7 +70,7 @@ class Telemetry(Protocol):
         ...
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call `changed` from now on after values or policies have changed."""
+        """Call `changed` from now on whenever values or policies have changed."""
         ...
 
     def tell(self, pod: PodInfo, reason: str, note: str) -> None:
@@ -78,12 +78,12 @@ class Telemetry(Protocol):
         ...
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        """Count `what`, for metrics: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
+        """Count `what` for a policy: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
         ...
 
 
 class NoTelemetry:
-    """No policies and no metrics."""
+    """The Telemetry of a scheduler without live metrics: no policies, no values."""
 
     policies_version = 0
 

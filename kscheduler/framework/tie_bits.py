@@ -1,6 +1,6 @@
-"""The random numbers for choosing among equal nodes: one for each pod that fits on more than one, in order of pods.
+"""Random numbers for choosing among nodes of equal score: one for each pod with several feasible nodes, in order.
 
-Both lanes take them from here, so that a seed gives the same choices, however many pods are decided in one call.
+Both lanes use them, so that a seed gives the same choices, however many pods are decided in one call.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import sys
 from array import array
 from typing import final
 
-AHEAD = 1_024  # drawn at a time
+AHEAD = 1_024  # numbers drawn at a time
 
 
 @final
 class TieBits:
-    """32 bits a draw, from a generator of its own, which no other draws affect."""
+    """A source of random numbers of 32 bits, with a generator of its own that nothing else draws from."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = random.Random(rng.getrandbits(64))
         self._drawn: array[int] = array("Q")
-        self._next = 0  # the first of `_drawn` that nobody has used
+        self._next = 0  # index of the first unused number in `_drawn`
 
     def draw(self) -> int:
         bits = self.ahead(1)[0]
@@ -28,7 +28,7 @@ class TieBits:
         return bits
 
     def ahead(self, count: int) -> array[int]:
-        """Return the next `count` draws, to look at; they stay until they are used."""
+        """Return the next `count` numbers without consuming them; `use` does that."""
         end = self._next + count
         if end > len(self._drawn):
             self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))

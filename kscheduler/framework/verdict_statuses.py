@@ -11,7 +11,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class VerdictStatuses(Mapping[str, Status]):
-    """Node name -> status, of the examined nodes that do not fit. Valid until the next cycle."""
+    """A mapping of node name -> status, for the examined nodes that are not feasible. Valid until the next cycle."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class VerdictStatuses(Mapping[str, Status]):
         return sum(1 for _ in self)
 
     def nodes_with(self, code: Code) -> list[NodeInfo]:
-        """Return the nodes with a status of this code."""
-        # A look at every reason first, so that there is little left to do for every node.
+        """Return the rejected nodes whose status has this code."""
+        # Test each (code, detail) first, so that little is left to do for each node.
         verdicts, histogram = self._verdicts, self._verdicts.histogram()
         for row in self._alone:
             histogram[verdicts.code(row), verdicts.detail(row)] -= 1
@@ -59,7 +59,7 @@ class VerdictStatuses(Mapping[str, Status]):
         ]
 
     def count_of(self, code: Code) -> int:
-        """Return the number of nodes with a status of this code: reads every reason, but not every node."""
+        """Return how many rejected nodes have a status with this code, without iterating over all nodes."""
         histogram = self._verdicts.histogram()
         found = 0
         for row, status in self._alone.items():

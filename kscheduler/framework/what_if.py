@@ -1,4 +1,4 @@
-"""Imagines pods added to or removed from a node, and asks whether a pod would fit then. Used by preemption."""
+"""Adds pods to, and removes them from, a copy of a node, to test whether a pod would fit. Used by preemption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class NodeWhatIf:
-    """One node with imagined pods, and a copy of the plugins' cycle state that follows them."""
+    """A copy of one node to add and remove pods, with a copy of the plugins' cycle state that is updated with them."""
 
     def __init__(self, filters: NodeFilters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
         self._filters = filters
@@ -22,7 +22,7 @@ class NodeWhatIf:
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """The pods on the imagined node, by uid."""
+        """The pods on the copy of the node, by uid."""
         return self._node.pods
 
     def remove(self, pod: PodInfo) -> Status | None:

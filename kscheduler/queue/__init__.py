@@ -1,1 +1,1 @@
-"""Pods that wait for a node: which one is next, and which events wake the others. No I/O, no clock."""
+"""Pods that wait for a node: which pod is next, and which events requeue rejected ones. No I/O, no clock."""

@@ -30,7 +30,7 @@ class ActiveQueue:
         self._lanes.push(qpi, self._less_key(qpi))
 
     def put_back(self, qpi: QueuedPodInfo) -> None:
-        """Return a popped pod ahead of all pods with an equal key. Call in reverse order of popping."""
+        """Return a popped pod, ahead of all pods with an equal key. Call it in reverse order of popping."""
         qpi.pool = Pool.ACTIVE
         self._lanes.push(qpi, self._less_key(qpi), next(self._returns))
 
@@ -38,7 +38,7 @@ class ActiveQueue:
         return self._lanes.pop(lane)
 
     def lanes(self) -> list[Lane]:
-        """Return the lanes except the plain one, ordered by their first pods as in one queue."""
+        """Return the non-empty lanes except the plain one, in the queue order of their first pods."""
         firsts = [qpi for qpi in self._lanes.firsts() if qpi.lane != PLAIN]
         return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._less_key(qpi), qpi.ticket))]
 

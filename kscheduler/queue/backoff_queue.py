@@ -1,11 +1,11 @@
-"""Pods that failed and wait out their backoff, and how long that is: kube-scheduler's arithmetic.
+"""The backoffQ, and how long a backoff lasts: kube-scheduler's arithmetic.
 
 The n-th failure in a row waits initial·2^(n−1) seconds, at most `max_s`. The end of the wait is cut to the whole
 second it falls in, its *window*: a pod backs off until its window has passed, and pods of one window leave together,
 in queue order. Times are monotonic seconds; windows are whole seconds of that clock.
 
-Rejected pods and those that hit a fault wait apart. Only rejected ones may be taken early, when nothing else is left to
-schedule: trying again soon after a fault would hammer whatever is broken.
+Rejected pods and pods whose attempt met a fault are kept apart. Only rejected pods may be popped early, when no pod is
+active: a quick retry after a fault would add load to whatever is broken.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ class Backoff:
     max_s: float = 10.0  # 0 switches backoff off
 
     def delay_s(self, failures: int) -> float:
-        """Return the delay in seconds after so many failures; 0 after none."""
+        """Return the backoff in seconds after `failures` failures in a row; 0 after none."""
         if failures <= 0 or self.max_s == 0:
             return 0.0
         return float(min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)))
 
     def expiration(self, qpi: QueuedPodInfo) -> float:
-        """Return the window in which the pod's wait ends, counted from its timestamp; NO_BACKOFF without a wait.
+        """Return the window in which the pod's backoff ends, counted from its timestamp; NO_BACKOFF if it has none.
 
-        Faults count by themselves: a long history of rejections must not turn one lost connection into a long wait.
+        After a fault only consecutive faults count: many earlier rejections must not make one lost connection a long
+        backoff.
         """
         failures = qpi.consecutive_errors_count or qpi.unschedulable_count
         if failures == 0 or self.max_s == 0:
@@ -46,12 +47,12 @@ class Backoff:
 
 
 def window(moment: float) -> float:
-    """Return the start of the window that contains a moment."""
+    """Return the start of the window (a whole second) that contains a moment. Monotonic seconds."""
     return math.floor(moment / WINDOW_S) * WINDOW_S
 
 
 def is_backing_off(qpi: QueuedPodInfo, now: float) -> bool:
-    """Return True while the pod still waits, which includes all of its window."""
+    """Return True if the pod's backoff is not over: it lasts until the end of the window in which it expires."""
     return qpi.backoff_expiration >= window(now)
 
 
@@ -62,7 +63,7 @@ class BackoffQueue:
         self._less_key = less_key  # orders pods within a window
         self._rejected = PodLanes(tickets)
         self._faulted = PodLanes(tickets)
-        self.pods = 0  # how many there are; changed here only
+        self.pods = 0  # number of pods; changed in this class only
 
     def __len__(self) -> int:
         return self.pods
@@ -71,26 +72,26 @@ class BackoffQueue:
         return chain(self._rejected, self._faulted)
 
     def push(self, qpi: QueuedPodInfo) -> None:
-        """Add a pod: to the rejected ones if it has rejectors, else to those that hit a fault."""
+        """Add a pod: to the rejected pods if plugins rejected it, else to the pods that met a fault."""
         qpi.pool = Pool.BACKOFF if qpi.has_rejectors else Pool.ERROR_BACKOFF
         self._lanes_of(qpi).push(qpi, self._key(qpi))
         self.pods += 1
 
     def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """Take the lane's rejected pod whose wait ends first, over or not; None without any."""
+        """Pop the lane's rejected pod whose backoff ends first, even if it is not over; None if there is none."""
         qpi = self._rejected.pop(lane)
         self.pods -= qpi is not None
         return qpi
 
     def early_lanes(self) -> list[Lane]:
-        """Return the lanes except the plain one that have a rejected pod, the earliest first."""
+        """Return the lanes except the plain one that have rejected pods; the earliest end of a backoff comes first."""
         firsts = [qpi for qpi in self._rejected.firsts() if qpi.lane != PLAIN]
         return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._key(qpi), qpi.ticket))]
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
-        """Take the pods whose window has passed: rejected ones first, each kind lane by lane.
+        """Remove and yield the pods whose backoff is over: first rejected pods, then those that met a fault.
 
-        Within a lane they come by window, then in queue order.
+        Both lane by lane; within a lane in order of windows, then in queue order.
         """
         current = window(now)
         for lanes in filter(None, (self._rejected, self._faulted)):
@@ -105,7 +106,7 @@ class BackoffQueue:
         self.pods -= 1
 
     def next_completion(self) -> float:
-        """Return when the first wait is over; infinity if no pod waits."""
+        """Return when the first backoff is over, in monotonic seconds; infinity if there are no pods."""
         if not self._rejected and not self._faulted:
             return math.inf
         firsts = chain(self._rejected.firsts(), self._faulted.firsts())

@@ -1,8 +1,8 @@
 """Pods that are being scheduled, and the cluster events they may miss meanwhile.
 
-An event that comes while a pod is in a cycle may be the very one that would make it schedulable, and the cycle's
-snapshot may not have seen it. Events are kept once, in a list that all pods in flight share; each pod remembers where
-it began to listen. What only concerns one pod (its own update, its activation) is kept with that pod.
+An event that comes while a pod is in flight may make the pod schedulable, and its cycle may not have seen the
+change. Events are kept once, in a list that all pods in flight share; each pod has the number of the first event
+that it may have missed. Events that concern only one pod (its update, its activation) are kept with that pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list o
 
 
 class QueuedEvent(NamedTuple):
-    """A cluster event with its object before and after; None where there is none."""
+    """A cluster event with the object before and after it; None before an ADD and after a DELETE."""
 
     event: ClusterEvent
     old: object
@@ -28,14 +28,14 @@ class QueuedEvent(NamedTuple):
 
 
 class Flight:
-    """One pod's time between pop and return."""
+    """A pod in flight, with the events and updates that it missed since it was popped."""
 
     __slots__ = ("began_at", "is_deleted", "latest", "own", "qpi")
 
     def __init__(self, qpi: QueuedPodInfo, began_at: int) -> None:
         self.qpi = qpi
         self.began_at = began_at  # the number of the first shared event the pod may have missed
-        self.own: list[QueuedEvent] | None = None  # what concerns this pod only
+        self.own: list[QueuedEvent] | None = None  # events that concern this pod only
         self.latest: PodInfo | None = None  # the pod as last updated, if it was
         self.is_deleted = False
 
@@ -49,7 +49,7 @@ class InFlightPods:
     def __init__(self) -> None:
         self._flights: OrderedDict[str, Flight] = OrderedDict()  # pod uid -> flight; began_at never decreases
         self._events: list[QueuedEvent] = []
-        self._first_event = 0  # the number of _events[0]; numbers stay while somebody is in flight
+        self._first_event = 0  # the number of _events[0]; numbers stay while a pod is in flight
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -67,7 +67,7 @@ class InFlightPods:
         self._flights[qpi.pod_info.uid] = Flight(qpi, self._first_event + len(self._events))
 
     def end(self, uid: str) -> None:
-        """End the pod's flight, if any. Events that no pod in flight can have missed are dropped."""
+        """Remove the pod if it is in flight, and drop the events that no other pod in flight can have missed."""
         if self._flights.pop(uid, None) is None:
             return
         if not self._flights:
@@ -84,12 +84,12 @@ class InFlightPods:
             self._events.append(queued_event)
 
     def missed(self, flight: Flight) -> Iterator[QueuedEvent]:
-        """Return the events since the pod was popped."""
+        """Return the events since the pod was popped: first those of this pod only, then the shared ones."""
         shared = islice(self._events, flight.began_at - self._first_event, None)
         return chain(flight.own, shared) if flight.own else shared
 
     def event_counts(self) -> Counter[str]:
-        """Return event label -> events kept; pods in flight count as POD_POPPED, as in kube-scheduler's list."""
+        """Return event label -> number of kept events; pods in flight count as POD_POPPED, as in kube-scheduler."""
         counts = Counter(queued_event.event.label for queued_event in self._events)
         counts[POD_POPPED] = len(self._flights)
         return counts

@@ -1,8 +1,8 @@
 """The nominated node of waiting pods, from preemption or from their status.
 
-A nomination only keeps pods of lower priority from taking the room. It is known here
-before the apiserver knows it, so that the next decision heeds it; a status that does not mention it yet changes
-nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache holds their room.
+A nomination only keeps pods of lower priority from taking the room. It is recorded here before it is written to the
+apiserver, so that the next decision respects it; an update of the pod whose status does not name the node yet
+changes nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache holds their room.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Nomination:
 
 class Nominator:
     def __init__(self) -> None:
-        self.by_pod: dict[str, Nomination] = {}  # pod uid -> its nomination; changed here only
+        self.by_pod: dict[str, Nomination] = {}  # pod uid -> its nomination; changed in this class only
         self._by_node: dict[str, dict[str, PodInfo]] = {}  # node name -> pod uid -> pod, longest nominated first
         self._watchers: list[Callable[[str], object]] = []
 
@@ -32,16 +32,16 @@ class Nominator:
         return len(self.by_pod)
 
     def on(self, node_name: str) -> Sequence[PodInfo]:
-        """Return the pods nominated to a node, the longest nominated first."""
+        """Return the pods nominated to a node, the earliest nominated first."""
         found = self._by_node.get(node_name)
         return () if found is None else list(found.values())
 
     def nodes(self) -> Collection[str]:
-        """Return the names of the nodes that pods are nominated to; a node may be gone."""
+        """Return the names of the nodes to which pods are nominated; such a node may have been deleted."""
         return self._by_node.keys()
 
     def node_of(self, uid: str) -> str:
-        """Return the node a pod is nominated to, or ""."""
+        """Return the name of the node to which a pod is nominated; "" if there is none."""
         found = self.by_pod.get(uid)
         return "" if found is None else found.node_name
 
@@ -52,7 +52,7 @@ class Nominator:
     # --- writing ---
 
     def nominate(self, pod: PodInfo, node_name: str | None) -> None:
-        """Set the pod's nomination to this node; "" for none, None for the one in its status."""
+        """Set the pod's nomination to `node_name`; "" removes it, None takes the node named in the pod's status."""
         self.remove(pod.uid)
         if node_name is None:
             node_name = pod.pod.status.nominated_node_name
@@ -62,12 +62,12 @@ class Nominator:
             self._tell(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
-        """Follow a waiting pod's change. A nomination that neither version mentions is yet to be written, and stays."""
+        """Apply an update of a waiting pod. If neither version's status names a node, the pod's nomination stays."""
         is_mentioned = old.status.nominated_node_name or new.pod.status.nominated_node_name
         self.nominate(new, None if is_mentioned else self.node_of(new.uid))
 
     def remove(self, uid: str) -> None:
-        """Remove the pod's nomination, if any: the pod is gone, or gets a node."""
+        """Remove the pod's nomination, if it has one: the pod was deleted or is getting a node."""
         found = self.by_pod.pop(uid, None)
         if found is None:
             return
@@ -84,7 +84,7 @@ class Nominator:
     # --- self-test ---
 
     def check(self) -> None:
-        """Assert that both indexes agree."""
+        """Assert that the indexes by pod and by node agree."""
         listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
         assert listed == {uid: known.node_name for uid, known in self.by_pod.items()}, f"{listed}, {self.by_pod}"
         assert all(self._by_node.values()), "a node without nominated pods is listed"

@@ -1,7 +1,7 @@
-"""Heaps of queued pods: one for each lane. Removed pods are dropped lazily: their entry is skipped when it surfaces.
+"""Heaps of queued pods: one for each lane. A removed pod's entry stays in the heap, and is skipped when it is on top.
 
-An entry is valid while its pod carries its ticket. Tickets are never used twice by all heaps that share a counter, so
-a pod may leave one heap for another without the first one noticing. Equal keys leave in the order they came.
+An entry is valid while its pod has the entry's ticket. Heaps that share a counter never use a ticket twice, so that a
+pod that has moved to another heap has no valid entry in the first. Pods with equal keys leave in the order they came.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from kscheduler.queue.pod_info import PLAIN, Lane, QueuedPodInfo
 
-SortKey = tuple[float, ...]  # all keys of one heap have one length
+SortKey = tuple[float, ...]  # all keys of a heap have equal lengths
 
 
 class PodHeap:
@@ -34,13 +34,13 @@ class PodHeap:
         return (entry[-1] for entry in self._entries if entry[-1].ticket == entry[-2])
 
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
-        """Add a pod. `ticket`: a number never used before, below zero for a pod ahead of its equals; 0 for the next."""
+        """Add a pod. `ticket`: a new number, below 0 to put the pod ahead of others with an equal key; 0: the next."""
         qpi.ticket = ticket = ticket or next(self._tickets)
         heapq.heappush(self._entries, (*key, ticket, qpi))
         self._live += 1
 
     def pop(self) -> QueuedPodInfo | None:
-        """Take the pod with the smallest key; None if there is none."""
+        """Remove and return the pod with the smallest key; None if the heap is empty."""
         entries = self._entries
         while entries:
             entry = heapq.heappop(entries)
@@ -52,7 +52,7 @@ class PodHeap:
         return None
 
     def first(self) -> QueuedPodInfo | None:
-        """Return the pod that `pop` would take."""
+        """Return the pod that `pop` would return, or None; it stays."""
         entries = self._entries
         while entries:
             qpi: QueuedPodInfo = entries[0][-1]
@@ -69,7 +69,7 @@ class PodHeap:
             self._compact()
 
     def _compact(self) -> None:
-        """Drop dead entries; happens after as many removals as pods are left, so it is O(log n) a removal."""
+        """Drop invalid entries. Done when they outnumber the pods, so that a removal costs amortised O(log n)."""
         self._entries = [entry for entry in self._entries if entry[-1].ticket == entry[-2]]
         heapq.heapify(self._entries)
 
@@ -80,7 +80,7 @@ class PodHeap:
 
 
 class PodLanes:
-    """A heap for each lane. A pod must not change its lane while it is here; nearly all are in the plain lane."""
+    """A heap for each lane. A pod's lane must not change while it is in its heap. Most pods are in the plain lane."""
 
     __slots__ = ("_others", "_plain", "_tickets")
 
@@ -123,7 +123,7 @@ class PodLanes:
         self._drop_if_empty(qpi.lane)
 
     def others(self) -> list[Lane]:
-        """Return the lanes except the plain one, in no particular order. None of them is empty."""
+        """Return the non-empty lanes except the plain one, in no particular order."""
         return list(self._others)
 
     def firsts(self) -> Iterator[QueuedPodInfo]:

@@ -20,15 +20,15 @@ from kscheduler.snapshot.pod_info import PodInfo
 NOBODY: frozenset[str] = frozenset()
 NO_BACKOFF = -math.inf  # an expiration that lies before every moment
 
-# Pods are popped lane by lane: those of one lane have to wait for the same others outside, told by numbers.
+# A lane holds the pods that have to ask the same extenders, given by their positions. Pods are popped lane by lane.
 Lane = tuple[int, ...]
-PLAIN: Lane = ()  # the lane of pods that wait for nobody
+PLAIN: Lane = ()  # the lane of pods that no extender is interested in
 
 
 class Pool(enum.Enum):
     ACTIVE = "active"
     BACKOFF = "backoff"  # rejected, may be popped early when nothing is active
-    ERROR_BACKOFF = "error-backoff"  # hit a fault, never popped early
+    ERROR_BACKOFF = "error-backoff"  # the attempt met a fault; never popped early
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     IN_FLIGHT = "in-flight"  # popped, not back yet
@@ -40,20 +40,20 @@ class QueuedPodInfo:
     """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
 
     pod_info: PodInfo
-    timestamp: float  # when it was last queued: added, or returned from an attempt
+    timestamp: float  # when it was added, or returned from its last attempt
     initial_attempt_timestamp: float | None = None  # when it first became active; None while gated from the start
-    attempts: int = 0  # times popped
-    unschedulable_count: int = 0  # times rejected, never reset
+    attempts: int = 0  # how often it was popped
+    unschedulable_count: int = 0  # how often it was rejected; never reset
     consecutive_errors_count: int = 0  # faults since the last rejection
-    unschedulable_plugins: frozenset[str] = NOBODY  # who rejected it in the last attempt, or gates it
-    pending_plugins: frozenset[str] = NOBODY  # who rejected it with PENDING: their events skip backoff
+    unschedulable_plugins: frozenset[str] = NOBODY  # plugins that rejected it in the last attempt, or gate it
+    pending_plugins: frozenset[str] = NOBODY  # plugins that rejected it with PENDING: their events skip backoff
     gated_by: str | None = None  # the PreEnqueue plugin that holds it back
     backoff_expiration: float = NO_BACKOFF
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
     pool: Pool = Pool.GONE
-    ticket: int = 0  # its valid entry in the heap of its pool; 0 = in no heap
-    lane: Lane = PLAIN  # where it is popped; changes in no heap
-    waits_since: int = 0  # while unschedulable or gated: events with a lower number are no news for it
+    ticket: int = 0  # of its valid entry in the heap of its pool; 0: in no heap
+    lane: Lane = PLAIN  # from which it is popped; constant while it is in a heap
+    waits_since: int = 0  # while unschedulable or gated: events with a lower number do not concern it
 
     @property
     def uid(self) -> str:

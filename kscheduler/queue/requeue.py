@@ -1,8 +1,8 @@
 """Decides whether an event makes a waiting pod worth another attempt, and whether at once or after its backoff.
 
-Only plugins that rejected the pod decide, and only about events they registered with the pod's profile. Their
-hints may narrow it down to the object in question; without a hint the answer is yes, and so it is if the hint fails.
-Knows nothing of where pods wait.
+Only plugins that rejected the pod decide, and only about events that they registered in the pod's profile. Their
+queueing hints may look at the changed object; without a hint the answer is yes, and likewise if the hint raises.
+This module does not know in which pool a pod is.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from kscheduler.queue.pod_info import QueuedPodInfo
 
 log = logging.getLogger(__name__)
 
-Registered = Mapping[str, Sequence[ClusterEvent | Registration]]  # plugin -> events that may change its mind
-ANY_PROFILE = ""  # stands for the profiles that have no registrations of their own
-HINTS_A_SAMPLE = 16  # one hint in so many is reported with its duration; those that fail all are
+Registered = Mapping[str, Sequence[ClusterEvent | Registration]]  # plugin -> its registered events
+ANY_PROFILE = ""  # stands for all profiles without registrations of their own
+HINTS_A_SAMPLE = 16  # one in so many hint calls is reported with its duration; failures are always reported
 
 
 class HintObserver(Protocol):
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Count a hint that answered `Queue`, `QueueSkip` or, by failing, `Error`."""
+        """Report a queueing hint's `answer` (`Queue`, `QueueSkip`, or `Error` if it raised) and its duration."""
         ...
 
 
 class Strategy(enum.IntEnum):
-    SKIP = 0  # stays where it is
+    SKIP = 0  # the pod stays where it is
     AFTER_BACKOFF = 1
-    IMMEDIATELY = 2  # wanted by a plugin that had answered PENDING
+    IMMEDIATELY = 2  # a plugin that answered PENDING wants the pod queued
 
 
 Registrations = tuple[Registration, ...]  # a plugin's registrations for one event
@@ -58,7 +58,7 @@ class RequeueRules:
         }
         self._observer = observer
         self._stopwatch = stopwatch
-        # Gates that asked for everything there is, (profile, plugin): the pods they hold take part in timeouts, too.
+        # (profile, plugin) that registered the wildcard event: pods that such a plugin gates take part in timeouts.
         self.wildcard_gates: tuple[tuple[str, str], ...] = tuple(
             (profile, plugin)
             for profile, plugins in self._registrations.items()
@@ -68,11 +68,11 @@ class RequeueRules:
         # Filled as events come: event -> profile -> plugin -> its registrations, if any.
         self._interested: dict[ClusterEvent, dict[str, dict[str, Registrations]]] = {}
         self._groupings: dict[tuple[str, str], tuple[Grouping, ...]] = {}
-        self._asked = 0  # hints
-        self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has failed: said once
+        self._asked = 0  # number of hint calls
+        self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has raised: logged once
 
     def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Registrations]]:
-        """Return profile -> plugin -> its registrations for the event. Computed once per kind of event."""
+        """Return profile -> plugin -> its registrations for the event; computed once for each cluster event."""
         found = self._interested.get(event)
         if found is None:
             matched = {profile: _match(plugins, event) for profile, plugins in self._registrations.items()}
@@ -80,12 +80,12 @@ class RequeueRules:
         return found
 
     def profile_of(self, qpi: QueuedPodInfo) -> str:
-        """Return the profile whose registrations count for the pod."""
+        """Return the profile whose registrations apply to the pod: its own, or ANY_PROFILE if that has none."""
         profile = qpi.pod_info.pod.spec.scheduler_name
         return profile if profile in self._registrations else ANY_PROFILE
 
     def groupings(self, profile: str, plugin: str) -> Sequence[Grouping]:
-        """Return the ways in which pods that the plugin rejected are grouped."""
+        """Return the groupings, without duplicates, of the plugin's registrations in the profile."""
         found = self._groupings.get((profile, plugin))
         if found is None:
             registrations = self._registrations.get(profile, {}).get(plugin, ())
@@ -94,7 +94,7 @@ class RequeueRules:
 
     def decide(self, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
         if not qpi.has_rejectors:
-            return Strategy.AFTER_BACKOFF  # it hit a fault: any reason to try again is good
+            return Strategy.AFTER_BACKOFF  # its attempt met a fault: any event may retry it
         if queued_event.event.is_wildcard:
             return Strategy.AFTER_BACKOFF if _is_meant(qpi, queued_event.new) else Strategy.SKIP
         strategy = Strategy.SKIP
@@ -107,11 +107,11 @@ class RequeueRules:
                 return Strategy.IMMEDIATELY
             if not qpi.pending_plugins:
                 return Strategy.AFTER_BACKOFF
-            strategy = Strategy.AFTER_BACKOFF  # a pending plugin may still ask for more
+            strategy = Strategy.AFTER_BACKOFF  # a pending plugin may still want it immediately
         return strategy
 
     def asks(self, plugin: str, registration: Registration, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> bool:
-        """Return True if this registration, which matches the event, wants the pod queued."""
+        """Return True if the registration, which matches the event, has no hint, or its hint wants the pod queued."""
         if registration.hint is None:
             return True
         self._asked += 1
@@ -130,7 +130,7 @@ class RequeueRules:
         return answer
 
     def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
-        """Return True, so that a plugin's fault does not leave the pod stuck; count it, and log the first one."""
+        """Report a hint that raised, and return True so that the pod does not get stuck. The first fault is logged."""
         label = queued_event.event.label
         self._observer.hint(plugin, label, "Error", seconds)
         if (plugin, label) not in self._failed:
@@ -154,5 +154,5 @@ def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[st
 
 
 def _is_meant(qpi: QueuedPodInfo, subject: object) -> bool:
-    """Return True if the event concerns the pod: a wildcard event with a pod is for that pod only."""
+    """Return True if a wildcard event concerns the pod: an event with a pod as its object is for that pod only."""
     return subject is None or (isinstance(subject, Pod) and subject.metadata.uid == qpi.uid)

@@ -1,16 +1,16 @@
-"""Pods that want a node: active, backing off, unschedulable, gated, or being scheduled. kube-scheduler's rules.
+"""The scheduling queue: pods that are active, backing off, unschedulable, gated or in flight. kube-scheduler's rules.
 
-The face of the queue: each method says where a pod goes next and keeps every pod in exactly one pool. How pools are
-ordered, how long a backoff is and whether an event is worth another attempt is decided by the modules beside this one.
-No I/O, no clock: `now` is monotonic seconds. Nothing here knows nodes or plugins beyond names.
+The interface of the queue: each method decides where a pod goes next and keeps every pod in exactly one pool. Other
+modules of this package decide the order of pools, the length of a backoff, and which events justify another attempt.
+No I/O, no clock: `now` is monotonic seconds. Nodes and plugins are known by name only.
 
-Should the clock jump back, time stands still for the queue until the clock is again where it was: no wait becomes
-shorter, and pods that are active, or may leave their backoff early, are given out meanwhile. Should it jump forward,
-all waits that end in between are over at once.
+If the clock jumps back, time stands still for the queue until the clock is again where it was: no backoff becomes
+shorter, and active pods, and those that may leave their backoff early, are popped meanwhile. If it jumps forward,
+all backoffs and timeouts that end in between are over at once.
 
-Two rules differ from kube-scheduler's on purpose. A pod deleted while it is being scheduled does not come back: its
-return is dropped here instead of being looked up elsewhere. And an update of one waiting pod is no news for others in
-flight.
+Two rules differ from kube-scheduler's on purpose. A pod deleted while it is in flight does not come back: its return
+is dropped here, instead of the caller looking the pod up. And an update of a waiting pod is not an event for other pods
+in flight.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from kscheduler.queue.unschedulable_pods import UnschedulablePods
 from kscheduler.queue.waking import PIECE_STEPS, Waker
 from kscheduler.snapshot.pod_info import PodInfo
 
-UNSCHEDULABLE_FLUSH_S = 30.0  # kube-scheduler looks for pods that waited too long this often
+UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
 
 
 class QueueObserver(Protocol):
     def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that entered `active`, `backoff` or `unschedulable`; `event` is the label of the cause."""
+        """Count a pod that entered a queue: `active`, `backoff` or `unschedulable`. `event`: the label of the cause."""
         ...
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Count a hint that answered `Queue`, `QueueSkip` or, by failing, `Error`; only a sample of the first two."""
+        """Report a hint's `answer` and duration: `Error` if it raised; of `Queue` and `QueueSkip` only a sample."""
         ...
 
 
@@ -74,7 +74,7 @@ def _stands_still() -> float:
 
 
 class QueueCounts(NamedTuple):
-    """Pods by pool, as the pending_pods metric splits them; pods in flight are in none."""
+    """The number of pods in each pool, as in the pending_pods metric; pods in flight are in no pool."""
 
     active: int
     backoff: int
@@ -98,10 +98,10 @@ class SchedulingQueue:
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
     ) -> None:
-        """`pre_enqueue` returns None for a pod that may be queued, or a status signed by the plugin that gates it.
+        """`pre_enqueue` returns None for a pod that may be queued, or a status that names the plugin that gates it.
 
-        `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` bounds how long
-        one piece of waking takes, and nothing else; `piece_steps` likewise. Without `lane_of` all pods are in one lane.
+        `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` and `piece_steps`
+        only bound the time and the steps of one piece of requeueing. Without `lane_of` all pods are in the plain lane.
         """
         tickets = count(1)
         self._less_key = less_key
@@ -112,7 +112,7 @@ class SchedulingQueue:
         self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
         self._max_in_unschedulable_s = max_in_unschedulable_s
         self._now = -math.inf  # the latest moment seen
-        self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in any pool; not those in flight
+        self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod in any pool; pods in flight are not here
         self._active = ActiveQueue(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
         self._unschedulable = UnschedulablePods(self._rules)
@@ -125,7 +125,7 @@ class SchedulingQueue:
     # --- pods come, change and go --------------------------------------------------------------------------------
 
     def add(self, pod_info: PodInfo, now: float) -> None:
-        """Add a new pod without a node. One that is known already counts as updated."""
+        """Add a new pod without a node. A pod that is in the queue or in flight already is updated instead."""
         uid, now = pod_info.uid, self._at(now)
         if uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
@@ -133,7 +133,7 @@ class SchedulingQueue:
             self._place(QueuedPodInfo(pod_info, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_ADD.label, now)
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
-        """Follow a change of a pod without a node, wherever it is. `old` defaults to the version known here."""
+        """Apply an update of a pod without a node, in any pool or in flight. `old` None: the version in the queue."""
         now = self._at(now)
         flight = self._in_flight.get(new.uid)
         if flight is not None:
@@ -148,7 +148,7 @@ class SchedulingQueue:
             self._update_in_place(qpi, new)
 
     def _update_in_flight(self, flight: Flight, old: Pod | None, new: PodInfo) -> None:
-        """Note an update for a pod in flight: its cycle goes on with the older version."""
+        """Record an update of a pod in flight for its return to the queue: its cycle keeps the older version."""
         known = flight.latest or flight.qpi.pod_info
         for event in pod_events(old or known.pod, new.pod):
             flight.note(QueuedEvent(event, old or known.pod, new.pod))
@@ -157,13 +157,13 @@ class SchedulingQueue:
 
     def _update_unschedulable(self, qpi: QueuedPodInfo, old: Pod | None, new: PodInfo, now: float) -> None:
         before = old or qpi.pod_info.pod
-        # 1. What happened earlier and is still on its way counts for the pod as it was.
+        # 1. Decide unfinished earlier events for the older version of the pod.
         strategy, label = self._waker.overtake(qpi)
         self._unschedulable.update(qpi, new)
         if strategy is not Strategy.SKIP:
             self._move(qpi, strategy, label, now)
             return
-        # 2. The update itself.
+        # 2. Decide the events of the update.
         for event in pod_events(before, new.pod):
             strategy = self._rules.decide(qpi, QueuedEvent(event, before, new.pod))
             if strategy is not Strategy.SKIP:
@@ -171,7 +171,7 @@ class SchedulingQueue:
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
-        """Update an active or backing-off pod, which moves only if its sort key or lane changed."""
+        """Update a pod in activeQ or backoffQ; its place changes only with its sort key or lane."""
         key_before = self._less_key(qpi)
         qpi.pod_info = new
         lane = PLAIN if self._lane_of is None else self._lane_of(new)
@@ -182,7 +182,7 @@ class SchedulingQueue:
             pool.push(qpi)
 
     def delete(self, uid: str) -> None:
-        """Remove a pod that is gone, or has a node; unknown pods are ignored. One in flight will not come back."""
+        """Remove a deleted or bound pod; unknown pods are ignored. A pod in flight will not return to the queue."""
         flight = self._in_flight.get(uid)
         if flight is not None:
             flight.is_deleted = True
@@ -194,10 +194,10 @@ class SchedulingQueue:
     # --- one attempt ---------------------------------------------------------------------------------------------
 
     def pop(self, now: float, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """Return the lane's next pod to schedule, or None. It is in flight until it is returned, or `done` is called.
+        """Pop the lane's next pod, or return None. The pod is in flight until it is returned, or `done` is called.
 
-        When nothing is active there, a rejected pod is taken out of its backoff early rather than leaving the scheduler
-        idle; in lanes of extenders only when nothing is active at all, because extenders have costs too.
+        If the lane has no active pod, a rejected pod is popped before its backoff is over, so that the scheduler is
+        not idle; in lanes of extenders only if no lane has an active pod, since calls of extenders have a cost.
         """
         qpi = self._active.pop(lane)
         if qpi is None:
@@ -221,9 +221,9 @@ class SchedulingQueue:
         return qpi
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
-        """Return up to `most` next pods of the plain lane, as that many calls of `pop` would.
+        """Pop up to `most` next pods of the plain lane, as that many calls of `pop` would.
 
-        Pods are taken out of their backoff early one at a time: decisions before may make them active.
+        Only one pod at a time is popped before its backoff is over: its decision may make others active.
         """
         popped: list[QueuedPodInfo] = []
         while len(popped) < most:
@@ -236,7 +236,7 @@ class SchedulingQueue:
         return popped
 
     def put_back(self, popped: Sequence[QueuedPodInfo]) -> None:
-        """Return pods that were popped in this order and not tried, as if they had stayed active."""
+        """Put pods back that were popped in this order and not attempted, as if they had stayed in activeQ."""
         for qpi in reversed(popped):
             uid = qpi.uid
             flight = self._in_flight.get(uid)
@@ -253,15 +253,15 @@ class SchedulingQueue:
             self._pods[uid] = qpi
 
     def lanes(self) -> list[Lane]:
-        """Return the lanes except the plain one that have a pod to give, in the order of their first pods."""
+        """Return the lanes, except the plain one, of which `pop` returns a pod, in the order of their first pods."""
         if self._lane_of is None:
             return []
         return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:
-        """End a pod's attempt for good: it is bound, or dropped. Calling it twice does no harm.
+        """End the flight of a pod that will not return: it is bound or dropped. Calling it twice does no harm.
 
-        Not to be called while the attempt may still fail: events are remembered for a pod only while it is
+        Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is
         in a pool or in flight.
         """
         flight = self._in_flight.get(uid)
@@ -272,10 +272,10 @@ class SchedulingQueue:
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
     ) -> Pool:
-        """Return a pod that plugins rejected; it waits for an event that one of them registered.
+        """End the flight of a pod that `plugins` rejected; it waits for an event that one of them registered.
 
-        If such an event came while the pod was in flight, it is tried again after its backoff. Ends its flight.
-        Returns where the pod went; GONE if it was deleted meanwhile. Without plugins it counts as a fault.
+        If such an event came while the pod was in flight, it is tried again after its backoff, or at once if a pending
+        plugin wants that. Returns the pod's new pool; GONE if it was deleted meanwhile. Without plugins: as a fault.
         """
         if not plugins and not pending_plugins:
             return self.requeue_after_error(qpi, now)
@@ -288,7 +288,7 @@ class SchedulingQueue:
         return self._return(qpi, now)
 
     def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
-        """Return a pod whose attempt met a fault; it is tried again after the error backoff. Ends its flight."""
+        """End the flight of a pod whose attempt met a fault; its backoff begins. Returns the pod's new pool."""
         if qpi.uid in self._pods:
             return self._pods[qpi.uid].pool
         qpi.consecutive_errors_count += 1
@@ -296,12 +296,12 @@ class SchedulingQueue:
         return self._return(qpi, now)
 
     def _return(self, qpi: QueuedPodInfo, now: float) -> Pool:
-        # 1. Stamp it: the backoff counts from now.
+        # 1. The backoff counts from now.
         now = self._at(now)
         qpi.timestamp = now
         qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
         qpi.was_flushed = False
-        # 2. See what it missed.
+        # 2. Decide the events that came while it was in flight.
         flight = self._in_flight.get(qpi.uid)
         strategy = self._strategy_after_flight(qpi, flight)
         self._in_flight.end(qpi.uid)
@@ -310,12 +310,12 @@ class SchedulingQueue:
             return Pool.GONE
         if flight is not None and flight.latest is not None:
             qpi.pod_info = flight.latest
-        # 3. Put it where that leads.
+        # 3. Put it into the pool that follows.
         return self._place(qpi, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
 
     def _strategy_after_flight(self, qpi: QueuedPodInfo, flight: Flight | None) -> Strategy:
         if flight is None or not qpi.has_rejectors:
-            return Strategy.AFTER_BACKOFF  # nobody knows what it missed, or a fault: no event would wake it
+            return Strategy.AFTER_BACKOFF  # missed events are unknown, or a fault: no event would requeue it
         best = Strategy.SKIP
         for queued_event in self._in_flight.missed(flight):
             if _is_own_room(queued_event, qpi):
@@ -330,11 +330,11 @@ class SchedulingQueue:
     def move_all_to_active_or_backoff(
         self, event: ClusterEvent, old_obj: object, new_obj: object, now: float, *, up_to_priority: int | None = None
     ) -> int:
-        """Wake the pods that a change in the cluster may help, and return how many woke at once.
+        """Requeue the pods that an event may make schedulable, and return how many were requeued at once.
 
-        If it has more to ask or to wake than fits into one piece of work, `flush` does the rest. An event that no
-        waiting pod's plugin registered costs a dictionary look-up for each plugin that did.
-        `up_to_priority`: it concerns waiting pods of this priority or a lower one; those in flight see for themselves.
+        If the event has more hints and pods than fit into one piece of work, `flush` does the rest. An event that no
+        rejecting plugin of a waiting pod registered costs a dictionary look-up for each plugin that did.
+        `up_to_priority`: waiting pods of a higher priority are not concerned; pods in flight always are.
         """
         if not event.is_wildcard and not self._rules.interested(event):
             return 0
@@ -345,15 +345,15 @@ class SchedulingQueue:
         return woken
 
     def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
-        """Move a waiting pod where it belongs now. Returns False if it is gated there."""
+        """Move an unschedulable or gated pod to where the strategy sends it. Returns False if it is gated now."""
         self._unschedulable.remove(qpi)
         self._place(qpi, strategy, label, now)
         return qpi.gated_by is None
 
     def activate(self, uids: Iterable[str], now: float) -> int:
-        """Make these pods active on a plugin's request, without regard to backoff, and return how many moved.
+        """Make these pods active on a plugin's request, without regard to backoff, and return how many became active.
 
-        Pods in flight are tried again after their backoff, should they be rejected; unknown ones are ignored.
+        Pods in flight are tried again after their backoff if they are rejected; unknown pods are ignored.
         """
         moved, now = 0, self._at(now)
         for uid in uids:
@@ -366,7 +366,7 @@ class SchedulingQueue:
         return moved
 
     def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
-        """Make those of the pods active that wait after a fault, which has passed; return how many did."""
+        """Make active those of these pods that back off after a fault, since it is over; return how many there were."""
         now = self._at(now)
         ended = [qpi for uid in uids if (qpi := self._pods.get(uid)) is not None and qpi.pool is Pool.ERROR_BACKOFF]
         for qpi in ended:
@@ -385,12 +385,12 @@ class SchedulingQueue:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> int:
-        """Move pods whose backoff is over, go on with events, and wake pods that were unschedulable for too long.
+        """Move pods whose backoff is over, continue unfinished events, and requeue pods that waited too long.
 
-        Returns how many pods moved. Call it often: one call continues for a few ms with what events left undone.
+        Returns how many pods moved. Call it often: each call spends at most a few ms on unfinished events.
 
-        kube-scheduler looks at backoffs each whole second and at timeouts every 30 s. Both grids are kept, on
-        multiples of this clock, however seldom or often flush is called.
+        As in kube-scheduler, backoffs end at whole seconds and timeouts every 30 s, on multiples of this
+        clock, however seldom or often flush is called.
         """
         now = self._at(now)
         moved = 0
@@ -414,7 +414,7 @@ class SchedulingQueue:
         return self._waker.wake_overdue(QueuedEvent(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
 
     def next_deadline(self, now: float) -> float | None:
-        """Return the earliest moment, not before `now`, at which `flush` has something to do, or None."""
+        """Return the earliest time, not before `now`, at which `flush` has something to do; None if there is none."""
         if self._waker:
             return now
         stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
@@ -428,15 +428,15 @@ class SchedulingQueue:
         return None if deadline == math.inf else max(deadline, now)
 
     def _at(self, now: float) -> float:
-        """Return the queue's time, which never goes back."""
+        """Return the queue's time: the latest `now` seen, which never goes back."""
         self._now = max(self._now, now)
         return self._now
 
     # --- placing: the only ways into and out of a pool -------------------------------------------------------------
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
-        """Put a pod that is in no pool where it belongs. It counts as known once it is in a pool, and not before:
-        one that a fault left in between may be returned once more.
+        """Put a pod that is in no pool where the strategy sends it; it is gated if a PreEnqueue plugin says so. The pod
+        enters `_pods` only after its pool, so that after a fault in between it may be returned again.
         """
         uid = qpi.pod_info.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
@@ -466,7 +466,7 @@ class SchedulingQueue:
             qpi.lane = self._lane_of(qpi.pod_info)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        """Ask the PreEnqueue plugins; on refusal note who gates the pod, so that its events find it."""
+        """Run PreEnqueue. False: a plugin gates the pod; the plugin is recorded, so that its events find the pod."""
         status = self._pre_enqueue(qpi.pod_info)
         if status is None or status.code is Code.SUCCESS:
             qpi.gated_by = None
@@ -502,7 +502,7 @@ class SchedulingQueue:
 
     @property
     def is_waking(self) -> bool:
-        """True if events are on their way to waiting pods, so that `flush` has work."""
+        """True if there are unfinished events, with which `flush` has to continue."""
         return len(self._waker) > 0
 
     def counts(self) -> QueueCounts:
@@ -514,15 +514,15 @@ class SchedulingQueue:
         )
 
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
-        """Iterate over the pods of all pools: active, backing off, unschedulable, gated; unordered within a pool."""
+        """Iterate over the pods of all pools: active, backing off, unschedulable and gated; unordered within a pool."""
         return chain(self._active, self._backoff, self._unschedulable)
 
     def in_flight_events(self) -> Counter[str]:
-        """Return event label -> events kept for pods in flight."""
+        """Return event label -> number of events kept for pods in flight."""
         return self._in_flight.event_counts()
 
     def rejections(self) -> Counter[tuple[str, str]]:
-        """Return (plugin, profile) -> pods in pools that the plugin rejected last. O(pods): for a scrape."""
+        """Return (plugin, profile) -> number of pods that the plugin rejected last. O(pods); for scraping metrics."""
         return Counter(
             (plugin, qpi.pod_info.pod.spec.scheduler_name)
             for qpi in self._pods.values()
@@ -560,6 +560,6 @@ class SchedulingQueue:
 
 
 def _is_own_room(queued_event: QueuedEvent, qpi: QueuedPodInfo) -> bool:
-    """Return True if the event is the pod's own return of assumed room, which is no reason to try it again."""
+    """Return True if the event only frees the room that the pod itself was assumed on: no reason to try it again."""
     event, old, _ = queued_event
     return event is ASSIGNED_POD_DELETE and isinstance(old, Pod) and old.metadata.uid == qpi.uid

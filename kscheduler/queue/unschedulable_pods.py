@@ -1,8 +1,8 @@
 """Pods that wait for a change in the cluster, indexed by the plugins that rejected them.
 
-A rejected pod is listed under each of its rejectors, in a group for each way in which that plugin groups pods. A
-gated pod is listed under the plugin that gates it and no other: an event for which no waiting plugin registered touches
-no pod at all.
+A rejected pod is indexed under each plugin that rejected it, in one group for each grouping of that plugin's hints. A
+gated pod is indexed only under the plugin that gates it. So an event for which none of these plugins registered
+costs nothing for any pod.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.queue.requeue import RequeueRules
 from kscheduler.queue.waiting_groups import WaitingGroups
 from kscheduler.snapshot.pod_info import PodInfo
 
-Waited = tuple[str, str]  # a profile and one of its plugins
+Waited = tuple[str, str]  # (profile, plugin that rejected or gates pods)
 
 
 class UnschedulablePods:
@@ -27,16 +27,16 @@ class UnschedulablePods:
         # Both in order of insertion, which is the order of timestamps: a pod enters at the moment it is stamped.
         self._rejected: dict[str, QueuedPodInfo] = {}  # pod uid -> pod
         self._gated: dict[str, QueuedPodInfo] = {}  # pod uid -> pod held by a PreEnqueue plugin
-        self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}  # gate -> pod uid -> pod
-        self._groups: dict[Waited, dict[Grouping, WaitingGroups]] = {}  # rejector -> way of grouping -> its pods
-        self._since = 0  # counts what comes in
+        self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}  # gating plugin -> pod uid -> pod
+        self._groups: dict[Waited, dict[Grouping, WaitingGroups]] = {}  # rejecting plugin -> grouping -> its pods
+        self._since = 0  # counts additions and updates
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._rejected.values(), self._gated.values())
 
     @property
     def rejected(self) -> Mapping[str, QueuedPodInfo]:
-        """Pod uid -> pod, the longest waiting first."""
+        """The rejected pods: pod uid -> pod, the longest waiting first."""
         return self._rejected
 
     @property
@@ -45,16 +45,16 @@ class UnschedulablePods:
 
     @property
     def now(self) -> int:
-        """The number of an event that comes now: it concerns pods whose `waits_since` is not higher."""
+        """The number to give to an event that comes now; it concerns the pods whose `waits_since` is not higher."""
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
-        """Return the pods that the plugin gates, in the order they came."""
+        """Return the pods that the plugin gates, in the order in which they were added."""
         found = self._by_gate.get((profile, plugin))
         return list(found.values()) if found else ()
 
     def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """Return the pods that the plugin has rejected, in groups; None without any."""
+        """Return the pods that the plugin rejected, in the groups of this grouping; None if there were never any."""
         return self._groups.get((profile, plugin), {}).get(grouping)
 
     def add(self, qpi: QueuedPodInfo) -> None:
@@ -74,7 +74,7 @@ class UnschedulablePods:
             self._by_gate.setdefault((self._rules.profile_of(qpi), qpi.gated_by), {})[qpi.uid] = qpi
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        """Remove a pod whose rejectors, gate and profile are still those it was added with."""
+        """Remove a pod. Its rejecting plugins, gating plugin and profile must be those with which it was added."""
         if qpi.gated_by is None:
             del self._rejected[qpi.uid]
             self._leave_groups(qpi)
@@ -86,7 +86,7 @@ class UnschedulablePods:
                 del self._by_gate[gate]
 
     def update(self, qpi: QueuedPodInfo, pod_info: PodInfo) -> None:
-        """Replace a waiting pod's version. It keeps its place among the pods; earlier events are no news for it."""
+        """Replace a waiting pod by its newer version, in its place. Earlier events do not concern it any more."""
         if qpi.gated_by is None:
             self._leave_groups(qpi)
             qpi.pod_info = pod_info
@@ -113,7 +113,7 @@ class UnschedulablePods:
                 groups.remove(qpi)
 
     def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """Remove a pod from all groups after a fault kept it from some of them."""
+        """Remove a rejected pod that a fault prevented from entering all of its groups."""
         del self._rejected[qpi.uid]
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):

@@ -1,7 +1,7 @@
-"""Pods that wait for one plugin, in groups that get the same answer from one of its hints.
+"""Pods that one plugin rejected, in groups that get equal answers from one of its queueing hints.
 
-Groups lie on levels by priority, so that an event finds the most urgent pods first. A pod's group is determined
-when it comes; a changed pod has to be added again.
+Groups are kept by priority, so that an event finds the pods of the highest priority first. A pod's group is determined
+when it is added; a changed pod has to be removed and added again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 
 
 class Group:
-    """Pods of one priority and one key; with the key None, a single pod."""
+    """Waiting pods with equal priority and equal `Grouping.key`; a single pod if the key is None."""
 
     __slots__ = ("key", "level", "members")
 
     def __init__(self, level: _Level, key: Hashable) -> None:
         self.level = level
         self.key = key
-        self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in the order they came
+        self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in order of addition
 
     def apart_from(self, uid: str) -> QueuedPodInfo | None:
-        """Return a member that represents all but the pod of this uid; None if there is none."""
+        """Return any member but the pod with this uid, for whose answer the others stand too; None if there is none."""
         return next((qpi for qpi in self.members.values() if qpi.uid != uid), None)
 
 
@@ -44,7 +44,7 @@ class _Level:
         self.singles: dict[str, Group] = {}  # pod uid -> the group of one pod without a key
 
     def find(self, old: object, new: object) -> Iterator[Group]:
-        """Yield the groups an event may help. May be read slowly while groups change: none that stays is left out."""
+        """Yield the groups an event may help. Groups may come and go during iteration: none that stays is left out."""
         yield from (group for key in self._keys(old, new) if (group := self.groups.get(key)) is not None)
         yield from (group for group in list(self.singles.values()) if group.members)
 
@@ -72,7 +72,7 @@ class _Level:
                 self.give_up_index()
 
     def give_up_index(self) -> None:
-        """Drop the hint index after a fault: from now on the hint is asked about every group."""
+        """Drop the hint index after it raised: from now on the hint is called for every group of this priority."""
         log.exception("an index for queueing hints failed and is not used any more", extra={"index": repr(self.index)})
         self.index = None
 
@@ -110,7 +110,7 @@ class WaitingGroups:
             self.remove(qpi)
 
     def find(self, old: object, new: object, up_to_priority: float = math.inf) -> Iterator[Group]:
-        """Yield the groups that may be helped, highest priority first."""
+        """Yield the groups that a change from `old` to `new` may help, the highest priority first."""
         for priority in sorted(self._levels, reverse=True):
             level = self._levels.get(priority)
             if level is not None and priority <= up_to_priority:
@@ -125,7 +125,7 @@ class WaitingGroups:
         if level is None:
             index = self._grouping.index
             level = _Level(priority, index() if index is not None else None)
-        # What is made is entered last, so that a fault leaves no level or group that nobody is in.
+        # New levels and groups are entered last, so that a fault leaves none that is empty.
         found = None if key is None else level.groups.get(key)
         if found is None:
             found = Group(level, key)
@@ -138,7 +138,7 @@ class WaitingGroups:
         return found
 
     def _key(self, qpi: QueuedPodInfo) -> Hashable:
-        """Return the pod's key; one of its own if the plugin cannot tell it."""
+        """Return the pod's `Grouping.key`; None, which makes a group of this pod alone, if computing the key fails."""
         try:
             key = self._grouping.key(qpi.pod_info)
             hash(key)

@@ -1,13 +1,13 @@
-"""Wakes waiting pods after events: which ones, in which order, and how many at a time.
+"""Requeues waiting pods after events: which pods, in which order, and how many at a time.
 
-An event concerns the pods that wait when it happens. Most events are processed at once. One that has many hints to ask
-or many pods to wake is continued later, a bounded piece at a time, so that neither scheduling nor the watch stands
-still; events that come meanwhile line up behind it. Nothing is lost by that: a pod that changes while a wake is on its
-way is asked about first, and a pod that comes after an event was scheduled with knowledge of it. Each piece begins with
-the pods of the highest priority.
+An event concerns the pods that wait when it happens. Most events are processed at once. One with many hints to call
+or many pods to requeue is continued later, a bounded piece at a time, so that neither scheduling nor the watch stands
+still; later events queue up behind it. Nothing is lost by that: for a pod that changes meanwhile, unfinished events are
+decided first, and a pod that is added after an event was scheduled with knowledge of it. Pods of the highest
+priority come first.
 
-If events come faster than their hints can be asked, the hints are given up: all pods that wait for the plugins
-concerned are woken once, as they would be without hints.
+If events come faster than their hints can be called, hints are skipped: all pods that the registered plugins rejected
+are requeued once, as they would be without hints.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from kscheduler.queue.waiting_groups import Group
 
 log = logging.getLogger(__name__)
 
-# What may be done between two calls of `go_on`. The time keeps the event loop moving. The number of hints asked and
-# pods moved bounds a piece where time stands still, as in a simulation.
+# The bounds of a piece of work, between two calls of `go_on`. The time keeps the event loop responsive. The number of
+# steps (hints called and pods moved) bounds a piece where time stands still, as in a simulation.
 PIECE_S = 0.002
 PIECE_STEPS = 1_000
-STEPS_A_LOOK = 8  # between two looks at the clock; one may take some 50 µs
-MAX_WAKES = 1_000  # events that line up before hints are given up
+STEPS_A_LOOK = 8  # between two reads of the clock; a step may take some 50 µs
+MAX_WAKES = 1_000  # unfinished events before hints are skipped
 
-# (pod, strategy, what for, now) -> is the pod awake now? It may be gated instead.
+# (pod, strategy, event label, now) -> True if the pod is active or in backoff now, False if it is gated.
 Move = Callable[[QueuedPodInfo, Strategy, str, float], bool]
 Found = tuple[QueuedPodInfo, Strategy]
 
 
 class Wake:
-    """An event on its way to the pods it may help."""
+    """An event that is being processed, with the waiting pods still to be asked about or moved."""
 
     __slots__ = ("decide", "number", "queued_event", "steps", "up_to_priority", "waited")
 
@@ -54,10 +54,10 @@ class Wake:
         up_to_priority: float = math.inf,
     ) -> None:
         self.queued_event = queued_event
-        self.number = number  # the pods whose `waits_since` is not higher are concerned
-        self.waited = waited  # plugins whose pods are concerned; None: everybody
-        self.decide = decide  # for one pod
-        self.steps = steps  # pods to move, and None for each hint asked
+        self.number = number  # pods whose `waits_since` is not higher are concerned
+        self.waited = waited  # plugins whose pods are concerned; None: all pods
+        self.decide = decide  # the strategy for one pod
+        self.steps = steps  # pods to move, and None for each hint called
         self.up_to_priority = up_to_priority  # pods with a higher one are not concerned
 
     def concerns(self, qpi: QueuedPodInfo) -> bool:
@@ -82,18 +82,18 @@ class Waker:
         self._move = move
         self._clock = clock
         self._piece_steps = piece_steps
-        self._left_steps = piece_steps  # of the piece, until `go_on`
+        self._left_steps = piece_steps  # of the current piece, until `go_on`
         self._left_s = PIECE_S
-        self._wakes: deque[Wake] = deque()  # events that are not dealt with yet, the first may be half done
-        self.is_due = False  # something was asked or moved since the last `go_on`, or is still to be
+        self._wakes: deque[Wake] = deque()  # unfinished events; the first may be half done
+        self.is_due = False  # steps were done since the last `go_on`, or are left
 
     def __len__(self) -> int:
         return len(self._wakes)
 
     def happen(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
-        """Process an event. Returns how many pods woke at once; the others follow."""
+        """Process an event. Returns how many pods were requeued at once; `go_on` does the others."""
         if not self._pods.rejected and not self._pods.gated:
-            return 0  # nobody waits; pods that come later are not concerned
+            return 0  # no pod waits, and pods added later are not concerned
         everybody = queued_event.event.is_wildcard
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
@@ -112,17 +112,17 @@ class Waker:
         )
 
     def wake_overdue(self, queued_event: QueuedEvent, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
-        """Wake the pods whose time is over. Returns how many woke at once; the others follow."""
+        """Requeue the pods that waited too long. Returns how many were requeued at once; `go_on` does the others."""
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return Strategy.AFTER_BACKOFF if is_overdue(qpi) else Strategy.SKIP
 
         number = self._pods.now
-        # Should hints have to be given up meanwhile, the next look at overdue pods finds those that were not woken.
+        # If hints are skipped meanwhile, this wake is dropped: the next look for overdue pods finds the rest.
         return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
 
     def go_on(self, now: float) -> int:
-        """Continue with unfinished events. Returns how many pods woke."""
+        """Continue with unfinished events for one piece of work. Returns how many pods were requeued."""
         self._left_steps, self._left_s = self._piece_steps, PIECE_S
         woken = 0
         while self._wakes and self._may_work:
@@ -137,7 +137,7 @@ class Waker:
         return self._left_steps > 0 and self._left_s > 0
 
     def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
-        """Return what unfinished events mean for a pod that cannot wait for them, and the label of the decisive one."""
+        """Decide all unfinished events for one pod now. Returns the strategy and the label of the decisive event."""
         best, label = Strategy.SKIP, ""
         for wake in self._wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
@@ -157,7 +157,7 @@ class Waker:
         return woken
 
     def _advance(self, wake: Wake, now: float) -> int:
-        """Spend the rest of the piece on this event. If some remains, the event is finished."""
+        """Spend the rest of the piece on this event; if any of the piece is left, the event is finished."""
         woken = 0
         until = self._clock() + self._left_s
         for found in wake.steps:
@@ -170,7 +170,7 @@ class Waker:
         return woken
 
     def _give_up_hints(self) -> None:
-        """Replace all waiting events by one without hints."""
+        """Replace all unfinished events by one that requeues the pods of their plugins without calling hints."""
         latest = self._wakes[-1].queued_event
         waited = self._union()
         log.warning(
@@ -202,7 +202,7 @@ class Waker:
             return Strategy.IMMEDIATELY
         return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
 
-    # --- whom: pods to move, and None for each hint asked ------------------------------------------------------------
+    # --- steps: pods to move, and None for each hint called -----------------------------------------------------------
 
     def _waited(self, queued_event: QueuedEvent) -> frozenset[Waited]:
         interested = self._rules.interested(queued_event.event)
@@ -211,7 +211,7 @@ class Waker:
     def _interested(self, queued_event: QueuedEvent, up_to_priority: float) -> Iterator[Found | None]:
         for profile, plugins in self._rules.interested(queued_event.event).items():
             for plugin, registrations in plugins.items():
-                # A pod that the plugin gates: all its rejectors are heard, and then the gate is asked again.
+                # For a gated pod all plugins that rejected or gate it decide; on the move PreEnqueue runs again.
                 for qpi in self._pods.gated_by(profile, plugin):
                     yield qpi, self._rules.decide(qpi, queued_event)
                 for registration in registrations:
@@ -223,11 +223,11 @@ class Waker:
     def _wanted(
         self, plugin: str, registration: Registration, queued_event: QueuedEvent, groups: Iterator[Group]
     ) -> Iterator[Found | None]:
-        """Yield the pods that the plugin rejected and that this registration of it wants."""
+        """Yield the pods of these groups, all rejected by the plugin, that this registration wants to be queued."""
         subject = _subject(queued_event)
         for group in groups:
             itself = group.members.get(subject)
-            if itself is not None:  # the event is about this very pod, so that others cannot speak for it
+            if itself is not None:  # the event is about this pod: another pod's answer does not hold for it
                 yield itself, self._rules.decide(itself, queued_event)
             speaker = group.apart_from(subject)
             yield None
@@ -240,7 +240,7 @@ class Waker:
             return Strategy.AFTER_BACKOFF
         if plugin in qpi.pending_plugins:
             return Strategy.IMMEDIATELY
-        return max(Strategy.AFTER_BACKOFF, self._rules.decide(qpi, queued_event))  # a pending plugin may ask for more
+        return max(Strategy.AFTER_BACKOFF, self._rules.decide(qpi, queued_event))  # a pending one may want more
 
     def _everybody(self, queued_event: QueuedEvent) -> Iterator[Found | None]:
         return self._each(lambda qpi: self._rules.decide(qpi, queued_event), only_timed_gates=True)
@@ -254,14 +254,14 @@ class Waker:
             yield qpi, decide(qpi)
 
     def timed_gated(self) -> Iterator[QueuedPodInfo]:
-        """Yield the gated pods that take part in timeouts: those of gates that registered every event. Rarely any."""
+        """Yield the gated pods that take part in timeouts: their plugin registered the wildcard event. Rarely any."""
         for profile, gate in self._rules.wildcard_gates:
             yield from self._pods.gated_by(profile, gate)
 
     def _overdue(self, is_overdue: Callable[[QueuedPodInfo], bool], number: int) -> Iterator[Found | None]:
         for qpi in list(self._pods.rejected.values()):  # longest waiting first
             if qpi.waits_since > number or qpi.pool is not Pool.UNSCHEDULABLE:
-                continue  # it changed, or went; it may even have come back
+                continue  # it was updated or moved; it may even have returned
             if not is_overdue(qpi):
                 break
             qpi.was_flushed = True
@@ -280,6 +280,6 @@ class Waker:
 
 
 def _subject(queued_event: QueuedEvent) -> str:
-    """Return the uid of the pod an event is about, or ""."""
+    """Return the uid of the pod that an event is about; "" if it is about another object."""
     changed = queued_event.old if queued_event.new is None else queued_event.new
     return changed.metadata.uid if isinstance(changed, Pod) else ""

@@ -1,10 +1,10 @@
 """Applies each informer event to the cache and the queue.
 
 A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
-the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. Every
-transition between these, in whatever order deletes, updates and other people's bindings arrive, is a method here. An
-unreadable object is logged with its key and left out; its earlier version is dropped, since it is no
-longer true.
+the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. The
+handlers here make every transition between these, in whatever order deletes, updates and bindings by other
+schedulers arrive. An unreadable object is logged with its key and left out; its earlier version, which is out of date,
+is dropped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Handles pods. `on_gone(uid)` is called for pods that need no condition any more."""
+    """Handles pods. `on_gone(uid)` is called for deleted and bound pods, which need no PodScheduled condition."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class PodEvents:
             self._pending(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two looks
+        if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
             self.on_delete(old)
             self.on_add(new)
         elif new.spec.node_name:
@@ -107,7 +107,7 @@ class PodEvents:
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:
-        """Wake pods that had to leave room to a pod that no longer claims its nominated node."""
+        """Requeue pods of no higher priority than this one, which no longer claims room on its nominated node."""
         self._queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, pod, None, self._clock.now(), up_to_priority=pod.spec.priority or 0
         )
@@ -116,7 +116,7 @@ class PodEvents:
         return pod.spec.scheduler_name in self._profiles
 
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
-        """Handle a pod with a node: ours confirmed, another scheduler's, or a static pod."""
+        """Handle a pod with a node: our binding confirmed, another scheduler's pod, or a static pod."""
         info = self._read(pod)
         if info is None:
             return
@@ -127,7 +127,7 @@ class PodEvents:
             self._leave_queue(info.uid)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
             if promised is not None and promised.node_name != pod.spec.node_name:
-                # Somebody else was faster: the room we had kept for it is free, as if it had been deleted there.
+                # Another scheduler was faster: the room assumed for the pod is free, as if it had been deleted there.
                 self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
         else:
             for event in pod_events(was_bound, pod):
@@ -145,11 +145,11 @@ class PodEvents:
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
-        """Handle a pod that changed while it waits, or while we bind it: then the change counts if the pod returns."""
+        """Handle an update of an unbound pod; for a pod in flight it counts only if the pod returns to the queue."""
         info = self._read(new)
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
-            if not self._queue.is_in_flight(info.uid):  # else its cycle ends with the newest word on it
+            if not self._queue.is_in_flight(info.uid):  # else the end of its cycle sets its nomination
                 self._nominator.update(old, info)
             nominated = old.status.nominated_node_name
             if nominated and nominated != new.status.nominated_node_name and not self._cache.is_assumed(info.uid):
@@ -157,7 +157,7 @@ class PodEvents:
             self._wake()
 
     def _is_bound_unseen(self, uid: str) -> bool:
-        """Return True if the binding is written, and the watch still brings earlier events."""
+        """Return True if the pod's binding is written, but the watch has not reported it yet."""
         return self._cache.is_assumed(uid) and not self._queue.is_in_flight(uid)
 
     def _read(self, pod: Pod) -> PodInfo | None:
@@ -173,11 +173,11 @@ class PodEvents:
 
 
 class NodeDocuments:
-    """Keeps complete nodes, for extenders and guests; cache and queue do not read them."""
+    """Keeps complete Node objects for extenders and guests; cache and queue do not read them."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeDocument] = {}  # by name
-        self.on_change: Callable[[str], None] | None = None  # is told of nodes by name; more than signs of life
+        self.on_change: Callable[[str], None] | None = None  # called with names of nodes: added, or changed
 
     def on_add(self, node: NodeDocument) -> None:
         self.nodes[node.metadata.name] = node
@@ -197,7 +197,7 @@ _HEARTBEAT = re.compile(rb'"lastHeartbeatTime":"[^"]*"')
 
 
 def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
-    """Return True if more than heartbeat times differ."""
+    """Return True if two versions of a node differ in more than heartbeat times and the resource version."""
     before = structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return (
         before != new.metadata
@@ -207,7 +207,7 @@ def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
 
 
 class NodeEvents:
-    """Handles nodes."""
+    """Applies node events to the cache and the queue."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class NodeEvents:
             self._wake()
 
     def on_update(self, old: Node, new: Node) -> None:
-        if self._cache.table.get(new.metadata.name) is None:  # the old one could not be read
+        if self._cache.table.get(new.metadata.name) is None:  # the earlier version could not be read
             self.on_add(new)
             return
         change = NodeChange.between(old, new)
@@ -258,7 +258,7 @@ class NodeEvents:
 
 
 class NamespaceEvents:
-    """Handles namespaces, for the namespace selectors of affinity terms. Wakes no pod, as in kube-scheduler."""
+    """Handles namespaces, for the namespace selectors of affinity terms. Requeues no pod, as in kube-scheduler."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -274,7 +274,7 @@ class NamespaceEvents:
 
 
 class ServiceEvents:
-    """Handles Services, for the spreading of pods that state no constraints."""
+    """Handles Services, whose selectors serve the default topology spreading of pods without constraints."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
@@ -291,7 +291,7 @@ class ServiceEvents:
 
 
 class ControllerEvents:
-    """Handles ReplicationControllers, ReplicaSets or StatefulSets, for spreading. `kind` is (apiVersion, kind)."""
+    """Handles the controllers of one `kind` (apiVersion, kind), whose selectors serve default topology spreading."""
 
     def __init__(self, owners: Owners, kind: tuple[str, str]) -> None:
         self._owners = owners
@@ -312,7 +312,7 @@ class ControllerEvents:
 
 
 class BudgetEvents:
-    """Handles PodDisruptionBudgets, for preemption. Wakes no pod, as in kube-scheduler."""
+    """Handles PodDisruptionBudgets, for preemption. Requeues no pod, as in kube-scheduler."""
 
     def __init__(self, budgets: DisruptionBudgets) -> None:
         self._budgets = budgets
@@ -331,7 +331,7 @@ T = TypeVar("T")
 
 
 class TimedEvents(Generic[T]):
-    """Passes events on and reports how long each took, under kube-scheduler's names for them."""
+    """Passes events on to a handler and reports how long each took, under kube-scheduler's names for them."""
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class TimedEvents(Generic[T]):
         stopwatch: Callable[[], float],
         measurements: Measurements,
     ) -> None:
-        """`name` returns the first half of an event's name: Node, AssignedPod, UnschedulablePod."""
+        """`name` returns the first half of an event's name, such as Node; Add, Update or Delete is appended to it."""
         self._handler = handler
         self._name = name
         self._stopwatch = stopwatch

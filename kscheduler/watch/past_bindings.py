@@ -1,8 +1,8 @@
 """Pods that another replica bound shortly before this one began to schedule, for their Scheduled Events.
 
-A leader that is killed takes the Events it had not written with it. A standby can write those of bindings it saw:
-the names of Scheduled Events follow from the pods' uids, so existing ones stay as they are. A replica that has
-just started saw no binding; it takes the pods that were created within the same time and have a node.
+The Events that a killed leader had not written yet are lost. A new leader writes those of the bindings that it saw as
+a standby: names of Scheduled Events follow from the pods' uids, so Events that exist are left alone. A replica that has
+just started saw no binding; it takes the bound pods that were created within the window.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 
-# A lease of 15 s that runs out, and the minute for which a burst's Events may lag behind its bindings.
+# Covers the 15 s after which a Lease expires, and the minute by which Events may lag behind a burst of bindings.
 WINDOW_S = 120.0
-MAX_PODS = 20_000  # the newest; some 100 bytes each
-_STATIC = "kubernetes.io/config.mirror"  # annotates pods that no scheduler has placed
+MAX_PODS = 20_000  # the newest are kept; some 100 bytes each
+_STATIC = "kubernetes.io/config.mirror"  # annotates static pods, which no scheduler has placed
 
 
 class PastBindings:
-    """Collects until `take` is called. After that this replica writes Events for its own bindings."""
+    """Collects bindings of other replicas until `take` is called, when this replica begins to schedule."""
 
     def __init__(self, clock: Clock, *, enabled: bool = True) -> None:
         self._clock = clock
@@ -32,25 +32,25 @@ class PastBindings:
         return len(self._bound)
 
     def seen(self, pod: Pod) -> None:
-        """Note a waiting pod of ours that has a node now."""
+        """Record a pod that the watch showed waiting before, and shows bound now."""
         if self._collects:
             self._keep(pod, self._clock.wall())
 
     def found(self, pod: Pod) -> None:
-        """Note a pod of ours that had its node when it was first seen."""
+        """Record a pod that was already bound when the watch first showed it, if it was created within the window."""
         created = pod.metadata.creation_timestamp
         if not self._collects or created is None or _STATIC in (pod.metadata.annotations or {}):
             return
         now = self._clock.wall()
-        if created >= rfc3339(now - WINDOW_S):  # such texts sort by time
+        if created >= rfc3339(now - WINDOW_S):  # RFC 3339 texts sort by time
             self._keep(pod, now)
 
     def forget(self, uid: str) -> None:
-        """Drop a deleted pod."""
+        """Remove a deleted pod."""
         self._bound.pop(uid, None)
 
     def take(self) -> Iterator[tuple[str, str, float]]:
-        """Yield uid, namespace/name and Unix seconds of each pod bound within the window, oldest first."""
+        """Stop collecting; return uid, namespace/name, Unix seconds of pods bound within the window, oldest first."""
         self._collects = False
         since = self._clock.wall() - WINDOW_S
         bound, self._bound = self._bound, OrderedDict()

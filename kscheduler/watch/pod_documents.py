@@ -1,6 +1,6 @@
-"""Complete waiting pods, for guests that read more of them than decisions do.
+"""Complete Pod objects of waiting pods, for guests that read fields which the scheduler itself does not.
 
-For such guests the watch brings pods as documents, and the scheduler's own pods are read from these: so a pod is
+For such guests the watch brings pods as documents, and the scheduler decodes its own pods from these, so that a pod is
 never known without its document. It is kept while the pod waits; an attempt that has begun keeps its own reference.
 """
 
@@ -21,8 +21,8 @@ from kscheduler.input.decoding import json_decoder
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 512 << 20  # some 100,000 pods; more of them that wait are shown as decisions see them
-_PER_POD: Final = 1_500  # bytes of a pod beside its spec and status, about
+MAX_BYTES = 512 << 20  # some 100,000 pods; of further waiting pods guests see only the fields that the scheduler reads
+_PER_POD: Final = 1_500  # approximate bytes of a pod without its spec and status
 
 _decode_spec = json_decoder(PodSpec)
 _decode_status = json_decoder(PodStatus)
@@ -31,15 +31,15 @@ _encode = msgspec.json.Encoder().encode
 
 class PodDocuments:
     def __init__(self, is_ours: Container[str], max_bytes: int = MAX_BYTES) -> None:
-        """`is_ours`: names of schedulers whose pods are kept."""
+        """`is_ours`: the scheduler names whose pods are kept."""
         self.pods: dict[str, PodDocument] = {}  # by uid
-        self.bytes = 0  # of these, about
+        self.bytes = 0  # approximate size of these
         self._is_ours = is_ours
         self._max_bytes = max_bytes
         self._is_full = False
 
     def read(self, document: PodDocument) -> Pod | None:
-        """Return the pod as decisions read it; log an unreadable one and return None."""
+        """Decode the scheduler's pod from the document, and keep the document if the pod waits; None if unreadable."""
         pod = _pod_of(document)
         self.forget(document.metadata.uid)
         if pod is not None and not pod.spec.node_name and pod.spec.scheduler_name in self._is_ours:
@@ -53,7 +53,7 @@ class PodDocuments:
             self._is_full = False
 
     def reader(self, keep: Callable[[Pod], Pod]) -> Callable[[PodDocument], Pod]:
-        """Return an informer's conversion of documents to pods, slimmed by `keep`. It raises DecodeError."""
+        """Return an informer's decoder: `read`, then `keep` on the pod. It raises DecodeError if that is unreadable."""
 
         def read(document: PodDocument) -> Pod:
             pod = self.read(document)
@@ -64,11 +64,11 @@ class PodDocuments:
         return read
 
     def follow(self, handler: Handler[Pod]) -> Handler[Pod]:
-        """Return the handler, extended so that documents of pods that are gone are dropped."""
+        """Return the handler, extended so that a deleted pod's document is dropped."""
         return _Following(handler, self)
 
     def _keep(self, document: PodDocument) -> None:
-        # What is decoded is a view of the line or page that it came in, with much that nobody needs.
+        # Decoded parts are views of the whole response; a copy lets its memory be freed.
         mine = PodDocument(document.metadata, document.spec.copy(), document.status.copy())
         if self.bytes + _size(mine) > self._max_bytes:
             if not self._is_full:
@@ -100,7 +100,7 @@ def _size(document: PodDocument) -> int:
 def _pod_of(document: PodDocument) -> Pod | None:
     try:
         return Pod(document.metadata, _decode_spec(document.spec), _decode_status(document.status))
-    except DecodeError:  # slowly: a null where Go has something, or the field at fault
+    except DecodeError:  # decode again, slowly: accept nulls as Go does, or report the field at fault
         return decode_or_report(msgspec.Raw(_encode(document)), Pod, _log_bad)
 
 

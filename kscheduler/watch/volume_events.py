@@ -1,7 +1,7 @@
 """Applies each informer event about storage to `Volumes` and the queue.
 
-Only a change that decisions read wakes pods: a new version that reads the same wakes none. An unreadable object
-is logged with its key and left out; its earlier version is dropped, since it is no longer true.
+Only a change that scheduling reads requeues pods: a new version that is equal in all decoded fields requeues none. An
+unreadable object is logged with its key and left out; its earlier version, which is out of date, is dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _sound(item: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StorageKind(Generic[T]):
-    """One kind: its name in events, and how it is kept."""
+    """One kind of storage object: its name in events, and the functions that keep, drop and check an object."""
 
     resource: Resource[T]
     event_resource: EventResource
@@ -62,7 +62,7 @@ class StorageKind(Generic[T]):
 
 
 def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
-    """Yield all kinds that are watched."""
+    """Yield all kinds of storage objects that are watched."""
     yield StorageKind(
         STORAGE_CLASSES, EventResource.STORAGE_CLASS, volumes.set_storage_class, _by_name(volumes.remove_storage_class)
     )
@@ -105,7 +105,7 @@ def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], Non
 
 
 class StorageEvents(Generic[T]):
-    """Handles objects of one kind."""
+    """Applies the events of one kind of storage object to `Volumes` and the queue."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class StorageEvents(Generic[T]):
             self._happened(self._deleted, item, None)
 
     def name(self, item: T) -> str:
-        """Return the first half of an event's name, for metrics."""
+        """Return the first half of an event's name for metrics, such as storage.k8s.io/CSINode."""
         return self._kind.event_resource.value
 
     def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
@@ -176,7 +176,7 @@ class StorageEvents(Generic[T]):
 
 
 def reads_alike(old: StorageObject, new: StorageObject) -> bool:
-    """Return True if the objects differ in nothing but their version."""
+    """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 
 

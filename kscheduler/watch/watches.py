@@ -53,15 +53,15 @@ from kscheduler.watch.volume_events import StorageEvents, storage_kinds
 
 T = TypeVar("T")
 
-# After so long without an event a watch has to show that it works: one short watch more for each silence. Pods and
-# nodes decide where room is; a quiet cluster's 2 and 14 informers cost 0.7 and 1.4 requests a second.
+# Seconds without an event after which a short second watch tests whether a watch still works. Shorter for pods and
+# nodes, which decide where room is; in a quiet cluster these 2 and the other 14 informers cost 0.7 and 1.4 requests/s.
 ROOM_SILENCE_S = 2.0
 SILENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The parts that watches keep up to date. `profiles`: the scheduler names that are ours."""
+    """The parts of the scheduler that watches keep up to date. `profiles`: the scheduler names that are ours."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -71,11 +71,11 @@ class Listeners:
     owners: Owners
     budgets: DisruptionBudgets
     volumes: Volumes
-    node_documents: NodeDocuments | None  # None: nobody wants to see nodes whole
-    pod_documents: PodDocuments | None  # the same of pods that wait
-    wake: Callable[[], None]  # there may be something to schedule
+    node_documents: NodeDocuments | None  # None: no extender or guest needs complete nodes
+    pod_documents: PodDocuments | None  # None: no guest needs complete waiting pods
+    wake: Callable[[], None]  # called when there may be a pod to schedule
     past_bindings: PastBindings
-    on_gone: Callable[[str], None]  # the pod with this uid needs no condition any more
+    on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
 
 
 class Watches:
@@ -94,7 +94,7 @@ class Watches:
         prove_silent: bool = False,
         bound_since: Callable[[], str] | None = None,
     ) -> None:
-        """`pauses` are shared with other users of the apiserver; `prove_silent`: silent watches show that they work.
+        """`pauses`: retry pauses, shared by all clients of the apiserver. `prove_silent`: test watches without events.
 
         `bound_since`: see `PodSharing`.
         """
@@ -146,7 +146,7 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of pods, which reads documents if guests need complete pods."""
+        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
         events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since).keep
         documents = self._listeners.pod_documents
         if documents is None:
@@ -173,7 +173,7 @@ class Watches:
         return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
 
     def _of_groups(self) -> Iterator[Informer[Any]]:
-        """Yield the informers of kinds that group or protect pods: few objects, seldom changing, waking no pod."""
+        """Yield the informers of namespaces, Services, controllers and budgets: few and stable, requeueing no pod."""
         to = self._listeners
         yield self._informer(NAMESPACES, NamespaceEvents(to.namespaces))
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
@@ -187,7 +187,7 @@ class Watches:
         yield self._informer(POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets))
 
     def _of_storage(self) -> Iterator[Informer[Any]]:
-        """Yield the informers of volumes and their kinds."""
+        """Yield the informers of storage objects: claims, volumes, classes, drivers, capacities and attachments."""
         to = self._listeners
         for kind in storage_kinds(to.volumes):
             events: StorageEvents[Any] = StorageEvents(
