@@ -41,9 +41,10 @@ class Narrowing:
     def _choose(self, options: Options) -> Sequence[Token]:
         if not options:
             return (_ANYTHING,)
-        return min(options, key=self._nominated_here) if len(options) > 1 else options[0]
+        return min(options, key=self._population) if len(options) > 1 else options[0]
 
-    def _nominated_here(self, tokens: Sequence[Token]) -> int:
+    def _population(self, tokens: Sequence[Token]) -> int:
+        """Return the number of keys listed under the tokens."""
         return sum(len(self._keys.get(token, ())) for token in tokens)
 
     def remove(self, key: Hashable) -> None:
