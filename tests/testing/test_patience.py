@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -109,20 +111,32 @@ async def test_work_that_is_given_up_is_cancelled(monkeypatch: pytest.MonkeyPatc
     assert never.cancelled()
 
 
-def test_a_child_that_computes_works_and_one_that_sleeps_does_not() -> None:
-    """Others of this test run may work too, so that only a majority of the looks counts."""
+def test_a_process_that_computes_works_and_one_that_sleeps_does_not() -> None:
+    """Only the child is looked at, since what else the test run started may work too."""
 
-    def looks_working(program: str) -> int:
+    def looks_working(program: str, until_it_is: bool) -> bool:
         command = [sys.executable, "-c", f"import time; print(flush=True); {program}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            found = 0
-            for _ in range(20):
-                found += is_anything_working()
+            for _ in range(6000):  # after the line it may still have to reach the program, however long that takes
+                if is_anything_working(str(child.pid)) == until_it_is:
+                    break
                 time.sleep(0.01)
+            looks = [is_anything_working(str(child.pid)) for _ in range(20)]
             child.kill()
-        return found
+        assert len(set(looks)) == 1, looks
+        return looks[0]
 
-    assert looks_working("[0 for _ in iter(int, 1)]") > 15
-    assert looks_working("time.sleep(1000)") < 5
+    assert looks_working("[0 for _ in iter(int, 1)]", True)
+    assert not looks_working("time.sleep(1000)", False)
+
+
+def test_what_a_process_started_works_for_it() -> None:
+    busy = [sys.executable, "-c", "print(flush=True); [0 for _ in iter(int, 1)]"]
+    command = [sys.executable, "-c", f"import subprocess; subprocess.run({busy})"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        assert all(is_anything_working(str(parent.pid)) for _ in range(20))
+        os.killpg(parent.pid, signal.SIGKILL)

@@ -116,12 +116,12 @@ def notified(changed: threading.Condition, is_so: Callable[[], object], patience
             patience.waited(time.monotonic() - began_s)
 
 
-def is_anything_working() -> bool:
-    """Whether a thread runs, wants to or waits for the disk: of this process but for the one that asks, or of those
-    that it started, or they.
+def is_anything_working(process: str = "self") -> bool:
+    """Whether a thread runs, wants to or waits for the disk: of the process or of those that it started, or they, but
+    for the thread that asks.
     """
     own = threading.get_native_id()
-    processes = ["self"]
+    processes = [process]
     while processes:
         for thread in Path(f"/proc/{processes.pop()}/task").glob("*"):
             try:
