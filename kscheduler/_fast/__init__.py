@@ -2,7 +2,7 @@
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
 functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
-Python in the reference*.py files, which are the specification. The compiled form is taken where it has
+Python in the files below reference/, which are the specification. The compiled form is taken where it has
 been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
 
 Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
@@ -172,7 +172,25 @@ else:
         from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
         from kscheduler._fast.verdicts import Verdicts
     else:
-        from kscheduler._fast.reference import (
+        from kscheduler._fast.reference.answers import RowAnswers
+        from kscheduler._fast.reference.classes import Placer, PodClass
+        from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Scores, Verdicts
+        from kscheduler._fast.reference.joining import DomainTally, Joiner, JoinTerms
+        from kscheduler._fast.reference.metric_rules import MetricRules, copy_use, mean_use
+        from kscheduler._fast.reference.packing import (
+            changes_so_far,
+            pack_alive,
+            pack_amounts,
+            pack_feasible,
+            pack_usage,
+            reject_marked,
+            rows_changed_since,
+            set_raws,
+            take_metric,
+            values_by_profile,
+        )
+        from kscheduler._fast.reference.preemption import Conditions, Residents, clear_nodes, spare_pods
+        from kscheduler._fast.reference.scoring import (
             RowNominated,
             accumulate,
             add_to_rows,
@@ -190,25 +208,7 @@ else:
             score_requested_to_capacity_ratio,
             select_host,
         )
-        from kscheduler._fast.reference_answers import RowAnswers
-        from kscheduler._fast.reference_joining import DomainTally, Joiner, JoinTerms
-        from kscheduler._fast.reference_metric_rules import MetricRules, copy_use, mean_use
-        from kscheduler._fast.reference_packing import (
-            changes_so_far,
-            pack_alive,
-            pack_amounts,
-            pack_feasible,
-            pack_usage,
-            reject_marked,
-            rows_changed_since,
-            set_raws,
-            take_metric,
-            values_by_profile,
-        )
-        from kscheduler._fast.reference_placement import Placer, PodClass
-        from kscheduler._fast.reference_preemption import Conditions, Residents, clear_nodes, spare_pods
-        from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts
-        from kscheduler._fast.reference_topology import (
+        from kscheduler._fast.reference.topology import (
             DomainSums,
             RowMask,
             RowTotals,
@@ -224,7 +224,7 @@ else:
             score_spread,
             sum_by_domain,
         )
-        from kscheduler._fast.reference_trimaran import rate_load_variation, rate_target_load, score_rated
+        from kscheduler._fast.reference.trimaran import rate_load_variation, rate_target_load, score_rated
 
 __all__ = [
     "COMPILED",

@@ -1,4 +1,4 @@
-"""What somebody else says of each row: kept, and asked again about rows that have changed. See reference_answers.py."""
+"""What somebody else says of each row: kept, and asked again about rows that have changed. See reference/answers.py."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""Classes of pods, and the memory for what is known of each row for them. See reference_placement.py."""
+"""Classes of pods, and the memory for what is known of each row for them. See reference/classes.py."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc

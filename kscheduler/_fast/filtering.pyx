@@ -1,4 +1,4 @@
-"""Which rows have room, and which profiles may: columns and one pod in, verdicts out. See reference.py."""
+"""Which rows have room, and which profiles may: columns and one pod in, verdicts out. See reference/scoring.py."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer

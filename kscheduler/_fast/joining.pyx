@@ -2,7 +2,7 @@
 
 For each row a class has its total as far as the row alone decides it. Here rows are ruled out by what is counted in
 their domains; what depends on which rows are left is scored, or scored anew; and the best row is found. All loops over
-rows are free of branches. See reference_joining.py for what is answered.
+rows are free of branches. See reference/joining.py for what is answered.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-"""Rules on live metrics for all rows of a table, kept up as rows change. See reference_metric_rules.py.
+"""Rules on live metrics for all rows of a table, kept up as rows change. See reference/metric_rules.py.
 
 The formulas are those of metric_formulas.py, operation by operation. What pods of many classes have in common is so
 worked out once a row, not once a class.

@@ -1,6 +1,6 @@
 """Columns as bytes and bytes as columns, for guests that keep the table in a memory of their own.
 
-See reference_packing.py for what each function means. Numbers are little-endian on every machine this is built for.
+See reference/packing.py for what each function means. Numbers are little-endian on every machine this is built for.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

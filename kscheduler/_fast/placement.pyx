@@ -2,7 +2,7 @@
 
 Pods of one class are alike in all that filters and scores look at. For each row a class keeps its total, and of each
 block of rows the best; the columns log which rows change. So a pod costs a look at the rows that changed since the
-last one of its class, and a look at the best. See reference_placement.py for what is answered.
+last one of its class, and a look at the best. See reference/classes.py for what is answered.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-"""Which pods would have to leave a node so that another fits there, in numbers. See reference_preemption.py."""
+"""Which pods would have to leave a node so that another fits there, in numbers. See reference/preemption.py."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc

@@ -1,6 +1,6 @@
 """How good each feasible row is: columns and one pod in, a raw score a row out; then normalised, weighted, summed.
 
-Formulas are kube-scheduler 1.36's, bit for bit; reference.py says them plainly.
+Formulas are kube-scheduler 1.36's, bit for bit; reference/scoring.py says them plainly.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-"""Which row to take: the best total, and one of those that share it. See reference.py."""
+"""Which row to take: the best total, and one of those that share it. See reference/scoring.py."""
 
 from kscheduler._fast.codes cimport FEASIBLE
 from kscheduler._fast.scoring cimport Scores

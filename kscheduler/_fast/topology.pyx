@@ -1,7 +1,7 @@
 """Pods by topology domain: counters of rows and the rows' domains in, sums by domain out; then verdicts and scores.
 
 Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'),
-row -> pods. reference_topology.py says what each of these means, plainly.
+row -> pods. reference/topology.py says what each of these means, plainly.
 """
 
 cimport cython

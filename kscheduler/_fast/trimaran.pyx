@@ -1,4 +1,4 @@
-"""Trimaran's scores for all rows at once. See reference_trimaran.py."""
+"""Trimaran's scores for all rows at once. See reference/trimaran.py."""
 
 from libc.math cimport INFINITY, NAN, isfinite, pow, round
 

@@ -1,4 +1,4 @@
-"""Why each row is out, or that it is not: a code and a detail a row, for one pod at a time. See reference_tables.py."""
+"""Why each row is out, or that it is not: a code and a detail a row, for one pod at a time. See reference/columns.py."""
 
 cimport cython
 from cython cimport view

@@ -6,9 +6,9 @@ from importlib import import_module
 from types import ModuleType
 
 _PLAIN = (
-    "codes", "reference_tables", "reference", "reference_topology", "reference_preemption", "reference_placement",
-    "reference_joining", "reference_packing", "reference_answers", "reference_metric_rules",
-    "reference_trimaran",
+    "codes", "reference.columns", "reference.scoring", "reference.topology", "reference.preemption",
+    "reference.classes", "reference.joining", "reference.packing", "reference.answers", "reference.metric_rules",
+    "reference.trimaran",
 )  # fmt: skip
 _COMPILED = (
     "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
@@ -33,4 +33,4 @@ def load_compiled() -> ModuleType | None:
         return None
 
 
-reference = _merge("reference", _PLAIN)
+reference = _merge("reference.scoring", _PLAIN)

@@ -1,6 +1,6 @@
 """The tables that kernels read and write, in plain Python: nodes and requests, verdicts, scores.
 
-What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. reference.py has the
+What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. scoring.py has the
 kernels.
 """
 

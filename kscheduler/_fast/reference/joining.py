@@ -1,4 +1,4 @@
-"""Where pods go that look at other pods, in plain Python: by the kernels of reference_topology.py, one pod a call.
+"""Where pods go that look at other pods, in plain Python: by the kernels of reference/topology.py, one pod a call.
 
 A tally follows a counter by topology domain; terms say what is asked of tallies; a joiner puts a class of pods and
 its terms together. What tallies.pyx and joining.pyx answer must be the same.
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import final
 
 from kscheduler._fast.codes import MAX_CLASS_WEIGHT
-from kscheduler._fast.reference import accumulate, clear_raw, normalize, select_host
-from kscheduler._fast.reference_answers import RowAnswers
-from kscheduler._fast.reference_placement import Placer, PodClass
-from kscheduler._fast.reference_tables import Scores, Verdicts, within
-from kscheduler._fast.reference_topology import (
+from kscheduler._fast.reference.answers import RowAnswers
+from kscheduler._fast.reference.classes import Placer, PodClass
+from kscheduler._fast.reference.columns import Scores, Verdicts, within
+from kscheduler._fast.reference.scoring import accumulate, clear_raw, normalize, select_host
+from kscheduler._fast.reference.topology import (
     DomainSums,
     RowMask,
     RowTotals,

@@ -1,4 +1,4 @@
-"""Where pods of known classes go, in plain Python: every pod looks at every row, with the kernels in reference.py.
+"""Where pods of known classes go, in plain Python: every pod looks at every row, with the kernels in scoring.py.
 
 So it keeps nothing between two pods, and counts no bytes; what placement.pyx answers must be the same.
 """
@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
-from kscheduler._fast.reference import (
+from kscheduler._fast.reference.answers import RowAnswers
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Scores, Verdicts, index, within
+from kscheduler._fast.reference.metric_rules import MetricRules
+from kscheduler._fast.reference.scoring import (
     _shape_table,
     accumulate,
     filter_fit,
@@ -23,14 +26,11 @@ from kscheduler._fast.reference import (
     score_requested_to_capacity_ratio,
     select_host,
 )
-from kscheduler._fast.reference_answers import RowAnswers
-from kscheduler._fast.reference_metric_rules import MetricRules
-from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Scores, Verdicts, index, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kscheduler._fast.reference_joining import JoinTerms
+    from kscheduler._fast.reference.joining import JoinTerms
 
 _INT64_MAX = (1 << 63) - 1
 _Weighted = Sequence[tuple[int, int]]

@@ -1,7 +1,7 @@
 """The kernels of topology.pyx in plain Python: pods by topology domain, for spreading and for pod affinity.
 
 Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'),
-row -> pods. As in reference.py, a filter touches only rows that are still feasible, and a score writes only those.
+row -> pods. As in scoring.py, a filter touches only rows that are still feasible, and a score writes only those.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import MAX_CODE, MAX_RAW, MAX_WEIGHT
-from kscheduler._fast.reference_tables import NodeColumns, Scores, Verdicts, within
+from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, within
 
 if TYPE_CHECKING:
     from array import array

@@ -21,7 +21,7 @@ from kscheduler._fast.metric_formulas import (
     mark_of,
     points_of,
 )
-from kscheduler._fast.reference_tables import NodeColumns, Scores, Verdicts, index, within
+from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, index, within
 
 MAX_REASONS = 255
 MAX_INPUTS = 1024

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, MAX_RAW
-from kscheduler._fast.reference_tables import NodeColumns, Row, Scores, Verdicts, index, within
+from kscheduler._fast.reference.columns import NodeColumns, Row, Scores, Verdicts, index, within
 
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1

@@ -11,7 +11,7 @@ from array import array
 from typing import TypeAlias
 
 from kscheduler._fast.codes import CPU, MAX_AMOUNT, MEMORY
-from kscheduler._fast.reference_tables import NodeColumns, Scores, Verdicts, within
+from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, within
 
 Doubles: TypeAlias = "array[float] | memoryview"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE, entry_bit
-from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Verdicts, index, within
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Row, Verdicts, index, within
 
 if TYPE_CHECKING:
     from array import array

@@ -2,7 +2,7 @@
 
 Integer division here is on non-negative numbers unless a comment says otherwise, so Python's floor equals Go's
 truncation. A filter touches only rows that are still feasible; a score writes only those. Formulas are
-kube-scheduler 1.36's and must come out bit for bit. The tables they work on are in reference_tables.py.
+kube-scheduler 1.36's and must come out bit for bit. The tables they work on are in reference/columns.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kscheduler._fast.codes import (
     UNRESOLVABLE,
     entry_bit,
 )
-from kscheduler._fast.reference_tables import NodeColumns, PodRequest, Row, Scores, Verdicts, index, within
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Row, Scores, Verdicts, index, within
 
 if TYPE_CHECKING:
     from array import array
