@@ -173,9 +173,15 @@ else:
         from kscheduler._fast.verdicts import Verdicts
     else:
         from kscheduler._fast.reference.answers import RowAnswers
-        from kscheduler._fast.reference.classes import Placer, PodClass
-        from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Scores, Verdicts
-        from kscheduler._fast.reference.joining import DomainTally, Joiner, JoinTerms
+        from kscheduler._fast.reference.classes import PodClass
+        from kscheduler._fast.reference.columns import NodeColumns, PodRequest
+        from kscheduler._fast.reference.filtering import (
+            RowNominated,
+            filter_fit,
+            filter_profiles,
+            filter_with_nominated,
+        )
+        from kscheduler._fast.reference.joining import Joiner, JoinTerms
         from kscheduler._fast.reference.metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.reference.packing import (
             changes_so_far,
@@ -189,16 +195,13 @@ else:
             take_metric,
             values_by_profile,
         )
+        from kscheduler._fast.reference.placement import Placer
         from kscheduler._fast.reference.preemption import Conditions, Residents, clear_nodes, spare_pods
         from kscheduler._fast.reference.scoring import (
-            RowNominated,
+            Scores,
             accumulate,
             add_to_rows,
-            best_total,
             clear_raw,
-            filter_fit,
-            filter_profiles,
-            filter_with_nominated,
             normalize,
             score_balanced,
             score_images,
@@ -206,8 +209,9 @@ else:
             score_most_allocated,
             score_profiles,
             score_requested_to_capacity_ratio,
-            select_host,
         )
+        from kscheduler._fast.reference.selection import best_total, select_host
+        from kscheduler._fast.reference.tallies import DomainTally
         from kscheduler._fast.reference.topology import (
             DomainSums,
             RowMask,
@@ -225,6 +229,7 @@ else:
             sum_by_domain,
         )
         from kscheduler._fast.reference.trimaran import rate_load_variation, rate_target_load, score_rated
+        from kscheduler._fast.reference.verdicts import Verdicts
 
 __all__ = [
     "COMPILED",

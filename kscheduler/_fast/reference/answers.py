@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import final
 
 from kscheduler._fast.codes import MAX_RAW
-from kscheduler._fast.reference.columns import NodeColumns, index, within
+from kscheduler._fast.reference.checks import index, within
+from kscheduler._fast.reference.columns import NodeColumns
 
 
 @final

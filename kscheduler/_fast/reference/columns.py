@@ -6,35 +6,11 @@ kernels.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import final
 
-from kscheduler._fast.codes import (
-    EPHEMERAL_STORAGE,
-    FEASIBLE,
-    MAX_AMOUNT,
-    MAX_CODE,
-    MAX_ENTRIES,
-    MAX_RAW,
-    NO_NODE,
-    NOT_EXAMINED,
-)
-
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
-
-
-def within(what: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise ValueError(f"{what}: expected {low}..{high}, got {value}")
-    return value
-
-
-def index(what: str, value: int, count: int) -> int:
-    if not 0 <= value < count:
-        raise IndexError(f"{what} {value} outside 0..{count - 1}" if count else f"{what} {value}: the table is empty")
-    return value
+from kscheduler._fast.codes import EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_ENTRIES
+from kscheduler._fast.reference.checks import INT32_MAX, index, within
 
 
 @final
@@ -51,7 +27,7 @@ class PodRequest:
             raise ValueError(f"entries: expected at most {MAX_ENTRIES} resources, got {len(entries)}")
         previous = -1
         for resource, amount in entries:
-            within("resource", resource, 0, _INT32_MAX)
+            within("resource", resource, 0, INT32_MAX)
             if resource <= previous:
                 raise ValueError(f"entries: expected ascending resources, got {resource} after {previous}")
             within("amount", amount, 1, MAX_AMOUNT)
@@ -86,7 +62,7 @@ class PodRequest:
         return f"PodRequest({self._entries!r}, {self._non_zero_cpu}, {self._non_zero_memory})"
 
 
-class Row:
+class _Row:
     """One node: what is asked of it so far, and what it has."""
 
     __slots__ = (
@@ -119,8 +95,8 @@ class NodeColumns:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._capacity = within("capacity", capacity, 1, _INT32_MAX)
-        self._table: list[Row] = []
+        self._capacity = within("capacity", capacity, 1, INT32_MAX)
+        self._table: list[_Row] = []
         self._resource_count = EPHEMERAL_STORAGE + 1
         self._generation = 0
 
@@ -161,7 +137,7 @@ class NodeColumns:
     def add_row(self) -> int:
         """A row for a new node: the lowest freed one, or else one more at the end."""
         row = next((row for row, node in enumerate(self._table) if not node.alive), len(self._table))
-        fresh = Row(self._resource_count, alive=True)
+        fresh = _Row(self._resource_count, alive=True)
         if row < len(self._table):
             self._table[row] = fresh
         else:
@@ -174,7 +150,7 @@ class NodeColumns:
     def free_row(self, row: int) -> None:
         """The node is gone, with whatever was counted on it."""
         self._alive(row)
-        self._table[row] = Row(self._resource_count, alive=False)
+        self._table[row] = _Row(self._resource_count, alive=False)
         self._generation += 1
 
     # --- writing ---
@@ -190,7 +166,7 @@ class NodeColumns:
         self._generation += 1
 
     def set_profile(self, row: int, profile: int) -> None:
-        self._alive(row).profile = within("profile", profile, 0, _INT32_MAX)
+        self._alive(row).profile = within("profile", profile, 0, INT32_MAX)
         self._generation += 1
 
     def add_pod(self, row: int, request: PodRequest) -> None:
@@ -218,7 +194,7 @@ class NodeColumns:
                 raise ValueError(f"row {row}: {what} at {before}, {amount} cannot be taken off")
         self._count(node, request, -1)
 
-    def _count(self, node: Row, request: PodRequest, sign: int) -> None:
+    def _count(self, node: _Row, request: PodRequest, sign: int) -> None:
         for resource, amount in request.entries:
             node.requested[resource] += sign * amount
         node.non_zero_cpu += sign * request.non_zero_cpu
@@ -252,10 +228,10 @@ class NodeColumns:
     def is_alive(self, row: int) -> bool:
         return self._at(row).alive
 
-    def _at(self, row: int) -> Row:
+    def _at(self, row: int) -> _Row:
         return self._table[index("row", row, len(self._table))]
 
-    def _alive(self, row: int) -> Row:
+    def _alive(self, row: int) -> _Row:
         node = self._at(row)
         if not node.alive:
             raise ValueError(f"row {row} holds no node")
@@ -264,127 +240,3 @@ class NodeColumns:
     def _check_resources(self, request: PodRequest) -> None:
         if request.entries:
             index("resource", request.entries[-1][0], self._resource_count)
-
-
-@final
-class Verdicts:
-    """Why each row is out, or that it is not: a code and a detail a row, for one pod at a time."""
-
-    def __init__(self) -> None:
-        self._code: list[int] = []  # row -> FEASIBLE, 1..MAX_CODE, NOT_EXAMINED or NO_NODE
-        self._detail: list[int] = []  # row -> what the code's owner says about it
-
-    @property
-    def rows(self) -> int:
-        return len(self._code)
-
-    def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: every node is feasible."""
-        self._code = [FEASIBLE if node.alive else NO_NODE for node in columns._table]
-        self._detail = [0] * len(self._code)
-
-    def code(self, row: int) -> int:
-        return self._code[index("row", row, len(self._code))]
-
-    def detail(self, row: int) -> int:
-        return self._detail[index("row", row, len(self._code))]
-
-    def feasible_count(self) -> int:
-        return self._code.count(FEASIBLE)
-
-    def feasible_rows(self) -> list[int]:
-        """Ascending."""
-        return [row for row, code in enumerate(self._code) if code == FEASIBLE]
-
-    def rows_with(self, code: int, detail: int) -> list[int]:
-        """Ascending."""
-        pairs = zip(self._code, self._detail, strict=True)
-        return [row for row, pair in enumerate(pairs) if pair == (code, detail)]
-
-    def histogram(self) -> dict[tuple[int, int], int]:
-        """(code, detail) -> nodes, the feasible ones included; in no particular order."""
-        pairs = zip(self._code, self._detail, strict=True)
-        return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
-
-    def reject(self, row: int, code: int, detail: int = 0) -> None:
-        """Put a row out, if it is still in: the first reason stands."""
-        _check_reason(code, detail)
-        index("row", row, len(self._code))
-        if self._code[row] == FEASIBLE:
-            self._code[row] = code
-            self._detail[row] = detail
-
-    def reject_rows(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
-        _check_reason(code, detail)
-        for row in rows:
-            index("row", row, len(self._code))
-        for row in rows:
-            self.reject(row, code, detail)
-
-    def keep_only(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
-        """Put out every feasible row that is not among `rows`."""
-        _check_reason(code, detail)
-        kept = {index("row", row, len(self._code)) for row in rows}
-        for row in self.feasible_rows():
-            if row not in kept:
-                self.reject(row, code, detail)
-
-    def limit_feasible(self, start: int, limit: int) -> int:
-        """Examine nodes in a circle from row `start`, and stop before the feasible one that is one too many.
-
-        It and all after it become NOT_EXAMINED, whatever they were. Returns the nodes examined.
-        """
-        rows = len(self._code)
-        index("start", start, rows) if rows else within("start", start, 0, 0)
-        within("limit", limit, 1, _INT64_MAX)
-        examined = found = 0
-        for row in [*range(start, rows), *range(start)]:
-            if self._code[row] == NO_NODE:
-                continue
-            if found == limit and self._code[row] == FEASIBLE:
-                found += 1
-            if found > limit:
-                self._code[row] = NOT_EXAMINED
-                self._detail[row] = 0
-                continue
-            examined += 1
-            found += self._code[row] == FEASIBLE
-        return examined
-
-
-def _check_reason(code: int, detail: int) -> None:
-    within("code", code, 1, MAX_CODE)
-    within("detail", detail, 0, _INT64_MAX)
-
-
-@final
-class Scores:
-    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
-
-    def __init__(self) -> None:
-        self._raw: list[int] = []
-        self._total: list[int] = []
-
-    @property
-    def rows(self) -> int:
-        return len(self._raw)
-
-    def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: raw and total are 0 everywhere."""
-        self._raw = [0] * columns.rows
-        self._total = [0] * columns.rows
-
-    def raw(self, row: int) -> int:
-        return self._raw[index("row", row, len(self._raw))]
-
-    def total(self, row: int) -> int:
-        return self._total[index("row", row, len(self._raw))]
-
-    def set_raw(self, row: int, value: int) -> None:
-        index("row", row, len(self._raw))
-        self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
-
-    def add_total(self, row: int, value: int) -> None:
-        """For what no plugin scores: it counts as it is, without a weight."""
-        index("row", row, len(self._total))
-        self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)

@@ -21,7 +21,10 @@ from kscheduler._fast.metric_formulas import (
     mark_of,
     points_of,
 )
-from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, index, within
+from kscheduler._fast.reference.checks import check_columns, check_scores, index, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
 MAX_REASONS = 255
 MAX_INPUTS = 1024
@@ -98,7 +101,7 @@ class MetricRules:
     def filter(self, verdicts: Verdicts, code: int) -> int:
         """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
         within("code", code, 1, MAX_CODE)
-        self._check_verdicts(verdicts)
+        check_columns(self._columns, verdicts)
         for row in verdicts.feasible_rows():
             mark = self.mark(row)
             if mark:
@@ -107,9 +110,8 @@ class MetricRules:
 
     def score(self, verdicts: Verdicts, scores: Scores) -> None:
         """Set the raw score of every feasible row to its points."""
-        self._check_verdicts(verdicts)
-        if scores.rows < verdicts.rows:
-            raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+        check_columns(self._columns, verdicts)
+        check_scores(verdicts, scores)
         for row in verdicts.feasible_rows():
             scores.set_raw(row, self.points(row))
 
@@ -119,12 +121,6 @@ class MetricRules:
         if load is not None:
             within("resource", load.resource, PODS, self._columns.resource_count - 1)
             index("input", load.baseline, self._count)
-
-    def _check_verdicts(self, verdicts: Verdicts) -> None:
-        if self._columns.rows < verdicts.rows:
-            raise ValueError(
-                f"verdicts have {verdicts.rows} rows, these columns {self._columns.rows}: reset them together"
-            )
 
     def _input(self, number: int, row: int) -> float:
         values = self._inputs[number]

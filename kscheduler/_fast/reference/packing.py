@@ -11,12 +11,13 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, MAX_RAW
-from kscheduler._fast.reference.columns import NodeColumns, Row, Scores, Verdicts, index, within
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_scores, index, within
+from kscheduler._fast.reference.columns import NodeColumns, _Row
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
-_NO_METRIC = -_INT64_MAX - 1
-_COLUMNS: dict[str, Callable[[Row, int], int]] = {
+_NO_METRIC = -INT64_MAX - 1
+_COLUMNS: dict[str, Callable[[_Row, int], int]] = {
     "allocatable": lambda node, resource: node.allocatable[resource],
     "requested": lambda node, resource: node.requested[resource],
     "non_zero_cpu": lambda node, resource: node.non_zero_cpu,
@@ -62,7 +63,7 @@ def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[
         raise ValueError("rows: expected some, got none")
     _rows(rows, columns.rows)
     within("resources", len(resources), 0, 15)
-    within("gen", gen, 0, _INT64_MAX)
+    within("gen", gen, 0, INT64_MAX)
     nothing = bytes(2 * len(rows))
     said = b"\x87\xa3gen" + _integer(gen) + b"\xa4rows" + _integer(columns.rows) + b"\xa2at" + _bin(bytes(rows))
     said += b"\xa4used" + bytes([0x80 + len(resources)])
@@ -123,8 +124,8 @@ def _thousandths(value: float) -> int:
     if math.isnan(value):
         return _NO_METRIC
     if math.isinf(scaled):
-        return _INT64_MAX if scaled > 0 else -_INT64_MAX
-    return min(max(round(scaled), -_INT64_MAX), _INT64_MAX)
+        return INT64_MAX if scaled > 0 else -INT64_MAX
+    return min(max(round(scaled), -INT64_MAX), INT64_MAX)
 
 
 # --- bytes as columns ---
@@ -155,8 +156,7 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
     """
     within("low", low, -MAX_RAW, MAX_RAW)
     within("high", high, -MAX_RAW, MAX_RAW)
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    check_scores(verdicts, scores)
     _check_length("values", len(values), 8 * verdicts.rows)
     given = _integers("q", values)
     for row in verdicts.feasible_rows():
@@ -169,7 +169,7 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
 
 def values_by_profile(columns: NodeColumns, values: bytes | bytearray | memoryview, profile_count: int) -> bytes | None:
     """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
-    within("profile_count", profile_count, 0, _INT32_MAX)
+    within("profile_count", profile_count, 0, INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)
     given = _integers("q", values)
     found: dict[int, int] = {}  # profile -> value

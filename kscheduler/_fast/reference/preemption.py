@@ -6,18 +6,15 @@ leave; if the pod fits then, they come back one by one as long as it still does.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE, entry_bit
-from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Row, Verdicts, index, within
-
-if TYPE_CHECKING:
-    from array import array
-
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, index, within
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, _Row
+from kscheduler._fast.reference.verdicts import Verdicts
 
 # (place, detail, detail without a domain or 0, row -> domain, domain -> count, domain -> highest count that is fine)
 _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
@@ -34,10 +31,10 @@ class Residents:
     def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> None:
         self._members = tuple(members)
         self._pods = tuple(pods)
-        previous = _INT32_MAX
+        previous = INT32_MAX
         for priority, _, kind in self._pods:
-            within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
-            within("kind", kind, 0, _INT32_MAX)
+            within("priority", priority, -INT32_MAX - 1, INT32_MAX)
+            within("kind", kind, 0, INT32_MAX)
             if priority > previous:
                 raise ValueError(f"pods: expected falling priorities, got {priority} after {previous}")
             previous = priority
@@ -75,7 +72,7 @@ class Conditions:
     ) -> None:
         columns._check_resources(request)
         self._rows = columns.rows
-        self._priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+        self._priority = within("priority", priority, -INT32_MAX - 1, INT32_MAX)
         self._request = request
         self._room_place = within("room_place", room_place, 0, MAX_CODE)
         self._tallies = tuple(tallies)
@@ -84,8 +81,8 @@ class Conditions:
         previous, needed = 0, 0
         for place, detail, missing, ids, counts, limits in self._tallies:
             within("place", place, max(1, previous), MAX_CODE)
-            within("detail", detail, 1, _INT64_MAX)
-            within("missing", missing, 0, _INT64_MAX)
+            within("detail", detail, 1, INT64_MAX)
+            within("missing", missing, 0, INT64_MAX)
             _check_domains(ids, counts, limits, self._rows)
             if limits is None:
                 if needed and place != needed:
@@ -101,8 +98,7 @@ class Conditions:
 
 
 def _check_domains(ids: array[int], counts: array[int], limits: array[int] | None, rows: int) -> None:
-    if len(ids) < rows:
-        raise ValueError(f"ids: expected at least {rows} rows, got {len(ids)}")
+    check_length("ids", len(ids), rows)
     if limits is not None and len(limits) != len(counts):
         raise ValueError(f"limits: expected {len(counts)} domains, got {len(limits)}")
     for row in range(rows):
@@ -123,7 +119,7 @@ class _State:
 class _Trial:
     """One node to be tried."""
 
-    node: Row
+    node: _Row
     row: int
     pods: Sequence[tuple[int, PodRequest, int]]
     nominated: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room

@@ -8,158 +8,48 @@ kube-scheduler 1.36's and must come out bit for bit. The tables they work on are
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import final
 
-from kscheduler._fast.codes import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    FEASIBLE,
-    MAX_CODE,
-    MAX_RAW,
-    MAX_SCORED_RESOURCES,
-    MAX_WEIGHT,
-    MEMORY,
-    TOO_MANY_PODS,
-    UNRESOLVABLE,
-    entry_bit,
-)
-from kscheduler._fast.reference.columns import NodeColumns, PodRequest, Row, Scores, Verdicts, index, within
-
-if TYPE_CHECKING:
-    from array import array
-
-_INT32_MAX = (1 << 31) - 1
-
-# Rows added to the columns after the reset take no part until the next one, so the tables may only be longer.
-
-
-def _check_columns(columns: NodeColumns, verdicts: Verdicts) -> None:
-    if columns.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these columns {columns.rows}: reset them together")
-
-
-def _check_scores(verdicts: Verdicts, scores: Scores) -> None:
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
-
-
-# --- filtering ---
-
-
-def filter_profiles(
-    columns: NodeColumns, verdicts: Verdicts, verdict_by_profile: bytes | bytearray | array[int], code: int
-) -> int:
-    """Put out the nodes whose profile has a verdict other than 0, with that verdict as detail.
-
-    `verdict_by_profile` holds one byte a profile, 0..127. Returns the feasible nodes left.
-    """
-    _check_columns(columns, verdicts)
-    within("code", code, 1, MAX_CODE)
-    for profile, verdict in enumerate(verdict_by_profile):
-        within(f"verdict of profile {profile}", verdict, 0, 127)
-    rows = verdicts.feasible_rows()
-    for row in rows:
-        _check_profile(columns, row, len(verdict_by_profile))
-    for row in rows:
-        verdict = verdict_by_profile[columns.profile(row)]
-        if verdict:
-            verdicts.reject(row, code, verdict)
-    return verdicts.feasible_count()
-
-
-def _check_profile(columns: NodeColumns, row: int, count: int) -> None:
-    profile = columns.profile(row)
-    if not 0 <= profile < count:
-        raise IndexError(f"row {row} has profile {profile}, there are values for {count}")
-
-
-def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int:
-    """Put out the nodes that have no room for the pod. Returns the feasible nodes left.
-
-    The detail says which room: TOO_MANY_PODS, `entry_bit(i)` for the i-th entry of the request, and UNRESOLVABLE if an
-    entry asks for more than the whole node has.
-    """
-    _check_columns(columns, verdicts)
-    within("code", code, 1, MAX_CODE)
-    columns._check_resources(request)
-    for row in verdicts.feasible_rows():
-        short = _shortage(columns._table[row], request, ())
-        if short:
-            verdicts.reject(row, code, short)
-    return verdicts.feasible_count()
-
-
-def _shortage(node: Row, request: PodRequest, beside: Sequence[PodRequest]) -> int:
-    """`beside`: what further pods take there."""
-    taken = Counter[int]()  # resource -> what they take of it
-    for other in beside:
-        taken.update(dict(other.entries))
-    short = TOO_MANY_PODS if node.pods + len(beside) + 1 > node.allowed_pods else 0
-    for position, (resource, amount) in enumerate(request.entries):
-        if amount > node.allocatable[resource] - node.requested[resource] - taken[resource]:
-            short |= entry_bit(position)
-            if amount > node.allocatable[resource]:
-                short |= UNRESOLVABLE
-    return short
+from kscheduler._fast.codes import CPU, EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT, MEMORY
+from kscheduler._fast.reference.checks import check_columns, check_profile, check_scores, index, within
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, _Row
+from kscheduler._fast.reference.verdicts import Verdicts
 
 
 @final
-class RowNominated:
-    """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
+class Scores:
+    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
 
-    `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
-    """
+    def __init__(self) -> None:
+        self._raw: list[int] = []
+        self._total: list[int] = []
 
-    def __init__(self, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]) -> None:
-        self.row = within("row", row, 0, _INT32_MAX)
-        self._here = here
-        self._pods = tuple(pods)
-        for _, priority, _ in self._pods:
-            within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+    @property
+    def rows(self) -> int:
+        return len(self._raw)
 
-    def beside(self, priority: int, uid: str) -> list[PodRequest]:
-        """What those pods take that a pod of this priority must leave their room."""
-        return [
-            request
-            for other, others_priority, request in self._pods
-            if others_priority >= priority and other != uid and other not in self._here
-        ]
+    def reset(self, columns: NodeColumns) -> None:
+        """Begin with a new pod: raw and total are 0 everywhere."""
+        self._raw = [0] * columns.rows
+        self._total = [0] * columns.rows
 
+    def raw(self, row: int) -> int:
+        return self._raw[index("row", row, len(self._raw))]
 
-def filter_with_nominated(
-    columns: NodeColumns,
-    verdicts: Verdicts,
-    request: PodRequest,
-    nominated_by_node: Iterable[RowNominated],
-    priority: int,
-    uid: str,
-    code: int,
-    last: int,
-) -> None:
-    """Put out the nodes without room for the pod beside those nominated to them, with the detail that `filter_fit` has.
+    def total(self, row: int) -> int:
+        return self._total[index("row", row, len(self._raw))]
 
-    Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
-    the highest has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
-    """
-    _check_columns(columns, verdicts)
-    within("code", code, 1, MAX_CODE)
-    within("last", last, code, MAX_CODE)
-    within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
-    columns._check_resources(request)
-    for nominated in nominated_by_node:
-        index("row", nominated.row, verdicts.rows)
-        before = verdicts.code(nominated.row)
-        beside = nominated.beside(priority, uid)
-        if not beside or (before != FEASIBLE and not code <= before <= last):
-            continue
-        short = _shortage(columns._table[nominated.row], request, beside)
-        if short:
-            verdicts._code[nominated.row], verdicts._detail[nominated.row] = code, short
+    def set_raw(self, row: int, value: int) -> None:
+        index("row", row, len(self._raw))
+        self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
 
+    def add_total(self, row: int, value: int) -> None:
+        """For what no plugin scores: it counts as it is, without a weight."""
+        index("row", row, len(self._total))
+        self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
-# --- scoring ---
 
 _Weighted = Sequence[tuple[int, int]]
 
@@ -198,10 +88,10 @@ def score_requested_to_capacity_ratio(
 
 
 def _score_each(
-    columns: NodeColumns, verdicts: Verdicts, scores: Scores, resources: _Weighted, score: Callable[[Row], int]
+    columns: NodeColumns, verdicts: Verdicts, scores: Scores, resources: _Weighted, score: Callable[[_Row], int]
 ) -> None:
-    _check_columns(columns, verdicts)
-    _check_scores(verdicts, scores)
+    check_columns(columns, verdicts)
+    check_scores(verdicts, scores)
     if len(resources) > MAX_SCORED_RESOURCES:
         raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
     for resource, weight in resources:
@@ -211,7 +101,7 @@ def _score_each(
         scores._raw[row] = score(columns._table[row])
 
 
-def _use(node: Row, request: PodRequest, resources: _Weighted) -> Iterator[tuple[int, int, int]]:
+def _use(node: _Row, request: PodRequest, resources: _Weighted) -> Iterator[tuple[int, int, int]]:
     """(used with the pod, allocatable, weight) of each resource that counts on this node."""
     for resource, weight in resources:
         allocatable = node.allocatable[resource]
@@ -226,7 +116,7 @@ def _use(node: Row, request: PodRequest, resources: _Weighted) -> Iterator[tuple
             yield node.requested[resource] + amount, allocatable, weight
 
 
-def _least(node: Row, request: PodRequest, resources: _Weighted) -> int:
+def _least(node: _Row, request: PodRequest, resources: _Weighted) -> int:
     total = weights = 0
     for used, allocatable, weight in _use(node, request, resources):
         total += weight * (max(allocatable - used, 0) * 100 // allocatable)
@@ -234,7 +124,7 @@ def _least(node: Row, request: PodRequest, resources: _Weighted) -> int:
     return total // weights if weights else 0
 
 
-def _most(node: Row, request: PodRequest, resources: _Weighted) -> int:
+def _most(node: _Row, request: PodRequest, resources: _Weighted) -> int:
     total = weights = 0
     for used, allocatable, weight in _use(node, request, resources):
         total += weight * (min(used, allocatable) * 100 // allocatable)
@@ -242,7 +132,7 @@ def _most(node: Row, request: PodRequest, resources: _Weighted) -> int:
     return total // weights if weights else 0
 
 
-def _ratio(node: Row, request: PodRequest, resources: _Weighted, table: Sequence[int]) -> int:
+def _ratio(node: _Row, request: PodRequest, resources: _Weighted, table: Sequence[int]) -> int:
     total = weights = 0
     for used, allocatable, weight in _use(node, request, resources):
         score = table[min(used, allocatable) * 100 // allocatable]
@@ -289,7 +179,7 @@ def score_balanced(
     _score_each(columns, verdicts, scores, weighted, lambda node: _balanced(node, request, resources))
 
 
-def _balanced(node: Row, request: PodRequest, resources: Sequence[int]) -> int:
+def _balanced(node: _Row, request: PodRequest, resources: Sequence[int]) -> int:
     before: list[float] = []
     after: list[float] = []
     for resource in resources:
@@ -328,20 +218,20 @@ def _evenness(fractions: Sequence[float]) -> int:
 
 def score_profiles(columns: NodeColumns, verdicts: Verdicts, scores: Scores, value_by_profile: array[int]) -> None:
     """Each node's raw score is its profile's value; `value_by_profile` is array('q')."""
-    _check_columns(columns, verdicts)
-    _check_scores(verdicts, scores)
+    check_columns(columns, verdicts)
+    check_scores(verdicts, scores)
     for profile, value in enumerate(value_by_profile):
         within(f"value of profile {profile}", value, -MAX_RAW, MAX_RAW)
     rows = verdicts.feasible_rows()
     for row in rows:
-        _check_profile(columns, row, len(value_by_profile))
+        check_profile(columns, row, len(value_by_profile))
     for row in rows:
         scores._raw[row] = value_by_profile[columns.profile(row)]
 
 
 def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
     """Raw is 0 on every row, before a plugin that adds to some."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     scores._raw = [0] * scores.rows
 
 
@@ -359,7 +249,7 @@ def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
 
 def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_threshold: int) -> None:
     """ImageLocality: raw holds the bytes a node need not pull; becomes 0..100 between the two thresholds."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     within("min_threshold", min_threshold, 0, MAX_RAW)
     within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
     for row in verdicts.feasible_rows():
@@ -372,7 +262,7 @@ def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
 
     If no raw is above 0 they stay as they are, or all become 100 with `reverse`.
     """
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     rows = verdicts.feasible_rows()
     highest = max((scores._raw[row] for row in rows), default=0)
     for row in rows:
@@ -387,7 +277,7 @@ def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
 
 def accumulate(verdicts: Verdicts, scores: Scores, weight: int) -> int:
     """Add weight * raw to the totals. Returns -1, or the first row whose raw is outside 0..100; then adds nothing."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     within("weight", weight, 0, MAX_WEIGHT)
     rows = verdicts.feasible_rows()
     for row in rows:
@@ -396,26 +286,3 @@ def accumulate(verdicts: Verdicts, scores: Scores, weight: int) -> int:
     for row in rows:
         scores._total[row] += weight * scores._raw[row]
     return -1
-
-
-# --- selection ---
-
-
-def best_total(verdicts: Verdicts, scores: Scores) -> tuple[int, int]:
-    """(highest total, feasible nodes that have it); (-1, 0) if none is feasible."""
-    _check_scores(verdicts, scores)
-    totals = [scores._total[row] for row in verdicts.feasible_rows()]
-    best = max(totals, default=-1)
-    return best, totals.count(best)
-
-
-def select_host(verdicts: Verdicts, scores: Scores, random_bits: int | None) -> int:
-    """The row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
-
-    -1 if none is feasible.
-    """
-    best, ties = best_total(verdicts, scores)
-    if ties == 0:
-        return -1
-    rows = [row for row in verdicts.feasible_rows() if scores._total[row] == best]
-    return rows[0 if random_bits is None else random_bits % ties]

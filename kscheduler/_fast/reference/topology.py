@@ -7,17 +7,15 @@ row -> pods. As in scoring.py, a filter touches only rows that are still feasibl
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from kscheduler._fast.codes import MAX_CODE, MAX_RAW, MAX_WEIGHT
-from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, within
-
-if TYPE_CHECKING:
-    from array import array
-
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, check_profile, check_scores, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
 
 @final
@@ -48,7 +46,7 @@ class RowMask:
         self._inside = set(other._inside)
 
     def drop_without_domain(self, ids: array[int]) -> None:
-        _check_length("ids", len(ids), self._rows)
+        check_length("ids", len(ids), self._rows)
         self._inside = {row for row in self._inside if ids[row] >= 0}
 
     def drop_profiles(self, columns: NodeColumns, verdict_by_profile: bytes | bytearray | array[int]) -> None:
@@ -56,15 +54,13 @@ class RowMask:
         if columns.rows < self._rows:
             raise ValueError(f"mask has {self._rows} rows, these columns {columns.rows}")
         for row in sorted(self._inside):
-            profile = columns.profile(row)
-            if not 0 <= profile < len(verdict_by_profile):
-                raise IndexError(f"row {row} has profile {profile}, there are values for {len(verdict_by_profile)}")
-            if verdict_by_profile[profile]:
+            check_profile(columns, row, len(verdict_by_profile))
+            if verdict_by_profile[columns.profile(row)]:
                 self._inside.discard(row)
 
     def drop_rows(self, refused: bytes | bytearray) -> None:
         """Drop the rows with a byte other than 0."""
-        _check_length("refused", len(refused), self._rows)
+        check_length("refused", len(refused), self._rows)
         self._inside = {row for row in self._inside if not refused[row]}
 
     def __contains__(self, row: int) -> bool:
@@ -132,11 +128,11 @@ def sum_by_domain(
     `counts` None: only which domains. Rows without a domain count for the domain `missing`, or not at all with -1.
     Returns how many domains are present.
     """
-    within("domains", domains, 0, _INT32_MAX)
+    within("domains", domains, 0, INT32_MAX)
     within("missing", missing, -1, domains - 1)
-    _check_length("ids", len(ids), mask.rows)
+    check_length("ids", len(ids), mask.rows)
     if counts is not None:
-        _check_length("counts", len(counts), mask.rows)
+        check_length("counts", len(counts), mask.rows)
     sums._sums = [0] * domains
     sums._marked = set()
     for row in sorted(mask._inside):
@@ -164,7 +160,7 @@ def filter_skew(
     """Put out rows without a domain, and rows whose domain has a sum above `most`. Returns the feasible nodes left."""
     _check_reason(code, missing_detail)
     _check_reason(code, skewed_detail)
-    within("most", most, -_INT64_MAX, _INT64_MAX)
+    within("most", most, -INT64_MAX, INT64_MAX)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is None:
             verdicts.reject(row, code, missing_detail)
@@ -194,7 +190,7 @@ def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: i
 def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail: int) -> int:
     """Put out rows without a domain. Returns the feasible nodes left."""
     _check_reason(code, detail)
-    _check_length("ids", len(ids), verdicts.rows)
+    check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] < 0:
             verdicts.reject(row, code, detail)
@@ -203,7 +199,7 @@ def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail
 
 def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iterator[tuple[int, int | None]]:
     """Each feasible row with the sum of its domain; None without a domain."""
-    _check_length("ids", len(ids), verdicts.rows)
+    check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= sums.domains:
             raise _no_sum(row, ids[row], sums.domains)
@@ -218,7 +214,7 @@ def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: a
 
     After a ValueError, for a raw score beyond MAX_RAW, the rows before that one have been added to.
     """
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
     limit = MAX_RAW // abs(weight) if weight else MAX_RAW
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
@@ -232,7 +228,7 @@ def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: a
 
 def normalize_range(verdicts: Verdicts, scores: Scores) -> None:
     """InterPodAffinity: the lowest raw becomes 0 and the highest 100, as doubles cut toward zero; all equal, 0."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     rows = verdicts.feasible_rows()
     lowest = min((scores._raw[row] for row in rows), default=0)
     highest = max((scores._raw[row] for row in rows), default=0)
@@ -245,9 +241,9 @@ def add_spread(
     verdicts: Verdicts, totals: RowTotals, sums: DomainSums, ids: array[int], weight: float, max_skew: int
 ) -> None:
     """PodTopologySpread: add the sum of its domain * weight + (max_skew - 1) to every feasible row that has one."""
-    within("max_skew", max_skew, 1, _INT32_MAX)
-    _check_length("ids", len(ids), verdicts.rows)
-    _check_length("totals", totals.rows, verdicts.rows)
+    within("max_skew", max_skew, 1, INT32_MAX)
+    check_length("ids", len(ids), verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is not None:
             totals._values[row] += float(found) * weight + float(max_skew - 1)
@@ -257,10 +253,10 @@ def add_spread_by_row(
     verdicts: Verdicts, totals: RowTotals, counts: array[int], ids: array[int], weight: float, max_skew: int
 ) -> None:
     """As add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
-    within("max_skew", max_skew, 1, _INT32_MAX)
-    _check_length("ids", len(ids), verdicts.rows)
-    _check_length("counts", len(counts), verdicts.rows)
-    _check_length("totals", totals.rows, verdicts.rows)
+    within("max_skew", max_skew, 1, INT32_MAX)
+    check_length("ids", len(ids), verdicts.rows)
+    check_length("counts", len(counts), verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= 0:
             totals._values[row] += float(counts[row]) * weight + float(max_skew - 1)
@@ -268,9 +264,9 @@ def add_spread_by_row(
 
 def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: RowMask) -> None:
     """Raw is the total, halves rounded away from zero; 0 for feasible rows outside the mask."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
-    _check_length("totals", totals.rows, verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         scores._raw[row] = round_half_away(totals._values[row]) if row in mask else 0
 
@@ -285,7 +281,7 @@ def round_half_away(value: float) -> int:
 
 def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:
     """100 * (highest + lowest - raw) / highest for feasible rows in the mask, 100 if the highest is 0; others get 0."""
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
     rows = verdicts.feasible_rows()
     raws = [scores._raw[row] for row in rows if row in mask]
@@ -302,22 +298,12 @@ def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:
 # --- checks ---
 
 
-def _check_length(what: str, length: int, rows: int) -> None:
-    if length < rows:
-        raise ValueError(f"{what}: expected at least {rows} rows, got {length}")
-
-
 def _check_mask(mask: RowMask, verdicts: Verdicts) -> None:
-    _check_length("mask", mask.rows, verdicts.rows)
-
-
-def _check_scores(verdicts: Verdicts, scores: Scores) -> None:
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    check_length("mask", mask.rows, verdicts.rows)
 
 
 def _check_reason(code: int, detail: int) -> None:
-    within("detail", detail, 0, _INT64_MAX)
+    within("detail", detail, 0, INT64_MAX)
     within("code", code, 1, MAX_CODE)
 
 

@@ -11,7 +11,10 @@ from array import array
 from typing import TypeAlias
 
 from kscheduler._fast.codes import CPU, MAX_AMOUNT, MEMORY
-from kscheduler._fast.reference.columns import NodeColumns, Scores, Verdicts, within
+from kscheduler._fast.reference.checks import check_scores, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
 Doubles: TypeAlias = "array[float] | memoryview"
 
@@ -125,7 +128,6 @@ def _rounded(value: float) -> int:
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
     """Set the raw score of every feasible row to its byte; a row past the end has 0."""
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    check_scores(verdicts, scores)
     for row in verdicts.feasible_rows():
         scores.set_raw(row, rates[row] if row < len(rates) else 0)
