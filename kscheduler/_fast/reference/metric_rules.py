@@ -30,7 +30,7 @@ MAX_REASONS = 255
 MAX_INPUTS = 1024
 MAX_RULE_WEIGHT = 1_000_000
 
-Doubles: TypeAlias = "array[float] | memoryview"
+_Doubles: TypeAlias = "array[float] | memoryview"
 
 
 @final
@@ -69,7 +69,7 @@ class MetricRules:
     def columns(self) -> NodeColumns:
         return self._columns
 
-    def feed(self, inputs: Sequence[Doubles], ranges: Sequence[tuple[float, float]]) -> None:
+    def feed(self, inputs: Sequence[_Doubles], ranges: Sequence[tuple[float, float]]) -> None:
         """All inputs, doubles by row, NaN past their end; and of each goal what 0 and 1 of its range are.
 
         Rows that the table does not have yet have none, whatever is given for them.
@@ -142,7 +142,9 @@ def copy_use(columns: NodeColumns, resource: int) -> array[float]:
     return found
 
 
-def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s: float, now: Doubles) -> array[float]:
+def mean_use(
+    times: _Doubles, uses: Sequence[_Doubles], sampled: _Doubles, window_s: float, now: _Doubles
+) -> array[float]:
     """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
 
     `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN: the row was
@@ -157,7 +159,7 @@ def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s
     return found
 
 
-def _mean(times: Doubles, uses: Sequence[Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
+def _mean(times: _Doubles, uses: Sequence[_Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
     total = weight = 0.0
     is_first = True
     for i, used in enumerate(uses):

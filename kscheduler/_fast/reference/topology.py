@@ -6,7 +6,6 @@ row -> pods. As in scoring.py, a filter touches only rows that are still feasibl
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterator
 from typing import final
@@ -16,6 +15,7 @@ from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length
 from kscheduler._fast.reference.columns import NodeColumns
 from kscheduler._fast.reference.scoring import Scores
 from kscheduler._fast.reference.verdicts import Verdicts
+from kscheduler._fast.rounding import round_half_away
 
 
 @final
@@ -269,14 +269,6 @@ def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: Ro
     check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         scores._raw[row] = round_half_away(totals._values[row]) if row in mask else 0
-
-
-def round_half_away(value: float) -> int:
-    """Go's math.Round: Python's own rounds halves to even, and adding a half first would round twice."""
-    whole = math.trunc(value)
-    if abs(value - whole) < 0.5:
-        return whole
-    return whole + (1 if value > 0 else -1)
 
 
 def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:

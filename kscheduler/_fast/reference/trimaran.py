@@ -15,13 +15,12 @@ from kscheduler._fast.reference.checks import check_scores, within
 from kscheduler._fast.reference.columns import NodeColumns
 from kscheduler._fast.reference.scoring import Scores
 from kscheduler._fast.reference.verdicts import Verdicts
+from kscheduler._fast.trimaran_formulas import MEBI, load_variation_of, target_load_of
 
-Doubles: TypeAlias = "array[float] | memoryview"
-
-MEBI = 1.0 / 1024.0 / 1024.0
+_Doubles: TypeAlias = "array[float] | memoryview"
 
 
-def rate_target_load(rows: int, used: Doubles, whole: Doubles, missing: array[int], own: int, target: int) -> bytes:
+def rate_target_load(rows: int, used: _Doubles, whole: _Doubles, missing: array[int], own: int, target: int) -> bytes:
     """0..100 for each row: packed up to `target` percent of CPU, with what is not in the utilisation yet.
 
     `whole`: the milli-cores of the node; `missing`: of pods that came lately; `own`: of the pod. What is past the end
@@ -41,25 +40,12 @@ def rate_target_load(rows: int, used: Doubles, whole: Doubles, missing: array[in
     )
 
 
-def target_load_of(used: float, whole: float, missing: int, own: int, target: int) -> int:
-    if not math.isfinite(used):
-        return 0
-    predicted = 0.0
-    if whole != 0.0:
-        predicted = max(100.0 * ((used / 100.0) * whole + float(own) + float(missing)) / whole, 0.0)
-    if predicted > target:
-        if predicted > 100.0:
-            return 0
-        return _rounded(float(target) * (100.0 - predicted) / (100.0 - float(target)))
-    return _rounded((100.0 - float(target)) * predicted / float(target) + float(target))
-
-
 def rate_load_variation(
     columns: NodeColumns,
-    cpu: Doubles,
-    cpu_deviation: Doubles,
-    memory: Doubles,
-    memory_deviation: Doubles,
+    cpu: _Doubles,
+    cpu_deviation: _Doubles,
+    memory: _Doubles,
+    memory_deviation: _Doubles,
     own_cpu: int,
     own_memory: int,
     margin: float,
@@ -69,7 +55,7 @@ def rate_load_variation(
     within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     within("own_memory", own_memory, 0, MAX_AMOUNT)
 
-    def at(values: Doubles, row: int) -> float:
+    def at(values: _Doubles, row: int) -> float:
         return values[row] if row < len(values) else math.nan
 
     return bytes(
@@ -86,44 +72,6 @@ def rate_load_variation(
         )
         for row in range(columns.rows)
     )
-
-
-def load_variation_of(
-    cpu: tuple[float, float, float, float], memory: tuple[float, float, float, float], margin: float, sensitivity: float
-) -> int:
-    """Of each resource: use, its deviation, what the node has, and what the pod asks for."""
-    of_cpu = _risk_score(*cpu, margin, sensitivity)
-    of_memory = _risk_score(*memory, margin, sensitivity)
-    if of_cpu is None and of_memory is None:
-        return 0
-    if of_cpu is None or of_memory is None:
-        return _rounded(max(of_cpu or 0.0, of_memory or 0.0))
-    return _rounded(min(of_memory, of_cpu))
-
-
-def _risk_score(
-    used: float, deviation: float, whole: float, own: float, margin: float, sensitivity: float
-) -> float | None:
-    """None if nothing is known of the resource; if one of the two is, the other counts as zero."""
-    if not math.isfinite(used) and not math.isfinite(deviation):
-        return None
-    if whole <= 0.0:
-        return 0.0
-    average = used * whole / 100.0 if math.isfinite(used) else 0.0
-    varies = deviation * whole / 100.0 if math.isfinite(deviation) else 0.0
-    average, varies = max(min(average, whole), 0.0), max(min(varies, whole), 0.0)
-    mean = max(min((average + own) / whole, 1.0), 0.0)
-    sigma = max(min(varies / whole, 1.0), 0.0)
-    if sensitivity >= 0.0:
-        sigma = math.pow(sigma, 1.0 / sensitivity if sensitivity > 0.0 else math.inf)
-    sigma = max(min(sigma * margin, 1.0), 0.0)
-    return (1.0 - (mean + sigma) / 2.0) * 100.0
-
-
-def _rounded(value: float) -> int:
-    """Halves away from zero."""
-    whole = math.trunc(value)
-    return whole + (value - whole >= 0.5)
 
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
