@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
-    from kscheduler._fast.joining import Joiner, JoinTerms
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
         changes_so_far,
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
         score_requested_to_capacity_ratio,
     )
     from kscheduler._fast.selection import best_total, select_host
+    from kscheduler._fast.spread_affinity import Joiner, JoinTerms
     from kscheduler._fast.tallies import DomainTally
     from kscheduler._fast.topology import (
         DomainSums,
@@ -98,19 +98,19 @@ else:
         find_spec(f"kscheduler._fast.{name}")
         for name in (
             "answers",
-            "batches",
+            "chunks",
             "classes",
             "columns",
             "filtering",
-            "joining",
+            "spread_affinity",
             "metric_rules",
             "packing",
             "placement",
             "preemption",
             "scoring",
             "selection",
-            "standby",
-            "standings",
+            "worker_threads",
+            "row_ranking",
             "tallies",
             "topology",
             "trimaran",
@@ -122,7 +122,6 @@ else:
         from kscheduler._fast.classes import PodClass
         from kscheduler._fast.columns import NodeColumns, PodRequest
         from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
-        from kscheduler._fast.joining import Joiner, JoinTerms
         from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.packing import (
             changes_so_far,
@@ -152,6 +151,7 @@ else:
             score_requested_to_capacity_ratio,
         )
         from kscheduler._fast.selection import best_total, select_host
+        from kscheduler._fast.spread_affinity import Joiner, JoinTerms
         from kscheduler._fast.tallies import DomainTally
         from kscheduler._fast.topology import (
             DomainSums,
@@ -181,7 +181,6 @@ else:
             filter_profiles,
             filter_with_nominated,
         )
-        from kscheduler._fast.reference.joining import Joiner, JoinTerms
         from kscheduler._fast.reference.metric_rules import MetricRules, copy_use, mean_use
         from kscheduler._fast.reference.packing import (
             changes_so_far,
@@ -211,6 +210,7 @@ else:
             score_requested_to_capacity_ratio,
         )
         from kscheduler._fast.reference.selection import best_total, select_host
+        from kscheduler._fast.reference.spread_affinity import Joiner, JoinTerms
         from kscheduler._fast.reference.tallies import DomainTally
         from kscheduler._fast.reference.topology import (
             DomainSums,

@@ -4,7 +4,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from kscheduler._fast.answers cimport AnswersC
-from kscheduler._fast.batches cimport DemandC
+from kscheduler._fast.chunks cimport DemandC
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t

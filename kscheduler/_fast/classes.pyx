@@ -7,7 +7,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from kscheduler._fast.answers cimport RowAnswers
-from kscheduler._fast.batches cimport BATCH, is_small
+from kscheduler._fast.chunks cimport CHUNK, is_small
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
@@ -316,9 +316,9 @@ cdef TermC* _kept(const TermC* terms, Py_ssize_t count) except NULL:
 
 
 cdef ShapeC shape_for(row_t rows) noexcept nogil:
-    """Whole batches of rows, and whole groups of blocks."""
+    """Whole chunks of rows, and whole groups of blocks."""
     cdef ShapeC shape
-    shape.rows = (rows + BATCH - 1) // BATCH * BATCH
+    shape.rows = (rows + CHUNK - 1) // CHUNK * CHUNK
     shape.groups = (rows + GROUP * BLOCK - 1) // (GROUP * BLOCK)
     shape.blocks = shape.groups * GROUP
     return shape

@@ -1,6 +1,6 @@
 """Nodes as columns of integers, and the requests of pods in terms of those columns.
 
-Sole owner of this memory: Python writes rows here and nowhere else, kernels only read. See reference/columns.py for what
+Sole owner of this memory: Python writes rows here and nowhere else, kernels only read. See reference/columns.py for
 each method means.
 """
 

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from kscheduler._fast.classes cimport ClassC, PodClass
 from kscheduler._fast.columns cimport NodeColumns
-from kscheduler._fast.standings cimport TableC
+from kscheduler._fast.row_ranking cimport TableC
 from kscheduler._fast.typedefs cimport profile_t, row_t
 
 
@@ -16,9 +16,9 @@ cdef class Placer:
     cdef uint64_t clock  # uses so far
     cdef set held  # classes with memory
     cdef TableC table
-    cdef double* parts  # [thread] a batch
+    cdef double* parts  # [thread] a chunk
     cdef Py_ssize_t part_resources
-    # The ring of changes as a batch: what each changed row looked like when it was copied, or since.
+    # The ring of changes as a chunk: what each changed row looked like when it was copied, or since.
     cdef double* recent
     cdef profile_t* recent_profiles  # [change & ring_mask]
     cdef Py_ssize_t recent_length

@@ -12,9 +12,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from kscheduler._fast.answers cimport is_behind
-from kscheduler._fast.batches cimport (
+from kscheduler._fast.chunks cimport (
     ALONE,
-    BATCH,
+    CHUNK,
     FIELDS,
     FREE,
     HAS,
@@ -22,9 +22,9 @@ from kscheduler._fast.batches cimport (
     ROOM,
     SCORED,
     USED,
-    BatchC,
+    ChunkC,
     is_small,
-    score_batch,
+    score_chunk,
 )
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.classes cimport BLOCK, ClassC, PodClass, ShapeC, bytes_needed, shape_for
@@ -33,7 +33,7 @@ from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
 from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
-from kscheduler._fast.standings cimport (
+from kscheduler._fast.row_ranking cimport (
     PartC,
     TableC,
     add_profiles,
@@ -263,7 +263,7 @@ cdef class Placer:
         if self.part_resources < columns.resource_count:
             free(self.parts)
             self.part_resources = 0
-            self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * BATCH * sizeof(double))
+            self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * CHUNK * sizeof(double))
             if self.parts is NULL:
                 raise MemoryError()
             self.part_resources = columns.resource_count
@@ -349,7 +349,7 @@ cdef class Placer:
             c.answers_version = version
             c.must_rebuild = True
         if not c.must_rebuild and behind:
-            if behind > self.columns.ring_mask + 1 or (behind > BATCH and behind > self.table.rows // FAR):
+            if behind > self.columns.ring_mask + 1 or (behind > CHUNK and behind > self.table.rows // FAR):
                 c.must_rebuild = True
             else:
                 c.must_rebuild = self.replay(c) != DONE
@@ -373,18 +373,18 @@ cdef class Placer:
 
         Copies of a row may be of several states, but the last is of the present one.
         """
-        cdef int32_t totals[BATCH]
+        cdef int32_t totals[CHUNK]
         cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
-        cdef BatchC batch
-        batch.stride = self.recent_length
+        cdef ChunkC chunk
+        chunk.stride = self.recent_length
         while start < self.columns.changes:
             # As many as lie side by side in the ring.
             at = start & mask
-            count = min(<Py_ssize_t>BATCH, self.columns.changes - start, mask + 1 - at)
+            count = min(<Py_ssize_t>CHUNK, self.columns.changes - start, mask + 1 - at)
             for i in range(count):
                 fetch(&c.totals[self.columns.changed_rows[at + i]])
-            batch.numbers = self.recent + at
-            score_batch(&c.demand, &batch, count, totals)
+            chunk.numbers = self.recent + at
+            score_chunk(&c.demand, &chunk, count, totals)
             add_profiles(c, totals, self.recent_profiles + at, count)
             if c.row_list_count or c.asked_count or c.ruled_count:
                 for i in range(count):
@@ -430,7 +430,7 @@ cdef class Placer:
         return DONE
 
     cdef int copy_changes(self) except? -2 nogil:
-        """Changed rows into the batch of recent ones."""
+        """Changed rows into the chunk of recent ones."""
         cdef Py_ssize_t change, mask = self.columns.ring_mask, stride = self.recent_length, resource, at
         cdef double* fields
         cdef amount_t has, used, scored, allowed, pods
@@ -510,7 +510,7 @@ cdef class Placer:
             parts[part].c = c
             parts[part].table = &self.table
             parts[part].next = &next
-            parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * BATCH
+            parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * CHUNK
             parts[part].feasible_in = c.feasible_in
             begun[part] = part > 0 and begin_part(part - 1, &parts[part])
         look_at_part(&parts[0])

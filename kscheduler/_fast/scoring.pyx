@@ -8,9 +8,9 @@ from cython cimport view
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, DemandC, fill_resource, is_small, score_batch
+from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, DemandC, fill_resource, is_small, score_chunk
 from kscheduler._fast.checks cimport index, within
-from kscheduler._fast.clones cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
+from kscheduler._fast.simd cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
 from kscheduler._fast.codes cimport (
     CPU,
     EPHEMERAL_STORAGE,
@@ -27,7 +27,7 @@ from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, 
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef enum:
-    WIDTH = 4  # resources that are scored by batches; a batch of these stays in the L1 cache
+    WIDTH = 4  # resources that are scored by chunks; a chunk of these stays in the L1 cache
 
 
 @cython.final
@@ -164,11 +164,11 @@ cdef int _score_rows(
     NodeColumns columns, TermC* terms, Py_ssize_t count, DemandC* demand,
     const code_t[::1] codes, score_t[::1] raws, row_t rows,
 ) except -1 nogil:
-    """Batch by batch; or row by row where an amount is large, or resources are many."""
-    cdef double numbers[(1 + WIDTH * FIELDS) * BATCH]
-    cdef int32_t scored[BATCH]
-    cdef TermC dense[WIDTH]  # the terms, of a batch that has only their resources
-    cdef BatchC batch
+    """Chunk by chunk; or row by row where an amount is large, or resources are many."""
+    cdef double numbers[(1 + WIDTH * FIELDS) * CHUNK]
+    cdef int32_t scored[CHUNK]
+    cdef TermC dense[WIDTH]  # the terms, of a chunk that has only their resources
+    cdef ChunkC chunk
     cdef row_t start = 0, row
     cdef Py_ssize_t i, size
     cdef bint by_fit = demand.fit_weight != 0, is_narrow = count <= WIDTH, is_alone
@@ -178,19 +178,19 @@ cdef int _score_rows(
         for i in range(count):
             dense[i] = terms[i]
             dense[i].resource = <resource_t>i
-        for i in range(BATCH):
+        for i in range(CHUNK):
             numbers[i] = 1.0  # there is room for a pod: that is not asked here
     demand.entry_count = 0
-    batch.numbers = numbers
-    batch.stride = BATCH
+    chunk.numbers = numbers
+    chunk.stride = CHUNK
     while start < rows:
-        size = min(<row_t>BATCH, rows - start)
+        size = min(<row_t>CHUNK, rows - start)
         if is_narrow and _fill(columns, terms, count, by_fit, numbers, start, size):
             if by_fit:
                 demand.fit = dense
             else:
                 demand.balanced = dense
-            score_batch(demand, &batch, size, scored)
+            score_chunk(demand, &chunk, size, scored)
             _take(&codes[start], scored, &raws[start], size)
             is_alone = not by_fit and count > 2
         else:
@@ -222,7 +222,7 @@ cdef bint _fill(
     NodeColumns columns, const TermC* terms, Py_ssize_t count, bint with_defaults,
     double* numbers, row_t start, Py_ssize_t size,
 ) noexcept nogil:
-    """The rows as a batch of the terms' resources; False if some amount is not small."""
+    """The rows as a chunk of the terms' resources; False if some amount is not small."""
     cdef Py_ssize_t i
     cdef resource_t resource
     cdef const amount_t* used
@@ -234,7 +234,7 @@ cdef bint _fill(
         elif with_defaults and resource == MEMORY:
             used = &columns.used_memory[start]
         if not fill_resource(
-            numbers + (1 + i * FIELDS) * BATCH, BATCH, &columns.allocated[resource, start], used, used, size
+            numbers + (1 + i * FIELDS) * CHUNK, CHUNK, &columns.allocated[resource, start], used, used, size
         ):
             return False
     return True

@@ -1,4 +1,4 @@
-"""What a counter counts in each domain of a topology, kept up to date row by row. See reference/joining.py.
+"""What a counter counts in each domain of a topology, kept up to date row by row. See reference/spread_affinity.py.
 
 Where no two rows share a domain, as with hostnames, a row stands for its domain: nothing has to be looked up.
 """

@@ -29,8 +29,8 @@ from kscheduler._fast.reference.scoring import (
 from kscheduler._fast.reference.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from kscheduler._fast.reference.joining import JoinTerms
     from kscheduler._fast.reference.placement import Placer
+    from kscheduler._fast.reference.spread_affinity import JoinTerms
 
 _Weighted = Sequence[tuple[int, int]]
 _Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of each feasible row

@@ -2,7 +2,7 @@
 
 For each row a class has its total as far as the row alone decides it. Here rows are ruled out by what is counted in
 their domains; what depends on which rows are left is scored, or scored anew; and the best row is found. All loops over
-rows are free of branches. See reference/joining.py for what is answered.
+rows are free of branches. See reference/spread_affinity.py for what is answered.
 """
 
 cimport cython
@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.classes cimport ClassC, PodClass
-from kscheduler._fast.clones cimport cloned, in_doubles, in_ints, out_doubles, out_ints
+from kscheduler._fast.simd cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT
 from kscheduler._fast.placement cimport Placer
 from kscheduler._fast.scoring cimport normalized
@@ -83,7 +83,7 @@ cdef class JoinTerms:
         tallied_term.max_skew = skew
         tallied_term.counts_missing = counts_missing
 
-    def score_said(self, RowAnswers answers not None, bint reverse=False):
+    def score_answers(self, RowAnswers answers not None, bint reverse=False):
         """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
         if self.tallied_term != NOTHING:
             raise _scored_twice()

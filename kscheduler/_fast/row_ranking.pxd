@@ -27,7 +27,7 @@ cdef struct PartC:
     ClassC* c
     const TableC* table
     row_t* next  # the first row that nobody has taken; of all threads
-    double* numbers  # a batch
+    double* numbers  # a chunk
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas

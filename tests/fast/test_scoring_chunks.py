@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 
 BATCH = 256  # rows that are scored at once
 ROWS = BATCH + 50
-RESOURCES = 6  # more than are scored by batches
+RESOURCES = 6  # more than are scored by chunks
 LARGE = 1 << 50  # no double holds a hundred times that
 
 Score = Callable[[Any, "Scene"], None]

@@ -7,12 +7,12 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, fill_resource, fill_room, score_batch
+from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, fill_resource, fill_room, score_chunk
 from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, ClassC
-from kscheduler._fast.clones cimport cloned, in_ints, out_ints
+from kscheduler._fast.simd cimport cloned, in_ints, out_ints
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
-from kscheduler._fast.standby cimport hand_over, take_back
+from kscheduler._fast.worker_threads cimport hand_over, take_back
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
 cdef extern from *:
@@ -30,7 +30,7 @@ cdef extern from *:
 
 cdef enum:
     LINE = 16  # totals in a cache line
-    SHARE = 2_048  # rows, whole batches, some 8 us; a thread that begins late or is held up leaves the rest to others
+    SHARE = 2_048  # rows, whole chunks, some 8 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # --- all rows ---
@@ -69,17 +69,17 @@ cdef void look_at_part(void* argument) noexcept nogil:
     while start < rows:
         end = min(start + SHARE, rows)
         while start < end:
-            _look_at_batch(part, start, min(<row_t>BATCH, end - start))
-            start += BATCH
+            _look_at_chunk(part, start, min(<row_t>CHUNK, end - start))
+            start += CHUNK
         start = take_rows(part.next, SHARE, RELAXED)
 
 
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
     """There is nothing past the last row, and all groups are to be looked at."""
-    cdef row_t batches_end = (rows + BATCH - 1) // BATCH * BATCH
+    cdef row_t chunks_end = (rows + CHUNK - 1) // CHUNK * CHUNK
     cdef Py_ssize_t block
-    memset(c.totals + batches_end, -1, (c.shape.rows - batches_end) * sizeof(int32_t))
-    for block in range(batches_end // BLOCK, c.shape.blocks):
+    memset(c.totals + chunks_end, -1, (c.shape.rows - chunks_end) * sizeof(int32_t))
+    for block in range(chunks_end // BLOCK, c.shape.blocks):
         c.best[block] = -1
         c.ties[block] = 0
     return _mark_all(c)
@@ -94,22 +94,22 @@ cdef int _mark_all(ClassC* c) noexcept nogil:
     return 0
 
 
-cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
+cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
     cdef ClassC* c = part.c
     cdef const TableC* table = part.table
     cdef int32_t* totals = c.totals + start
     cdef const profile_t* profiles = table.profiles + start
     cdef int32_t wrong = 0, alone = 0, feasible = 0
-    cdef BatchC batch
+    cdef ChunkC chunk
     cdef Py_ssize_t i
     if c.demand.is_small and _fill(part, start, count):
-        batch.numbers = part.numbers
-        batch.stride = BATCH
-        score_batch(&c.demand, &batch, count, totals)
+        chunk.numbers = part.numbers
+        chunk.stride = CHUNK
+        score_chunk(&c.demand, &chunk, count, totals)
     else:
         for i in range(count):
             totals[i] = ALONE
-    memset(totals + count, -1, (BATCH - count) * sizeof(int32_t))
+    memset(totals + count, -1, (CHUNK - count) * sizeof(int32_t))
     _check_profiles(profiles, table.alive + start, <int32_t>c.profile_count, count, &wrong)
     if wrong:
         part.is_bad = True
@@ -125,13 +125,13 @@ cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nog
         for i in range(count):
             if totals[i] >= 0:
                 part.feasible_in[profiles[i]] = part.feasible_in[profiles[i]] + 1
-    for i in range(start // BLOCK, (start + BATCH) // BLOCK):
+    for i in range(start // BLOCK, (start + CHUNK) // BLOCK):
         survey(c, i)
     return 0
 
 
 cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
-    """The rows as a batch; False if some amount is not small."""
+    """The rows as a chunk; False if some amount is not small."""
     cdef const TableC* table = part.table
     cdef ClassC* c = part.c
     cdef Py_ssize_t i, resource
@@ -148,7 +148,7 @@ cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
         elif resource == MEMORY:
             scored = table.used_memory + start
         if not fill_resource(
-            part.numbers + (1 + resource * FIELDS) * BATCH, BATCH,
+            part.numbers + (1 + resource * FIELDS) * CHUNK, CHUNK,
             table.allocated + resource * table.stride + start, used, scored, count,
         ):
             return False
@@ -265,11 +265,11 @@ cdef cloned _move(out_ints totals, in_ints profiles, in_ints moves, Py_ssize_t r
 cdef int apply_totals(
     ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
 ) noexcept nogil:
-    """At most BATCH rows have these totals now, under the profiles that they had. The last word on one counts.
+    """At most CHUNK rows have these totals now, under the profiles that they had. The last word on one counts.
 
     Rows are those that were best a moment ago, or not: no processor foresees which, so there is no branch about it.
     """
-    cdef int32_t lost[BATCH]
+    cdef int32_t lost[CHUNK]
     cdef Py_ssize_t lost_count = 0, stale_count = c.stale_count, i, line
     cdef int32_t row, block, group, old, new, best, ties
     cdef int32_t touches, is_lost

@@ -1,4 +1,4 @@
-"""Threads that stand by to do part of a kernel's work. See standby.pxd for whose they are.
+"""Threads that stand by to do part of a kernel's work. See worker_threads.pxd for whose they are.
 
 To start a thread costs some 50 us, to wake one that sleeps some 10 us, and to be noticed by one that is still awake
 nearly nothing. So a helper looks for more work for a short time after each part, and then sleeps until it is woken.
@@ -196,7 +196,7 @@ cdef bint _is_called(HelperC* helper) noexcept nogil:
 # --- their beginning and end ---
 
 
-def standing_by():
+def thread_count():
     """How many threads there are."""
     cdef Py_ssize_t i, count = 0
     for i in range(HELPERS):

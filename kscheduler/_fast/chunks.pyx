@@ -1,13 +1,13 @@
-"""Filters and scores of many rows at once for one class of pods, in doubles. See batches.pxd for why that is exact.
+"""Filters and scores of many rows at once for one class of pods, in doubles. See chunks.pxd for why that is exact.
 
-Nothing here checks an index: counts are at most BATCH, and the caller lays out what is read.
+Nothing here checks an index: counts are at most CHUNK, and the caller lays out what is read.
 """
 
 cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kscheduler._fast.clones cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
+from kscheduler._fast.simd cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
 from kscheduler._fast.scoring cimport TermC
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
@@ -20,7 +20,7 @@ cdef bint is_small(amount_t amount) noexcept nogil:
     return -(<amount_t>1 << SMALL_BITS) <= amount < <amount_t>1 << SMALL_BITS
 
 
-# --- from columns to a batch ---
+# --- from columns to a chunk ---
 
 
 cdef bint fill_resource(
@@ -77,30 +77,30 @@ cdef cloned _subtract(
     large[0] = wide >> (SMALL_BITS + 1)
 
 
-# --- from a batch to scores ---
+# --- from a chunk to scores ---
 
 
-cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t count, int32_t* scores) noexcept nogil:
+cdef int score_chunk(const DemandC* demand, const ChunkC* chunk, Py_ssize_t count, int32_t* scores) noexcept nogil:
     """For each row -1 if it has no room for the pod, else its weighted score of resources; or ALONE."""
-    cdef double room[BATCH]
-    cdef double score[BATCH]
-    cdef double total[BATCH]
-    cdef double weights[BATCH]
+    cdef double room[CHUNK]
+    cdef double score[CHUNK]
+    cdef double total[CHUNK]
+    cdef double weights[CHUNK]
     cdef Py_ssize_t i
-    _room_for_one(room, batch.numbers, count)
+    _room_for_one(room, chunk.numbers, count)
     for i in range(demand.entry_count):
-        _room_for(room, _field(batch, demand.entries[i].resource, FREE), <double>demand.entries[i].amount, count)
+        _room_for(room, _field(chunk, demand.entries[i].resource, FREE), <double>demand.entries[i].amount, count)
     _clear(score, count)
     if demand.fit_weight:
         _clear(total, count)
         _clear(weights, count)
-        _fit(demand, batch, total, weights, count)
+        _fit(demand, chunk, total, weights, count)
         if demand.strategy == RATIO:
             _mean_up(score, total, weights, <double>demand.fit_weight, count)
         else:
             _mean(score, total, weights, <double>demand.fit_weight, count)
     if demand.balanced_weight:
-        _balanced(demand, batch, score, total, weights, count)
+        _balanced(demand, chunk, score, total, weights, count)
     _finish(scores, room, score, count)
     if demand.balanced_weight and demand.balanced_count > 2:
         for i in range(count):
@@ -109,8 +109,8 @@ cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t coun
     return 0
 
 
-cdef inline const double* _field(const BatchC* batch, Py_ssize_t resource, int field) noexcept nogil:
-    return batch.numbers + (1 + resource * FIELDS + field) * batch.stride
+cdef inline const double* _field(const ChunkC* chunk, Py_ssize_t resource, int field) noexcept nogil:
+    return chunk.numbers + (1 + resource * FIELDS + field) * chunk.stride
 
 
 cdef cloned _clear(out_doubles numbers, Py_ssize_t count) noexcept nogil:
@@ -144,7 +144,7 @@ cdef cloned _finish(out_ints scores, in_doubles room, in_doubles score, Py_ssize
 
 
 cdef int _fit(
-    const DemandC* demand, const BatchC* batch, double* total, double* weights, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* total, double* weights, Py_ssize_t count
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef const TermC* term
@@ -153,8 +153,8 @@ cdef int _fit(
     cdef const double* used
     for i in range(demand.fit_count):
         term = &demand.fit[i]
-        has, present = _field(batch, term.resource, HAS), _field(batch, term.resource, PRESENT)
-        used = _field(batch, term.resource, SCORED)
+        has, present = _field(chunk, term.resource, HAS), _field(chunk, term.resource, PRESENT)
+        used = _field(chunk, term.resource, SCORED)
         if demand.strategy == LEAST:
             _least(total, weights, has, present, used, <double>term.amount, <double>term.weight, count)
         elif demand.strategy == MOST:
@@ -231,7 +231,7 @@ cdef cloned _mean_up(
 
 
 cdef int _balanced(
-    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
     """Add to `score`. With more than two resources `present` counts those of them that a node has."""
     cdef double weight = <double>demand.balanced_weight
@@ -242,12 +242,12 @@ cdef int _balanced(
     elif demand.balanced_count == 2:
         _balanced_pair(
             score,
-            _field(batch, one.resource, HAS), _field(batch, one.resource, PRESENT), _field(batch, one.resource, USED),
-            _field(batch, other.resource, HAS), _field(batch, other.resource, PRESENT),
-            _field(batch, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
+            _field(chunk, one.resource, HAS), _field(chunk, one.resource, PRESENT), _field(chunk, one.resource, USED),
+            _field(chunk, other.resource, HAS), _field(chunk, other.resource, PRESENT),
+            _field(chunk, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
         )
     else:
-        _balanced_many(demand, batch, score, work, present, count)
+        _balanced_many(demand, chunk, score, work, present, count)
     return 0
 
 
@@ -282,23 +282,23 @@ cdef cloned _balanced_pair(
 
 
 cdef int _balanced_many(
-    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
     """Three resources or more, for rows that have them all; `present` counts how many a row has."""
-    cdef double before[BATCH]
-    cdef double after[BATCH]
+    cdef double before[CHUNK]
+    cdef double after[CHUNK]
     cdef Py_ssize_t i
     _clear(present, count)
     for i in range(demand.balanced_count):
-        _add(present, _field(batch, demand.balanced[i].resource, PRESENT), count)
-    _evenness(demand, batch, before, work, 0.0, count)
-    _evenness(demand, batch, after, work, 1.0, count)
+        _add(present, _field(chunk, demand.balanced[i].resource, PRESENT), count)
+    _evenness(demand, chunk, before, work, 0.0, count)
+    _evenness(demand, chunk, after, work, 1.0, count)
     _add_change(score, before, after, <double>demand.balanced_weight, count)
     return 0
 
 
 cdef int _evenness(
-    const DemandC* demand, const BatchC* batch, double* evenness, double* average, double share, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* evenness, double* average, double share, Py_ssize_t count
 ) noexcept nogil:
     """100 less the standard deviation in percent, with this share of what the pod asks for."""
     cdef Py_ssize_t i
@@ -307,7 +307,7 @@ cdef int _evenness(
     for i in range(demand.balanced_count):
         term = &demand.balanced[i]
         _add_fraction(
-            average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            average, _field(chunk, term.resource, HAS), _field(chunk, term.resource, USED),
             <double>term.amount * share, count,
         )
     _divide(average, <double>demand.balanced_count, count)
@@ -315,7 +315,7 @@ cdef int _evenness(
     for i in range(demand.balanced_count):
         term = &demand.balanced[i]
         _add_square(
-            evenness, average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            evenness, average, _field(chunk, term.resource, HAS), _field(chunk, term.resource, USED),
             <double>term.amount * share, count,
         )
     _to_evenness(evenness, <double>demand.balanced_count, count)

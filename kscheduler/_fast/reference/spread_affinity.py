@@ -1,7 +1,7 @@
 """Where pods go that look at other pods, in plain Python: by the kernels of reference/topology.py, one pod a call.
 
 A tally follows a counter by topology domain; terms say what is asked of tallies; a joiner puts a class of pods and
-its terms together. What tallies.pyx and joining.pyx answer must be the same.
+its terms together. What tallies.pyx and spread_affinity.pyx answer must be the same.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class JoinTerms:
         self._check_wish(not self._near and self._said is None)
         self._spread.append((tally, max_skew, counts_missing))
 
-    def score_said(self, answers: RowAnswers, reverse: bool = False) -> None:
+    def score_answers(self, answers: RowAnswers, reverse: bool = False) -> None:
         """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
         self._check_wish(not (self._near or self._spread or self._said))
         if answers._is_marks or answers._limits[0] < 0:
